@@ -1,0 +1,314 @@
+from controlplane.v1 import cluster_pb2 as _cluster_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class SegmentId(_message.Message):
+    __slots__ = ("lease_id", "sequence")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    sequence: int
+    def __init__(self, lease_id: _Optional[int] = ..., sequence: _Optional[int] = ...) -> None: ...
+
+class Extents(_message.Message):
+    __slots__ = ("lease_ids", "sequences", "positions", "sizes", "base_offsets", "next_offsets", "max_timestamps", "producer_ids", "producer_epochs", "transactions", "flags")
+    LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    SIZES_FIELD_NUMBER: _ClassVar[int]
+    BASE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    FLAGS_FIELD_NUMBER: _ClassVar[int]
+    lease_ids: _containers.RepeatedScalarFieldContainer[int]
+    sequences: _containers.RepeatedScalarFieldContainer[int]
+    positions: _containers.RepeatedScalarFieldContainer[int]
+    sizes: _containers.RepeatedScalarFieldContainer[int]
+    base_offsets: _containers.RepeatedScalarFieldContainer[int]
+    next_offsets: _containers.RepeatedScalarFieldContainer[int]
+    max_timestamps: _containers.RepeatedScalarFieldContainer[int]
+    producer_ids: _containers.RepeatedScalarFieldContainer[int]
+    producer_epochs: _containers.RepeatedScalarFieldContainer[int]
+    transactions: _containers.RepeatedScalarFieldContainer[int]
+    flags: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, lease_ids: _Optional[_Iterable[int]] = ..., sequences: _Optional[_Iterable[int]] = ..., positions: _Optional[_Iterable[int]] = ..., sizes: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., next_offsets: _Optional[_Iterable[int]] = ..., max_timestamps: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., transactions: _Optional[_Iterable[int]] = ..., flags: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PartitionDelta(_message.Message):
+    __slots__ = ("partition", "from_version", "version", "is_snapshot", "is_deleted", "log_start_offset", "high_watermark", "last_stable_offset", "appended", "dead_first_offsets", "dead_end_offsets", "swaps", "dropped_below")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    FROM_VERSION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    IS_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    IS_DELETED_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    APPENDED_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIRST_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_END_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    SWAPS_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_BELOW_FIELD_NUMBER: _ClassVar[int]
+    partition: _cluster_pb2.TopicPartition
+    from_version: int
+    version: int
+    is_snapshot: bool
+    is_deleted: bool
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    appended: Extents
+    dead_first_offsets: _containers.RepeatedScalarFieldContainer[int]
+    dead_end_offsets: _containers.RepeatedScalarFieldContainer[int]
+    swaps: _containers.RepeatedCompositeFieldContainer[ExtentSwap]
+    dropped_below: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_version: _Optional[int] = ..., version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., is_deleted: _Optional[bool] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., appended: _Optional[_Union[Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ..., swaps: _Optional[_Iterable[_Union[ExtentSwap, _Mapping]]] = ..., dropped_below: _Optional[int] = ...) -> None: ...
+
+class ExtentSwap(_message.Message):
+    __slots__ = ("first_offset", "end_offset", "extents")
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    EXTENTS_FIELD_NUMBER: _ClassVar[int]
+    first_offset: int
+    end_offset: int
+    extents: Extents
+    def __init__(self, first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., extents: _Optional[_Union[Extents, _Mapping]] = ...) -> None: ...
+
+class SegmentSlice(_message.Message):
+    __slots__ = ("partition", "batch_positions", "batch_sizes", "record_counts", "max_timestamps", "producer_ids", "producer_epochs", "base_sequences", "batch_flags")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    BATCH_POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZES_FIELD_NUMBER: _ClassVar[int]
+    RECORD_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    BASE_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FLAGS_FIELD_NUMBER: _ClassVar[int]
+    partition: _cluster_pb2.TopicPartition
+    batch_positions: _containers.RepeatedScalarFieldContainer[int]
+    batch_sizes: _containers.RepeatedScalarFieldContainer[int]
+    record_counts: _containers.RepeatedScalarFieldContainer[int]
+    max_timestamps: _containers.RepeatedScalarFieldContainer[int]
+    producer_ids: _containers.RepeatedScalarFieldContainer[int]
+    producer_epochs: _containers.RepeatedScalarFieldContainer[int]
+    base_sequences: _containers.RepeatedScalarFieldContainer[int]
+    batch_flags: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., batch_positions: _Optional[_Iterable[int]] = ..., batch_sizes: _Optional[_Iterable[int]] = ..., record_counts: _Optional[_Iterable[int]] = ..., max_timestamps: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., base_sequences: _Optional[_Iterable[int]] = ..., batch_flags: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CommitSegment(_message.Message):
+    __slots__ = ("segment", "object_size", "slices")
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_SIZE_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
+    segment: SegmentId
+    object_size: int
+    slices: _containers.RepeatedCompositeFieldContainer[SegmentSlice]
+    def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[SegmentSlice, _Mapping]]] = ...) -> None: ...
+
+class SliceVerdict(_message.Message):
+    __slots__ = ("error_code", "error_codes", "base_offsets", "append_times", "log_start_offset")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
+    BASE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    APPEND_TIMES_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_codes: _containers.RepeatedScalarFieldContainer[int]
+    base_offsets: _containers.RepeatedScalarFieldContainer[int]
+    append_times: _containers.RepeatedScalarFieldContainer[int]
+    log_start_offset: int
+    def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., append_times: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
+
+class SegmentCommitted(_message.Message):
+    __slots__ = ("error_code", "slices")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    slices: _containers.RepeatedCompositeFieldContainer[SliceVerdict]
+    def __init__(self, error_code: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[SliceVerdict, _Mapping]]] = ...) -> None: ...
+
+class ReadPartitions(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
+
+class PartitionState(_message.Message):
+    __slots__ = ("error_code", "version", "log_start_offset", "high_watermark", "last_stable_offset")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    version: int
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    def __init__(self, error_code: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ...) -> None: ...
+
+class PartitionsRead(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionState]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionState, _Mapping]]] = ...) -> None: ...
+
+class DeleteRecordsPartition(_message.Message):
+    __slots__ = ("partition", "before_offset")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    partition: _cluster_pb2.TopicPartition
+    before_offset: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., before_offset: _Optional[int] = ...) -> None: ...
+
+class DeleteRecords(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[DeleteRecordsPartition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[DeleteRecordsPartition, _Mapping]]] = ...) -> None: ...
+
+class RecordsDeleted(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionState]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionState, _Mapping]]] = ...) -> None: ...
+
+class PlanMerge(_message.Message):
+    __slots__ = ("lease_id", "max_bytes", "small_bytes", "min_extents")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SMALL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MIN_EXTENTS_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    max_bytes: int
+    small_bytes: int
+    min_extents: int
+    def __init__(self, lease_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., small_bytes: _Optional[int] = ..., min_extents: _Optional[int] = ...) -> None: ...
+
+class MergePlanPartition(_message.Message):
+    __slots__ = ("partition", "first_offset", "end_offset", "extents", "dead_first_offsets", "dead_end_offsets")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    EXTENTS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIRST_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_END_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    partition: _cluster_pb2.TopicPartition
+    first_offset: int
+    end_offset: int
+    extents: Extents
+    dead_first_offsets: _containers.RepeatedScalarFieldContainer[int]
+    dead_end_offsets: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., extents: _Optional[_Union[Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class MergePlan(_message.Message):
+    __slots__ = ("error_code", "partitions")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    partitions: _containers.RepeatedCompositeFieldContainer[MergePlanPartition]
+    def __init__(self, error_code: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[MergePlanPartition, _Mapping]]] = ...) -> None: ...
+
+class SwapPartition(_message.Message):
+    __slots__ = ("partition", "replaced", "swap")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_FIELD_NUMBER: _ClassVar[int]
+    SWAP_FIELD_NUMBER: _ClassVar[int]
+    partition: _cluster_pb2.TopicPartition
+    replaced: Extents
+    swap: ExtentSwap
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., replaced: _Optional[_Union[Extents, _Mapping]] = ..., swap: _Optional[_Union[ExtentSwap, _Mapping]] = ...) -> None: ...
+
+class SwapExtents(_message.Message):
+    __slots__ = ("segment", "object_size", "partitions")
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    segment: SegmentId
+    object_size: int
+    partitions: _containers.RepeatedCompositeFieldContainer[SwapPartition]
+    def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[SwapPartition, _Mapping]]] = ...) -> None: ...
+
+class ExtentsSwapped(_message.Message):
+    __slots__ = ("error_code", "error_codes")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_codes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PlanCollection(_message.Message):
+    __slots__ = ("lease_id", "max_segments")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    max_segments: int
+    def __init__(self, lease_id: _Optional[int] = ..., max_segments: _Optional[int] = ...) -> None: ...
+
+class CollectionPlan(_message.Message):
+    __slots__ = ("error_code", "segments", "swept_lease_ids")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    SWEPT_LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    segments: _containers.RepeatedCompositeFieldContainer[SegmentId]
+    swept_lease_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, error_code: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[SegmentId, _Mapping]]] = ..., swept_lease_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class FilterUncommitted(_message.Message):
+    __slots__ = ("segments",)
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    segments: _containers.RepeatedCompositeFieldContainer[SegmentId]
+    def __init__(self, segments: _Optional[_Iterable[_Union[SegmentId, _Mapping]]] = ...) -> None: ...
+
+class UncommittedFiltered(_message.Message):
+    __slots__ = ("segments",)
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    segments: _containers.RepeatedCompositeFieldContainer[SegmentId]
+    def __init__(self, segments: _Optional[_Iterable[_Union[SegmentId, _Mapping]]] = ...) -> None: ...
+
+class ConfirmCollection(_message.Message):
+    __slots__ = ("segments", "swept_lease_ids")
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    SWEPT_LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    segments: _containers.RepeatedCompositeFieldContainer[SegmentId]
+    swept_lease_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, segments: _Optional[_Iterable[_Union[SegmentId, _Mapping]]] = ..., swept_lease_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CollectionConfirmed(_message.Message):
+    __slots__ = ("error_code",)
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    def __init__(self, error_code: _Optional[int] = ...) -> None: ...
+
+class PinReads(_message.Message):
+    __slots__ = ("duration_ms",)
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    duration_ms: int
+    def __init__(self, duration_ms: _Optional[int] = ...) -> None: ...
+
+class ReadsPinned(_message.Message):
+    __slots__ = ("pin_id",)
+    PIN_ID_FIELD_NUMBER: _ClassVar[int]
+    pin_id: int
+    def __init__(self, pin_id: _Optional[int] = ...) -> None: ...
+
+class UnpinReads(_message.Message):
+    __slots__ = ("pin_id",)
+    PIN_ID_FIELD_NUMBER: _ClassVar[int]
+    pin_id: int
+    def __init__(self, pin_id: _Optional[int] = ...) -> None: ...
+
+class ReadsUnpinned(_message.Message):
+    __slots__ = ("error_code",)
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    def __init__(self, error_code: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,195 @@
+"""The object store as the rest of Lacuna sees it: one Protocol, its errors and its counters.
+
+An object is written once, whole, and never changed. A store is synchronous and may be called from
+any number of threads at once; an agent calls it from a thread pool.
+
+Keys are ``/``-separated components of ``A-Z a-z 0-9 . _ = -``; no component begins with a dot, so that
+a directory store can keep its own files beside the objects.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+type_Part
+
+MAX_KEY_SIZE = 900
+"""Bytes. S3 allows 1,024 for the bucket's prefix and the key together."""
+
+_COMPONENT = r"[A-Za-z0-9_=\-][A-Za-z0-9._=\-]{0,199}"
+_KEY = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*\Z")
+_PREFIX = re.compile(rf"(?:{_COMPONENT}/)*(?:{_COMPONENT})?\Z")
+
+
+class ObjectStoreError(Exception):
+    """Any failure of an object store. The message says what to do where an operator can do it."""
+
+
+class InvalidKey(ObjectStoreError, ValueError):
+    """A key or prefix that not every store can hold. A bug of the caller, never a peer's doing."""
+
+
+class ObjectExists(ObjectStoreError):
+    """`put` found an object under this key; nothing was written."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"object {key!r} exists already and objects are never overwritten")
+        self.key = key
+
+
+class ObjectNotFound(ObjectStoreError):
+    """There is no object under this key (never was, or it was collected: plan the read again)."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"object {key!r} does not exist")
+        self.key = key
+
+
+class ShortRead(ObjectStoreError):
+    """The object ends before the range that was asked for.
+
+    `position` and `size` are the asked range, `available` the bytes of it that exist.
+    """
+
+    def __init__(self, key: str, position: int, size: int, available: int) -> None:
+        super().__init__(
+            f"object {key!r} holds only {available} of the {size} bytes at position {position}: "
+            "it is truncated, or the range was taken from another object"
+        )
+        self.key = key
+        self.position = position
+        self.size = size
+        self.available = available
+
+
+class StoreUnavailable(ObjectStoreError):
+    """The store did not answer or failed for now. Worth a retry; whether a put took place is unknown."""
+
+
+class StoreMisconfigured(ObjectStoreError):
+    """The store refuses us until an operator changes something; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One line of a listing. `size` in bytes, `modified_ms` since 1970 by the store's clock."""
+
+    key: str
+    size: int
+    modified_ms: int
+
+
+class StoreMetrics:
+    """What a store was asked to do since it was opened. Counts finished calls; safe from threads.
+
+    `puts`, `gets`, `deletes` (keys), `lists` (pages) and `sizes` count calls that succeeded;
+    `bytes_written` and `bytes_read` payload bytes.
+    """
+
+    __slots__ = (
+        "_lock", "bytes_read", "bytes_written", "deletes", "gets", "lists", "puts", "sizes",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.puts = 0
+        self.bytes_written = 0
+        self.gets = 0
+        self.bytes_read = 0
+        self.sizes = 0
+        self.lists = 0
+        self.deletes = 0
+
+    def count_put(self, size: int) -> None:
+        with self._lock:
+            self.puts += 1
+            self.bytes_written += size
+
+    def count_get(self, size: int) -> None:
+        with self._lock:
+            self.gets += 1
+            self.bytes_read += size
+
+    def count_size(self) -> None:
+        with self._lock:
+            self.sizes += 1
+
+    def count_list(self) -> None:
+        with self._lock:
+            self.lists += 1
+
+    def count_deletes(self, keys: int) -> None:
+        with self._lock:
+            self.deletes += keys
+
+
+@runtime_checkable
+class ObjectStore(Protocol):
+    """Immutable objects by key. Every method may raise `StoreUnavailable`, `StoreMisconfigured`."""
+
+    @property
+    def read_gap(self) -> int:
+        """Bytes. Two ranges of one object that lie nearer than this are worth one read (S18)."""
+
+    @property
+    def metrics(self) -> StoreMetrics:
+        """The counters of this store."""
+
+    def check(self) -> None:
+        """Make sure that the store can be reached and used; for start-up, before anything is served."""
+
+    def put(self, key: str, parts: Sequence[Part]) -> None:
+        """Create the object from the concatenated parts, all or nothing, durable on return.
+
+        Raises `ObjectExists` if the key is taken. After any other error the object may exist, whole,
+        or may appear later (a request that is still on its way).
+        """
+
+    def get(self, key: str, position: int, size: int) -> bytearray:
+        """Exactly `size` (at least 1) bytes from `position`. `ObjectNotFound`, `ShortRead`."""
+
+    def get_all(self, key: str) -> bytearray:
+        """The whole object, which may be empty. `ObjectNotFound`."""
+
+    def size(self, key: str) -> int:
+        """Bytes of the object. `ObjectNotFound`."""
+
+    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
+        """Objects whose key starts with `prefix` and is greater than `start_after`, in key order.
+
+        Lazily, a page at a time. Objects that come or go meanwhile may be there or not.
+        """
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete what is there of `keys`; a key that is not there is no error."""
+
+    def close(self) -> None:
+        """Give up connections and descriptors. Calls after it fail."""
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970; the default clock of stores that stamp objects themselves."""
+    return time.time_ns() // 1_000_000
+
+
+def check_key(key: str) -> str:
+    """`key` if every store can hold it, else `InvalidKey`."""
+    if len(key) > MAX_KEY_SIZE or not _KEY.match(key):
+        raise InvalidKey(f"{key!r} is no object key: see logstore/objects/store.py for the form")
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """`prefix` if some key can start with it, else `InvalidKey`."""
+    if len(prefix) > MAX_KEY_SIZE or not _PREFIX.match(prefix):
+        raise InvalidKey(f"{prefix!r} is no prefix of any object key")
+    return prefix
+
+
+def check_range(key: str, position: int, size: int) -> None:
+    """Refuse a range that is no range. An empty read has no meaning in S3, so it has none here."""
+    if position < 0 or size < 1:
+        raise ValueError(f"range of {size} bytes at position {position} of {key!r} is no range")
