@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
-type_Part
+Part: TypeAlias = bytes | bytearray | memoryview
 
 MAX_KEY_SIZE = 900
 """Bytes. S3 allows 1,024 for the bucket's prefix and the key together."""

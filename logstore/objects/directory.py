@@ -1,0 +1,369 @@
+"""Objects as files below one directory; the store of `lacuna up --data DIR`.
+
+An object becomes visible whole and durable, or not at all:
+
+    write .tmp/<name>  →  fsync it  →  link it to its key, which fails if the key is taken
+                       →  fsync the key's directory  →  unlink .tmp/<name>
+
+A name survives a crash only if the directory it stands in was synced, so the directories of a key are
+created from the top and each one's parent is synced before anything is put below it, once a store. That a
+directory exists proves nothing: another process may have made it a moment ago and not synced it yet.
+
+Temporary files are locked while they are written, so that a store which opens the same directory can tell
+the leftovers of a dead process (no one holds the lock) from the work of a live one.
+"""
+
+import errno
+import itertools
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from logstore.objects.filesystem import FileSystem, OsFileSystem
+from logstore.objects.store import (
+    ObjectExists,
+    ObjectInfo,
+    ObjectNotFound,
+    ObjectStoreError,
+    Part,
+    ShortRead,
+    StoreMetrics,
+    StoreMisconfigured,
+    StoreUnavailable,
+    check_key,
+    check_prefix,
+    check_range,
+)
+
+_TEMPORARY = ".tmp"
+_OPEN_FILES = 128
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+class DirectoryStore:
+    """An `ObjectStore` below `root`, which is created. At most `open_files` files are kept open."""
+
+    read_gap = 0
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        file_system: FileSystem | None = None,
+        open_files: int = _OPEN_FILES,
+    ) -> None:
+        self.metrics = StoreMetrics()
+        self._root = os.path.abspath(root)
+        self._fs = OsFileSystem() if file_system is None else file_system
+        self._names = itertools.count()
+        self._durable = _DurableDirectories(self._fs)
+        self._files = _OpenFiles(self._fs, open_files)
+        with self._errors(""):
+            self._durable.ensure_root(self._root)
+            self._make_temporary_directory()
+            self._sweep()
+
+    def check(self) -> None:
+        """Write, sync and remove a temporary file, as a put would."""
+        with self._errors(""):
+            path, fd = self._create_temporary()
+            try:
+                self._fs.write(fd, [b"lacuna"])
+                self._fs.fsync(fd)
+            finally:
+                self._fs.unlink(path)
+                self._fs.close(fd)
+
+    def put(self, key: str, parts: Sequence[Part]) -> None:
+        target = self._path(check_key(key))
+        with self._errors(key):
+            self._durable.ensure(os.path.dirname(target))
+            temporary, fd = self._create_temporary()
+            try:
+                self._fs.write(fd, parts)
+                self._fs.fsync(fd)
+                self._fs.link(temporary, target)
+                self._fs.fsync_directory(os.path.dirname(target))
+            except FileExistsError:
+                raise ObjectExists(key) from None
+            except FileNotFoundError as error:
+                raise self._system_error(error) from error
+            finally:
+                self._fs.unlink(temporary)
+                self._fs.close(fd)
+        self.metrics.count_put(sum(len(part) for part in parts))
+
+    def get(self, key: str, position: int, size: int) -> bytearray:
+        check_range(key, position, size)
+        with self._errors(key), self._files.use(self._path(check_key(key))) as fd:
+            length = self._fs.info_of(fd).size
+            if position + size > length:
+                raise ShortRead(key, position, size, max(0, length - position))
+            data = self._read(fd, key, position, size)
+        self.metrics.count_get(size)
+        return data
+
+    def get_all(self, key: str) -> bytearray:
+        with self._errors(key), self._files.use(self._path(check_key(key))) as fd:
+            data = self._read(fd, key, 0, self._fs.info_of(fd).size)
+        self.metrics.count_get(len(data))
+        return data
+
+    def size(self, key: str) -> int:
+        with self._errors(key):
+            info = self._fs.info(self._path(check_key(key)))
+        if info.is_directory:
+            raise ObjectNotFound(key)
+        self.metrics.count_size()
+        return info.size
+
+    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
+        above, _, _ = check_prefix(prefix).rpartition("/")
+        with self._errors(prefix):
+            yield from self._walk(above + "/" if above else "", prefix, start_after)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            path = self._path(check_key(key))
+            self._files.forget(path)
+            with self._errors(key):
+                try:
+                    self._fs.unlink(path)
+                except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                    pass  # what is not there need not be deleted
+            self.metrics.count_deletes(1)
+
+    def close(self) -> None:
+        self._files.close()
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def _read(self, fd: int, key: str, position: int, size: int) -> bytearray:
+        data = bytearray(size)
+        count = self._fs.read_into(fd, memoryview(data), position)
+        if count < size:
+            raise ShortRead(key, position, size, count)
+        return data
+
+    def _make_temporary_directory(self) -> None:
+        """Not synced: nothing in it is to survive a crash."""
+        try:
+            self._fs.make_directory(self._path(_TEMPORARY))
+        except FileExistsError:
+            pass  # an earlier run or another process made it
+
+    def _create_temporary(self) -> tuple[str, int]:
+        """A new locked file in .tmp. Processes of several containers may share a pid, hence the loop."""
+        while True:
+            path = self._path(f"{_TEMPORARY}/{os.getpid()}-{next(self._names)}")
+            try:
+                fd = self._fs.create(path)
+            except FileExistsError:
+                continue
+            if self._fs.lock(fd) and self._fs.info_of(fd).links:
+                return path, fd
+            self._fs.close(fd)  # a store that is just starting took it for a leftover
+
+    def _sweep(self) -> None:
+        """Remove the temporary files that no live process holds."""
+        for name, is_directory in self._fs.names(self._path(_TEMPORARY)):
+            path = self._path(f"{_TEMPORARY}/{name}")
+            if is_directory:
+                continue
+            try:
+                fd = self._fs.open(path)
+            except FileNotFoundError:
+                continue
+            try:
+                if self._fs.lock(fd):
+                    self._fs.unlink(path)
+            except FileNotFoundError:
+                pass  # another store swept it first
+            finally:
+                self._fs.close(fd)
+
+    def _walk(self, above: str, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
+        """Depth first in key order; `above` is "" or ends with a slash."""
+        try:
+            names = self._fs.names(self._path(above))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        self.metrics.count_list()
+        children = sorted(above + name + "/" * is_directory for name, is_directory in names)
+        for child in children:
+            if child.startswith("."):
+                continue
+            if child.endswith("/"):
+                if _may_hold(child, prefix) and not _wholly_before(child, start_after):
+                    yield from self._walk(child, prefix, start_after)
+            elif child.startswith(prefix) and child > start_after:
+                try:
+                    info = self._fs.info(self._path(child))
+                except FileNotFoundError:
+                    continue
+                yield ObjectInfo(child, info.size, info.modified_ms)
+
+    @contextmanager
+    def _errors(self, key: str) -> Iterator[None]:
+        """Turn the errors of the file system into those of a store."""
+        try:
+            yield
+        except (FileNotFoundError, IsADirectoryError):
+            raise ObjectNotFound(key) from None
+        except NotADirectoryError as error:
+            raise StoreMisconfigured(
+                f"{self._root} holds a file where a directory must be ({error}): move it away"
+            ) from error
+        except OSError as error:
+            raise self._system_error(error) from error
+
+    def _system_error(self, error: OSError) -> ObjectStoreError:
+        if error.errno in _NO_SPACE:
+            return StoreMisconfigured(f"no space left below {self._root}: free some ({error})")
+        if error.errno in _REFUSED:
+            return StoreMisconfigured(
+                f"{self._root} cannot be used: give this user the right to write there ({error})"
+            )
+        return StoreUnavailable(f"directory {self._root} failed: {error}")
+
+
+class _DurableDirectories:
+    """Directories whose whole path is known to survive a crash."""
+
+    def __init__(self, file_system: FileSystem) -> None:
+        self._fs = file_system
+        self._lock = threading.Lock()
+        self._known: set[str] = set()
+
+    def ensure_root(self, root: str) -> None:
+        """Create the store's own directory. Whatever stood above it already is the operator's."""
+        if self._exists(root):
+            try:
+                self._fs.fsync_directory(os.path.dirname(root))
+            except PermissionError:
+                pass  # a parent that we may not open is one that we cannot have created
+            self._known.add(root)
+            return
+        parent = os.path.dirname(root)
+        while not self._exists(parent):
+            parent = os.path.dirname(parent)
+        self._known.add(parent)
+        self.ensure(root)
+
+    def ensure(self, path: str) -> None:
+        """Create `path` and what is missing above it, each name synced before the next is made."""
+        if path in self._known:
+            return
+        with self._lock:
+            missing = []
+            while path not in self._known:
+                missing.append(path)
+                path = os.path.dirname(path)
+            for directory in reversed(missing):
+                self._make(directory)
+                self._known.add(directory)
+
+    def _exists(self, path: str) -> bool:
+        try:
+            info = self._fs.info(path)
+        except FileNotFoundError:
+            return False
+        if not info.is_directory:
+            raise NotADirectoryError(errno.ENOTDIR, "is a file, not a directory", path)
+        return True
+
+    def _make(self, directory: str) -> None:
+        try:
+            self._fs.make_directory(directory)
+        except FileExistsError:
+            self._exists(directory)
+        self._fs.fsync_directory(os.path.dirname(directory))
+
+
+class _OpenFiles:
+    """The most recently read files, kept open: an agent reads many ranges of few segments."""
+
+    def __init__(self, file_system: FileSystem, limit: int) -> None:
+        self._fs = file_system
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._files: OrderedDict[str, _OpenFile] = OrderedDict()
+
+    @contextmanager
+    def use(self, path: str) -> Iterator[int]:
+        """The descriptor of `path`, which stays open until the block is left whatever happens."""
+        file = self._acquire(path)
+        try:
+            yield file.fd
+        finally:
+            self._release(file)
+
+    def forget(self, path: str) -> None:
+        with self._lock:
+            file = self._files.pop(path, None)
+        if file is not None:
+            self._release(file)
+
+    def close(self) -> None:
+        with self._lock:
+            files = list(self._files.values())
+            self._files.clear()
+            self._limit = 0
+        for file in files:
+            self._release(file)
+
+    def _acquire(self, path: str) -> "_OpenFile":
+        with self._lock:
+            file = self._files.get(path)
+            if file is not None:
+                self._files.move_to_end(path)
+                file.users += 1
+                return file
+        opened = _OpenFile(self._open(path))
+        evicted = []
+        with self._lock:
+            if path not in self._files:
+                self._files[path] = opened
+                opened.users += 1  # the cache itself
+            while len(self._files) > self._limit:
+                evicted.append(self._files.popitem(last=False)[1])
+        for file in evicted:
+            self._release(file)
+        return opened
+
+    def _open(self, path: str) -> int:
+        """A directory can be opened as a file can, but it is no object."""
+        fd = self._fs.open(path)
+        if self._fs.info_of(fd).is_directory:
+            self._fs.close(fd)
+            raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+        return fd
+
+    def _release(self, file: "_OpenFile") -> None:
+        with self._lock:
+            file.users -= 1
+            unused = not file.users
+        if unused:
+            self._fs.close(file.fd)
+
+
+class _OpenFile:
+    __slots__ = ("fd", "users")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.users = 1
+
+
+def _may_hold(directory: str, prefix: str) -> bool:
+    return directory.startswith(prefix) or prefix.startswith(directory)
+
+
+def _wholly_before(directory: str, key: str) -> bool:
+    """Whether every key in `directory` (which ends with a slash) is at most `key`."""
+    return directory < key and not key.startswith(directory)

@@ -1,0 +1,102 @@
+"""Objects in memory: for tests, and for a broker that is to forget everything."""
+
+import threading
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from logstore.objects.store import (
+    ObjectExists,
+    ObjectInfo,
+    ObjectNotFound,
+    Part,
+    ShortRead,
+    StoreMetrics,
+    check_key,
+    check_prefix,
+    check_range,
+    wall_clock_ms,
+)
+
+_PAGE_KEYS = 1000
+
+
+class MemoryStore:
+    """An `ObjectStore` in this process' memory. `now_ms` stamps the objects."""
+
+    read_gap = 0
+
+    def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
+        self.metrics = StoreMetrics()
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._objects: dict[str, tuple[bytes, int]] = {}
+        self._keys: list[str] = []
+
+    def check(self) -> None:
+        """Memory is always there."""
+
+    def put(self, key: str, parts: Sequence[Part]) -> None:
+        check_key(key)
+        payload = b"".join(parts)
+        with self._lock:
+            if key in self._objects:
+                raise ObjectExists(key)
+            self._objects[key] = (payload, self._now_ms())
+            insort(self._keys, key)
+        self.metrics.count_put(len(payload))
+
+    def get(self, key: str, position: int, size: int) -> bytearray:
+        check_range(key, position, size)
+        payload = self._payload(key)
+        data = bytearray(memoryview(payload)[position : position + size])
+        if len(data) < size:
+            raise ShortRead(key, position, size, len(data))
+        self.metrics.count_get(size)
+        return data
+
+    def get_all(self, key: str) -> bytearray:
+        data = bytearray(self._payload(key))
+        self.metrics.count_get(len(data))
+        return data
+
+    def size(self, key: str) -> int:
+        size = len(self._payload(key))
+        self.metrics.count_size()
+        return size
+
+    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
+        check_prefix(prefix)
+        last = start_after
+        while page := self._page(prefix, last):
+            self.metrics.count_list()
+            yield from page
+            last = page[-1].key
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            check_key(key)
+            with self._lock:
+                if self._objects.pop(key, None) is not None:
+                    del self._keys[bisect_left(self._keys, key)]
+            self.metrics.count_deletes(1)
+
+    def close(self) -> None:
+        """Nothing to give up; the objects stay for who still holds the store."""
+
+    def _payload(self, key: str) -> bytes:
+        check_key(key)
+        with self._lock:
+            found = self._objects.get(key)
+        if found is None:
+            raise ObjectNotFound(key)
+        return found[0]
+
+    def _page(self, prefix: str, start_after: str) -> tuple[ObjectInfo, ...]:
+        """The next objects of a listing; a copy, so that writers need not wait for its reader."""
+        with self._lock:
+            first = max(bisect_left(self._keys, prefix), bisect_right(self._keys, start_after))
+            return tuple(
+                ObjectInfo(key, len(self._objects[key][0]), self._objects[key][1])
+                for key in self._keys[first : first + _PAGE_KEYS]
+                if key.startswith(prefix)
+            )

@@ -1,0 +1,284 @@
+"""Objects in an S3 bucket, at any endpoint that speaks S3, through boto3.
+
+Create-if-absent is a PUT with `If-None-Match: *`. boto3 repeats a PUT whose answer it did not get; where
+the first one arrived after all, the repetition meets its own object and is told 412. So when a *repeated*
+PUT is refused, the object is read back: if it equals what was to be written, the put has succeeded. A PUT
+that was refused at its first attempt is always `ObjectExists`, whatever the object holds.
+
+boto3's own extra checksums are off: batches, blocks and footers carry CRC-32C already, and computing one
+more over every byte costs more CPU than the request.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, NoReturn
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    IncompleteReadError,
+    NoCredentialsError,
+    NoRegionError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
+from urllib3.exceptions import HTTPError
+
+from logstore.objects.store import (
+    ObjectExists,
+    ObjectInfo,
+    ObjectNotFound,
+    Part,
+    ShortRead,
+    StoreMetrics,
+    StoreMisconfigured,
+    StoreUnavailable,
+    check_key,
+    check_prefix,
+    check_range,
+)
+
+READ_GAP = 256 * 1024
+"""Bytes. About what a connection carries in the time that another request would take to begin."""
+
+_CONNECTIONS = 64
+_ATTEMPTS = 4
+_READ_ATTEMPTS = 3
+_DELETE_KEYS = 1000
+_CONNECT_TIMEOUT_S = 5
+_READ_TIMEOUT_S = 30
+_CREDENTIAL_CODES = frozenset(
+    {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AuthFailure"}
+)
+_STREAM_ERRORS = (HTTPError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError, OSError)
+
+
+class S3Store:
+    """An `ObjectStore` under `prefix` of `bucket`.
+
+    `endpoint` is None for AWS. Credentials and region come from boto3's usual chain (environment,
+    profile, instance) unless given. `connections` bounds the pool, and so the calls under way.
+    """
+
+    read_gap = READ_GAP
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str = "",
+        *,
+        endpoint: str | None = None,
+        region: str | None = None,
+        access_key_id: str | None = None,
+        secret_access_key: str | None = None,
+        connections: int = _CONNECTIONS,
+    ) -> None:
+        self.metrics = StoreMetrics()
+        self._bucket = bucket
+        self._prefix = check_prefix(prefix).rstrip("/") + "/" if prefix else ""
+        self._where = f"bucket {bucket!r} at {endpoint or 'AWS'}"
+        with self._errors(""):
+            self._client: Any = boto3.session.Session().client(
+                "s3",
+                endpoint_url=endpoint,
+                region_name=region or ("us-east-1" if endpoint else None),
+                aws_access_key_id=access_key_id,
+                aws_secret_access_key=secret_access_key,
+                config=_client_config(connections, path_style=endpoint is not None),
+            )
+
+    def check(self) -> None:
+        with self._errors(""):
+            self._client.head_bucket(Bucket=self._bucket)
+
+    def create_bucket(self) -> None:
+        """Create the bucket unless we own it already; for tests and throw-away endpoints."""
+        try:
+            with self._errors(""):
+                self._client.create_bucket(Bucket=self._bucket)
+        except self._client.exceptions.BucketAlreadyOwnedByYou:
+            return
+
+    def put(self, key: str, parts: Sequence[Part]) -> None:
+        name = self._name(key)
+        body = b"".join(parts)
+        try:
+            with self._errors(key):
+                self._client.put_object(Bucket=self._bucket, Key=name, Body=body, IfNoneMatch="*")
+        except _Refused as refusal:
+            self._settle_refusal(key, body, refusal)
+        self.metrics.count_put(len(body))
+
+    def get(self, key: str, position: int, size: int) -> bytearray:
+        check_range(key, position, size)
+        header = f"bytes={position}-{position + size - 1}"
+        try:
+            data = self._read(key, Range=header)
+        except _RangeBeyondEnd:
+            raise ShortRead(key, position, size, 0) from None
+        if len(data) != size:
+            raise ShortRead(key, position, size, min(len(data), size))
+        self.metrics.count_get(size)
+        return data
+
+    def get_all(self, key: str) -> bytearray:
+        data = self._read(key)
+        self.metrics.count_get(len(data))
+        return data
+
+    def size(self, key: str) -> int:
+        name = self._name(key)
+        with self._errors(key):
+            size: int = self._client.head_object(Bucket=self._bucket, Key=name)["ContentLength"]
+        self.metrics.count_size()
+        return size
+
+    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
+        arguments = {"Bucket": self._bucket, "Prefix": self._prefix + check_prefix(prefix)}
+        if start_after:
+            arguments["StartAfter"] = self._prefix + start_after
+        while True:
+            with self._errors(prefix):
+                page = self._client.list_objects_v2(**arguments)
+            self.metrics.count_list()
+            for entry in page.get("Contents", ()):
+                modified_ms = int(entry["LastModified"].timestamp() * 1000)
+                key = entry["Key"][len(self._prefix) :]
+                yield ObjectInfo(key, entry["Size"], modified_ms)
+            if not page.get("IsTruncated"):
+                return
+            arguments["ContinuationToken"] = page["NextContinuationToken"]
+
+    def delete(self, keys: Iterable[str]) -> None:
+        names = (self._name(key) for key in keys)
+        while some := tuple(islice(names, _DELETE_KEYS)):
+            with self._errors(""):
+                answer = self._client.delete_objects(
+                    Bucket=self._bucket,
+                    Delete={"Objects": [{"Key": name} for name in some], "Quiet": True},
+                )
+            for error in answer.get("Errors", ()):
+                raise StoreUnavailable(
+                    f"{self._where} did not delete {error['Key']!r}: {error.get('Message')}"
+                )
+            self.metrics.count_deletes(len(some))
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _name(self, key: str) -> str:
+        return self._prefix + check_key(key)
+
+    def _read(self, key: str, **arguments: str) -> bytearray:
+        """One object or range of it. boto3 repeats a request, but not one whose body broke off."""
+        name = self._name(key)
+        for attempt in range(1, _READ_ATTEMPTS + 1):
+            with self._errors(key):
+                answer = self._client.get_object(Bucket=self._bucket, Key=name, **arguments)
+            try:
+                return _read_body(answer)
+            except _STREAM_ERRORS as error:
+                if attempt == _READ_ATTEMPTS:
+                    raise StoreUnavailable(
+                        f"{self._where} broke off reading {key!r} {attempt} times: {error}"
+                    ) from error
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _settle_refusal(self, key: str, body: bytes, refusal: "_Refused") -> None:
+        """Return if our own earlier attempt made the object; else say what stands in the way."""
+        try:
+            if refusal.repeated and self._read(key) == body:
+                return
+            self.size(key)
+        except ObjectNotFound:
+            raise StoreUnavailable(
+                f"{self._where}: another request for {key!r} was under way; nothing was written"
+            ) from None
+        raise ObjectExists(key)
+
+    @contextmanager
+    def _errors(self, key: str) -> Iterator[None]:
+        """Turn boto3's errors into those of a store."""
+        try:
+            yield
+        except ClientError as error:
+            self._raise_for(error, key)
+        except (NoCredentialsError, NoRegionError) as error:
+            raise StoreMisconfigured(
+                f"{self._where}: {error}: set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, "
+                "or a profile"
+            ) from error
+        except HTTPClientError as error:
+            raise StoreUnavailable(
+                f"{self._where} cannot be reached: check the endpoint and that it runs ({error})"
+            ) from error
+        except (BotoCoreError, ValueError) as error:
+            raise StoreMisconfigured(f"{self._where}: {error}") from error
+
+    def _raise_for(self, error: ClientError, key: str) -> NoReturn:
+        code = error.response.get("Error", {}).get("Code", "")
+        metadata = error.response.get("ResponseMetadata", {})
+        status = metadata.get("HTTPStatusCode", 0)
+        if code == "BucketAlreadyOwnedByYou":
+            raise error
+        if status in (409, 412) and key:
+            raise _Refused(repeated=metadata.get("RetryAttempts", 0) > 0) from error
+        if status == 416:
+            raise _RangeBeyondEnd from error
+        if code == "NoSuchBucket" or (status == 404 and not key):
+            raise StoreMisconfigured(
+                f"{self._where} does not exist: create it, or name another one"
+            ) from error
+        if status == 404:
+            raise ObjectNotFound(key) from error
+        if code in _CREDENTIAL_CODES or status in (401, 403):
+            raise StoreMisconfigured(
+                f"{self._where} refuses the credentials ({code}): check AWS_ACCESS_KEY_ID, "
+                "AWS_SECRET_ACCESS_KEY and their rights to list, get, put and delete objects there"
+            ) from error
+        if 400 <= status < 500 and status != 429:
+            raise StoreMisconfigured(f"{self._where} refuses the request: {error}") from error
+        raise StoreUnavailable(f"{self._where} failed for now: {error}") from error
+
+
+class _Refused(Exception):
+    """A conditional PUT was answered 412 (the key is taken) or 409 (another PUT is under way)."""
+
+    def __init__(self, *, repeated: bool) -> None:
+        super().__init__()
+        self.repeated = repeated
+
+
+class _RangeBeyondEnd(Exception):
+    """A GET was answered 416."""
+
+
+def _client_config(connections: int, *, path_style: bool) -> Config:
+    return Config(
+        max_pool_connections=connections,
+        connect_timeout=_CONNECT_TIMEOUT_S,
+        read_timeout=_READ_TIMEOUT_S,
+        tcp_keepalive=True,
+        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        s3={"addressing_style": "path" if path_style else "auto"},
+    )
+
+
+def _read_body(answer: Any) -> bytearray:
+    """The body, read into one buffer of its own size. Raises one of `_STREAM_ERRORS`."""
+    size = answer["ContentLength"]
+    data = bytearray(size)
+    filled = 0
+    with answer["Body"] as body, memoryview(data) as view:
+        while filled < size:
+            count = body.readinto(view[filled:])
+            if not count:
+                raise IncompleteReadError(actual_bytes=filled, expected_bytes=size)
+            filled += count
+    return data
