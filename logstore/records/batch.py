@@ -1,0 +1,348 @@
+"""Record batches of magic 2 as values: one type that was read, another to write (KIP-98).
+
+`BatchHeader` is the fixed part. `read_batches` gives a `RecordBatch` per batch of a buffer, whose
+`records` are decompressed and parsed when asked for. `BatchToWrite` takes offset deltas as they
+are, so that holes survive a rewrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from typing_extensions import Buffer
+
+from logstore.records import kernel
+from logstore.records.compression import (
+    DEFAULT_MAX_DECOMPRESSED_BYTES,
+    codec_of,
+    compress,
+    decompress,
+)
+from logstore.records.crc import crc32c
+from logstore.records.errors import CorruptBatchError, InvalidRecordError, TruncatedBatchError
+from logstore.records.layout import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CONTROL_BIT,
+    CRC_AT,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    MAX_INT32,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+    Codec,
+    TimestampType,
+)
+
+Headers: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    """The first 61 bytes of a batch; names are Kafka's, `crc` is the stored CRC-32C."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @classmethod
+    def parse(cls, buffer: Buffer, position: int = 0) -> BatchHeader:
+        """The header at byte `position`.
+
+        Raises TruncatedBatchError where 61 bytes are not there, CorruptBatchError for another magic
+        or a batch_length that leaves no room for the header.
+        """
+        data = memoryview(buffer)
+        if len(data) - position > MAGIC_AT and data[position + MAGIC_AT] != MAGIC:
+            raise CorruptBatchError(
+                f"its magic is {data[position + MAGIC_AT]}, not {MAGIC}", position
+            )
+        if len(data) - position < HEADER_SIZE:
+            raise TruncatedBatchError(position, HEADER_SIZE)
+        header = cls(*HEADER.unpack_from(data, position))
+        if header.size < HEADER_SIZE:
+            raise CorruptBatchError(
+                f"its batch_length gives it {header.size} bytes in all", position
+            )
+        return header
+
+    def pack(self) -> bytes:
+        """The 61 bytes, with the fields as they are."""
+        return HEADER.pack(
+            self.base_offset,
+            self.batch_length,
+            self.partition_leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        )
+
+    @property
+    def size(self) -> int:
+        """The whole batch's size in bytes."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def codec(self) -> Codec:
+        """The compression codec; raises UnsupportedCodecError for 5 to 7, which none has."""
+        return codec_of(self.attributes & CODEC_MASK)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whether max_timestamp is the time of every record."""
+        return TimestampType(int(self.attributes & LOG_APPEND_TIME_BIT != 0))
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return self.attributes & TRANSACTIONAL_BIT != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its records are control records."""
+        return self.attributes & CONTROL_BIT != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Whether base_timestamp is the time when its tombstones may go (KIP-534)."""
+        return self.attributes & DELETE_HORIZON_BIT != 0
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset that the batch stands for, a record's or not."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the batch (S16): from last_offset_delta, never from the count."""
+        return self.last_offset + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record, which wraps from 2^31-1 to 0; NO_SEQUENCE if none."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & MAX_INT32
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record that was read; `timestamp` is the append time where the batch has that type."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    attributes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """A batch that was read: its header, and all its bytes as a view of the buffer."""
+
+    header: BatchHeader
+    data: memoryview
+
+    def verify(self) -> None:
+        """Raise CorruptBatchError where the stored CRC-32C is not that of the bytes."""
+        computed = crc32c(self.data[ATTRIBUTES_AT:])
+        if computed != self.header.crc:
+            raise CorruptBatchError(f"its CRC-32C is {self.header.crc:08x}, not {computed:08x}")
+
+    def section(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
+        """The records section, decompressed; raises as `compression.decompress`."""
+        return decompress(self.header.codec, self.data[HEADER_SIZE:], max_bytes)
+
+    def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> list[Record]:
+        """The records, in order of their offsets; `max_bytes` bounds the decompressed section.
+
+        Raises InvalidRecordError where they are not what the header says, or as `section`.
+        """
+        header = self.header
+        records: list[Record] = []
+        last_delta = -1
+        append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        for index, raw in enumerate(
+            kernel.read_records(self.section(max_bytes), header.record_count)
+        ):
+            attributes, timestamp_delta, offset_delta, key, value, headers = raw
+            if not last_delta < offset_delta <= header.last_offset_delta:
+                raise InvalidRecordError(f"its offset delta {offset_delta} is out of order", index)
+            last_delta = offset_delta
+            time = header.max_timestamp if append_time else header.base_timestamp + timestamp_delta
+            offset = header.base_offset + offset_delta
+            records.append(Record(offset, time, key, value, headers, attributes))
+        return records
+
+
+def read_batches(buffer: Buffer, *, verify: bool = True) -> Iterator[RecordBatch]:
+    """The batches that stand one behind the other in `buffer`, which ends with a whole one.
+
+    Raises TruncatedBatchError, after all whole batches, where more bytes are needed;
+    CorruptBatchError where more would not help. `verify=False` leaves the CRC-32C unchecked.
+    """
+    data = memoryview(buffer)
+    position = 0
+    while position < len(data):
+        batch = _read_batch(data, position)
+        if verify:
+            batch.verify()
+        yield batch
+        position += batch.header.size
+
+
+def _read_batch(data: memoryview, position: int) -> RecordBatch:
+    header = BatchHeader.parse(data, position)
+    end = position + header.size
+    if end > len(data):
+        raise TruncatedBatchError(position, header.size)
+    return RecordBatch(header, data[position:end])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRecord:
+    """A record to write, `offset_delta` from its batch's base_offset; `timestamp` in ms."""
+
+    offset_delta: int
+    timestamp: int = NO_TIMESTAMP
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = ()
+    attributes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchToWrite:
+    """A batch to write. Deltas strictly increase and need not be contiguous.
+
+    Left out, last_offset_delta is the last record's, base_timestamp the first one's and
+    max_timestamp the largest (-1 without records).
+    """
+
+    records: tuple[NewRecord, ...]
+    base_offset: int = 0
+    last_offset_delta: int | None = None
+    codec: Codec = Codec.NONE
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    is_transactional: bool = False
+    is_control: bool = False
+    base_timestamp: int | None = None
+    max_timestamp: int | None = None
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    base_sequence: int = NO_SEQUENCE
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH
+
+    def encode(self) -> bytes:
+        """The batch's bytes; raises ValueError for deltas out of order or out of range."""
+        base_timestamp, max_timestamp = self._timestamps()
+        section = b"".join(_encode_record(record, base_timestamp) for record in self.records)
+        if self.codec is not Codec.NONE:
+            section = compress(self.codec, section)
+        header = HEADER.pack(
+            self.base_offset,
+            HEADER_SIZE - LOG_OVERHEAD + len(section),
+            self.partition_leader_epoch,
+            MAGIC,
+            0,
+            self._attributes(),
+            self._last_offset_delta(),
+            base_timestamp,
+            max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            len(self.records),
+        )
+        return with_crc(bytearray(header + section))
+
+    def _attributes(self) -> int:
+        bits = int(self.codec)
+        if self.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            bits |= LOG_APPEND_TIME_BIT
+        if self.is_transactional:
+            bits |= TRANSACTIONAL_BIT
+        if self.is_control:
+            bits |= CONTROL_BIT
+        return bits
+
+    def _timestamps(self) -> tuple[int, int]:
+        times = [record.timestamp for record in self.records] or [NO_TIMESTAMP]
+        base = times[0] if self.base_timestamp is None else self.base_timestamp
+        return base, max(times) if self.max_timestamp is None else self.max_timestamp
+
+    def _last_offset_delta(self) -> int:
+        highest = -1
+        for record in self.records:
+            if record.offset_delta <= highest:
+                raise ValueError(f"offset delta {record.offset_delta} follows {highest}")
+            highest = record.offset_delta
+        last = highest if self.last_offset_delta is None else self.last_offset_delta
+        if not max(highest, 0) <= last <= MAX_INT32:
+            raise ValueError(f"last_offset_delta {last} is not in [{max(highest, 0)}, 2^31)")
+        return last
+
+
+def with_crc(batch: bytearray) -> bytes:
+    """The batch with the CRC-32C of its bytes; `batch` is changed too."""
+    batch[CRC_AT:ATTRIBUTES_AT] = crc32c(memoryview(batch)[ATTRIBUTES_AT:]).to_bytes(4, "big")
+    return bytes(batch)
+
+
+def _encode_record(record: NewRecord, base_timestamp: int) -> bytes:
+    body = bytearray((record.attributes,))
+    body += varint(record.timestamp - base_timestamp)
+    body += varint(record.offset_delta)
+    body += _sized(record.key)
+    body += _sized(record.value)
+    body += varint(len(record.headers))
+    for key, value in record.headers:
+        body += _sized(key)
+        body += _sized(value)
+    return varint(len(body)) + bytes(body)
+
+
+def _sized(data: bytes | None) -> bytes:
+    return varint(-1) if data is None else varint(len(data)) + data
+
+
+def varint(value: int) -> bytes:
+    """A zigzag varint of a signed int of at most 64 bits."""
+    bits = (value << 1) ^ (value >> 63)
+    if not 0 <= bits < 1 << 64:
+        raise ValueError(f"{value} does not fit 64 bits")
+    encoded = bytearray()
+    while bits > 0x7F:
+        encoded.append(bits & 0x7F | 0x80)
+        bits >>= 7
+    encoded.append(bits)
+    return bytes(encoded)

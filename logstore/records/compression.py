@@ -1,0 +1,207 @@
+"""Compression of a batch's records section, byte-compatible with Kafka's clients.
+
+Framings, as the Java client writes them: gzip members; snappy in xerial blocks; an LZ4 frame with
+independent blocks (the Java reader refuses linked ones); a zstd frame. Read besides: raw snappy
+(some clients write it), concatenated gzip members and zstd frames, zstd frames that do not say how
+large their content is.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import cramjam
+import lz4.frame
+import zstandard
+from typing_extensions import Buffer
+
+from logstore.records.errors import (
+    CorruptRecordsError,
+    DecompressedTooLargeError,
+    UnsupportedCodecError,
+)
+from logstore.records.layout import Codec
+
+DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
+
+_GZIP_WBITS: Final = 31
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_INT32: Final = struct.Struct(">i")
+# A zstd block of four bytes may stand for 128 KiB: pieces of input are kept so small that one of
+# them cannot expand beyond the limit.
+_ZSTD_MAX_EXPANSION: Final = 32 * 1024
+_MIN_PIECE_BYTES: Final = 64
+
+
+def codec_of(number: int) -> Codec:
+    """The codec of attribute bits `number`; UnsupportedCodecError for 5 to 7, which none has."""
+    try:
+        return Codec(number)
+    except ValueError:
+        raise UnsupportedCodecError(
+            f"compression codec {number} does not exist; use 0 to 4"
+        ) from None
+
+
+def compress(codec: int, data: Buffer) -> bytes:
+    """`data` (an uncompressed records section) in the framing of `codec`."""
+    return _COMPRESSORS[codec_of(codec)](memoryview(data))
+
+
+def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
+    """The records section behind `data`, at most `max_bytes` long.
+
+    Raises DecompressedTooLargeError beyond `max_bytes` (before that much memory is taken several
+    times over), CorruptRecordsError where the codec cannot read the bytes, UnsupportedCodecError
+    for no codec.
+    """
+    return _DECOMPRESSORS[codec_of(codec)](memoryview(data), max_bytes)
+
+
+def _compress_gzip(data: memoryview) -> bytes:
+    return zlib.compress(data, wbits=_GZIP_WBITS)
+
+
+def _compress_snappy(data: memoryview) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        parts.append(_INT32.pack(len(block)))
+        parts.append(block)
+    return b"".join(parts)
+
+
+def _compress_lz4(data: memoryview) -> bytes:
+    compressed: bytes = lz4.frame.compress(
+        data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+    )
+    return compressed
+
+
+def _compress_zstd(data: memoryview) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+def _decompress_none(data: memoryview, max_bytes: int) -> bytes:
+    if len(data) > max_bytes:
+        raise DecompressedTooLargeError(max_bytes)
+    return bytes(data)
+
+
+def _decompress_gzip(data: memoryview, max_bytes: int) -> bytes:
+    parts: list[bytes] = []
+    left = max_bytes
+    rest: memoryview | bytes = data
+    while True:
+        member = zlib.decompressobj(_GZIP_WBITS)
+        try:
+            part = member.decompress(rest, left + 1)
+        except zlib.error as error:
+            raise CorruptRecordsError(f"gzip: {error}") from error
+        if len(part) > left:
+            raise DecompressedTooLargeError(max_bytes)
+        if not member.eof:
+            raise CorruptRecordsError("gzip: the data ends inside a member")
+        left -= len(part)
+        parts.append(part)
+        rest = member.unused_data
+        if not rest:
+            return b"".join(parts)
+
+
+def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _decompress_snappy_block(data, max_bytes, max_bytes)
+    parts: list[bytes] = []
+    left = max_bytes
+    position = len(_XERIAL_HEADER)
+    if len(data) < position:
+        raise CorruptRecordsError("snappy: the data ends inside the xerial header")
+    while position < len(data):
+        if len(data) - position < _INT32.size:
+            raise CorruptRecordsError("snappy: the data ends inside a block's size")
+        (size,) = _INT32.unpack_from(data, position)
+        position += _INT32.size
+        if not 0 < size <= len(data) - position:
+            raise CorruptRecordsError(f"snappy: a block of {size} bytes does not fit the data")
+        parts.append(_decompress_snappy_block(data[position : position + size], left, max_bytes))
+        left -= len(parts[-1])
+        position += size
+    return b"".join(parts)
+
+
+def _decompress_snappy_block(block: memoryview, left: int, max_bytes: int) -> bytes:
+    try:
+        if cramjam.snappy.decompress_raw_len(block) > left:
+            raise DecompressedTooLargeError(max_bytes)
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise CorruptRecordsError(f"snappy: {error}") from error
+
+
+def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
+    frame = lz4.frame.LZ4FrameDecompressor()
+    parts: list[bytes] = []
+    left = max_bytes
+    rest: memoryview | bytes = data
+    while not frame.eof:
+        step = min(left + 1, max(1 << 16, 4 * len(data)))
+        try:
+            part = frame.decompress(rest, step)
+        except (RuntimeError, ValueError) as error:
+            raise CorruptRecordsError(f"lz4: {error}") from error
+        if len(part) > left:
+            raise DecompressedTooLargeError(max_bytes)
+        if not part and not frame.eof:
+            raise CorruptRecordsError("lz4: the data ends inside the frame")
+        left -= len(part)
+        parts.append(part)
+        rest = b""
+    if frame.unused_data:
+        raise CorruptRecordsError("lz4: bytes follow the frame")
+    return b"".join(parts)
+
+
+def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
+    parts: list[bytes] = []
+    left = max_bytes
+    piece_bytes = max(_MIN_PIECE_BYTES, max_bytes // _ZSTD_MAX_EXPANSION)
+    frame = zstandard.ZstdDecompressor().decompressobj()
+    position = 0
+    while position < len(data):
+        if frame.eof:
+            frame = zstandard.ZstdDecompressor().decompressobj()
+        piece = data[position : position + piece_bytes]
+        try:
+            part = frame.decompress(piece)
+        except zstandard.ZstdError as error:
+            raise CorruptRecordsError(f"zstd: {error}") from error
+        if len(part) > left:
+            raise DecompressedTooLargeError(max_bytes)
+        left -= len(part)
+        parts.append(part)
+        position += len(piece) - len(frame.unused_data)
+    if not frame.eof:
+        raise CorruptRecordsError("zstd: the data ends inside a frame")
+    return b"".join(parts)
+
+
+_COMPRESSORS: Final[Mapping[Codec, Callable[[memoryview], bytes]]] = {
+    Codec.NONE: bytes,
+    Codec.GZIP: _compress_gzip,
+    Codec.SNAPPY: _compress_snappy,
+    Codec.LZ4: _compress_lz4,
+    Codec.ZSTD: _compress_zstd,
+}
+_DECOMPRESSORS: Final[Mapping[Codec, Callable[[memoryview, int], bytes]]] = {
+    Codec.NONE: _decompress_none,
+    Codec.GZIP: _decompress_gzip,
+    Codec.SNAPPY: _decompress_snappy,
+    Codec.LZ4: _decompress_lz4,
+    Codec.ZSTD: _decompress_zstd,
+}

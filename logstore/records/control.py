@@ -1,0 +1,132 @@
+"""Control records, and the filler that closes a hole (seeds 000_, 003_ and 004_; S17, S25).
+
+A control record's key is int16 version, int16 type. The value of an end-of-transaction marker is
+int16 version, int32 coordinator epoch. Newer versions may append fields: what is known is read, the
+rest passed over; types that are not known are kept as numbers, to be skipped.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from logstore.records.batch import BatchToWrite, NewRecord, Record
+from logstore.records.errors import InvalidRecordError
+
+_KEY: Final = struct.Struct(">hh")
+_END_TXN_MARKER: Final = struct.Struct(">hi")
+CONTROL_KEY_VERSION: Final = 0
+END_TXN_MARKER_VERSION: Final = 0
+# The filler ends a transaction of the producer id that is never allocated (S8, 004_).
+FILLER_PRODUCER_ID: Final = 0
+
+
+class ControlType(IntEnum):
+    """The types of control record that Kafka 4.1 knows."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class EndTxnMarker:
+    """How a transaction ended: COMMIT or ABORT, and the epoch of the coordinator that wrote it."""
+
+    control_type: ControlType
+    coordinator_epoch: int
+    version: int = END_TXN_MARKER_VERSION
+
+    def key(self) -> bytes:
+        """The control record's key."""
+        return _KEY.pack(CONTROL_KEY_VERSION, self.control_type)
+
+    def value(self) -> bytes:
+        """The control record's value."""
+        return _END_TXN_MARKER.pack(self.version, self.coordinator_epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRecord:
+    """A control record that was read; `marker` where it ends a transaction.
+
+    `type_number` may be one that ControlType does not have: the record is then to be skipped.
+    """
+
+    offset: int
+    version: int
+    type_number: int
+    marker: EndTxnMarker | None
+
+    @property
+    def control_type(self) -> ControlType | None:
+        """The type, or None where it is unknown."""
+        try:
+            return ControlType(self.type_number)
+        except ValueError:
+            return None
+
+
+def read_control_record(record: Record) -> ControlRecord:
+    """The control record in `record`, which came in a batch with the control bit.
+
+    Raises InvalidRecordError where the key is null or shorter than four bytes, a version is
+    negative, or an end-of-transaction marker's value is shorter than six.
+    """
+    key = record.key
+    if key is None or len(key) < _KEY.size:
+        length = "null" if key is None else f"{len(key)} bytes"
+        raise InvalidRecordError(
+            f"the key of the control record at {record.offset} is {length}, not 4"
+        )
+    version, type_number = _KEY.unpack_from(key)
+    if version < 0:
+        raise InvalidRecordError(f"the control record at {record.offset} has key version {version}")
+    marker = None
+    if type_number in (ControlType.ABORT, ControlType.COMMIT):
+        marker = _read_marker(record, ControlType(type_number))
+    return ControlRecord(record.offset, version, type_number, marker)
+
+
+def _read_marker(record: Record, control_type: ControlType) -> EndTxnMarker:
+    value = record.value
+    if value is None or len(value) < _END_TXN_MARKER.size:
+        raise InvalidRecordError(
+            f"the value of the marker at {record.offset} is shorter than 6 bytes"
+        )
+    version, coordinator_epoch = _END_TXN_MARKER.unpack_from(value)
+    if version < 0:
+        raise InvalidRecordError(f"the marker at {record.offset} has value version {version}")
+    return EndTxnMarker(control_type, coordinator_epoch, version)
+
+
+def filler(asked_offset: int, end_offset: int) -> bytes:
+    """A batch that moves a client from `asked_offset` to `end_offset` and shows it nothing (S17).
+
+    It holds one synthetic control record, at end_offset - 1: the commit of a transaction of
+    producer id 0, which never exists, so that every client skips it. The batch begins at
+    `asked_offset`, or where a last_offset_delta of 2^31-1 lets it begin. Raises ValueError for an
+    empty range.
+    """
+    if not 0 <= asked_offset < end_offset:
+        raise ValueError(f"nothing is to be filled in [{asked_offset}, {end_offset})")
+    base_offset = max(asked_offset, end_offset - 2**31)
+    marker = EndTxnMarker(ControlType.COMMIT, coordinator_epoch=0)
+    record = NewRecord(
+        offset_delta=end_offset - 1 - base_offset, key=marker.key(), value=marker.value()
+    )
+    return BatchToWrite(
+        records=(record,),
+        base_offset=base_offset,
+        is_transactional=True,
+        is_control=True,
+        producer_id=FILLER_PRODUCER_ID,
+        producer_epoch=0,
+        partition_leader_epoch=0,
+    ).encode()

@@ -1,0 +1,11 @@
+"""CRC-32C (Castagnoli), the checksum of record batches and of segment blocks."""
+
+from __future__ import annotations
+
+from crc32c import crc32c as _crc32c
+from typing_extensions import Buffer
+
+
+def crc32c(data: Buffer, value: int = 0) -> int:
+    """The CRC-32C of `data`, going on from `value`: an unsigned 32-bit int."""
+    return _crc32c(data, value)

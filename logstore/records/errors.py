@@ -1,0 +1,96 @@
+"""What can be wrong with records; each error names the Kafka error that a client gets for it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class KafkaErrorName(StrEnum):
+    """Names of Kafka's protocol errors that concern records, spelt as in Kafka's `Errors`."""
+
+    CORRUPT_MESSAGE = "CORRUPT_MESSAGE"
+    MESSAGE_TOO_LARGE = "MESSAGE_TOO_LARGE"
+    INVALID_TIMESTAMP = "INVALID_TIMESTAMP"
+    UNSUPPORTED_COMPRESSION_TYPE = "UNSUPPORTED_COMPRESSION_TYPE"
+    INVALID_RECORD = "INVALID_RECORD"
+
+
+class RecordsError(Exception):
+    """Records that cannot be taken as they are; `kafka_error` is what a producer is told."""
+
+    kafka_error: ClassVar[KafkaErrorName] = KafkaErrorName.CORRUPT_MESSAGE
+
+
+class TruncatedBatchError(RecordsError):
+    """The buffer ends inside a batch: read on until it holds `needed` bytes from `position`.
+
+    `position` is relative to the buffer's start; `needed` is at least what is missing now, and
+    exact once the first 12 bytes of the batch (base_offset, batch_length) are there.
+    """
+
+    def __init__(self, position: int, needed: int) -> None:
+        super().__init__(f"the batch at byte {position} needs {needed} bytes; read more")
+        self.position = position
+        self.needed = needed
+
+
+class CorruptBatchError(RecordsError):
+    """A batch whose bytes are wrong, however many more were read; `position` is in bytes."""
+
+    def __init__(self, reason: str, position: int = 0) -> None:
+        super().__init__(f"corrupt batch at byte {position}: {reason}")
+        self.reason = reason
+        self.position = position
+
+
+class InvalidRecordError(RecordsError):
+    """A batch or record that breaks the format's rules behind a right checksum.
+
+    `record_index` is the record's place in its batch, or -1 where it is the batch's fault.
+    """
+
+    kafka_error = KafkaErrorName.INVALID_RECORD
+
+    def __init__(self, reason: str, record_index: int = -1) -> None:
+        where = f"record {record_index}: " if record_index >= 0 else ""
+        super().__init__(where + reason)
+        self.reason = reason
+        self.record_index = record_index
+
+
+class InvalidTimestampError(InvalidRecordError):
+    """A timestamp outside the topic's range, or a timestamp type that a producer may not set."""
+
+    kafka_error = KafkaErrorName.INVALID_TIMESTAMP
+
+
+class CorruptRecordsError(InvalidRecordError):
+    """A compressed records section that its codec cannot decompress."""
+
+
+class UnsupportedCodecError(RecordsError):
+    """A compression codec that does not exist, or that the request's version may not carry."""
+
+    kafka_error = KafkaErrorName.UNSUPPORTED_COMPRESSION_TYPE
+
+
+class BatchTooLargeError(RecordsError):
+    """A batch beyond max.message.bytes; `size` and `limit` in bytes."""
+
+    kafka_error = KafkaErrorName.MESSAGE_TOO_LARGE
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(f"{what} is {size} bytes, more than the limit of {limit}")
+        self.size = size
+        self.limit = limit
+
+
+class DecompressedTooLargeError(RecordsError):
+    """Records that decompress to more than `limit` bytes; a Java producer splits such a batch."""
+
+    kafka_error = KafkaErrorName.MESSAGE_TOO_LARGE
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the records decompress to more than {limit} bytes; send smaller batches")
+        self.limit = limit

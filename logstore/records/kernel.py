@@ -1,0 +1,607 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False
+"""The loops over batches and records: one source, compiled by Cython or run by Python as it is.
+
+Compiled (`python -m logstore.records.build_kernel`) the types below are C's and the indexing is
+unchecked, so every position is compared with its end before it is used; interpreted they are hints.
+The types that callers see are in `kernel.pyi`. Constants repeat those of `layout` as C integers.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import cython
+from crc32c import crc32c
+
+from logstore.records import layout
+from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress, decompress
+from logstore.records.errors import CorruptBatchError, InvalidRecordError, TruncatedBatchError
+
+_HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
+_LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
+_LOG_APPEND_TIME = cython.declare(cython.int, 0x08)
+_CONTROL = cython.declare(cython.int, 0x20)
+_MAX_INT32 = cython.declare(cython.longlong, 0x7FFFFFFF)
+_MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+_SIGN64 = cython.declare(cython.ulonglong, 0x8000000000000000)
+# size (5), attributes (1), timestamp delta (10), offset delta (5)
+_MAX_RECORD_HEAD = cython.declare(cython.Py_ssize_t, 21)
+# A buffer begins no larger than this: clearing memory that is not used costs more than to grow.
+_FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 20)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _int64(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.ulonglong = 0
+    i: cython.Py_ssize_t
+    for i in range(at, at + 8):
+        value = (value << 8) | data[i]
+    return cython.cast(cython.longlong, (value ^ _SIGN64) - _SIGN64)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _int32(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.longlong = 0
+    i: cython.Py_ssize_t
+    for i in range(at, at + 4):
+        value = (value << 8) | data[i]
+    return (value ^ 0x80000000) - 0x80000000
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_int64(
+    out: cython.uchar[::1], at: cython.Py_ssize_t, value: cython.longlong
+) -> cython.void:
+    i: cython.Py_ssize_t
+    for i in range(8):
+        out[at + i] = (value >> (56 - 8 * i)) & 0xFF
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _put_varint(
+    out: cython.uchar[::1], at: cython.Py_ssize_t, value: cython.longlong
+) -> cython.Py_ssize_t:
+    """Write `value` as a zigzag varint at `at`; the position behind it."""
+    bits: cython.ulonglong = cython.cast(cython.ulonglong, (value << 1) ^ (value >> 63))
+    while bits > 0x7F:
+        out[at] = (bits & 0x7F) | 0x80
+        bits >>= 7
+        at += 1
+    out[at] = bits
+    return at + 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _overflows(base: cython.longlong, delta: cython.longlong) -> cython.bint:
+    if delta >= 0:
+        return base > _MAX_INT64 - delta
+    return base < -_MAX_INT64 - 1 - delta
+
+
+@cython.final
+@cython.cclass
+class _Cursor:
+    """A place in a records section; what it reads never goes beyond `end`."""
+
+    data: cython.const[cython.uchar][::1]
+    position: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    # The record being read, for errors.
+    index: cython.Py_ssize_t
+
+    def __init__(self, data: object) -> None:
+        self.data = data
+        self.position = 0
+        self.end = len(data)
+        self.index = -1
+
+    @cython.cfunc
+    @cython.exceptval(-0x7FFFFFFFFFFFFF01, check=True)
+    def varint(self, max_bits: cython.int) -> cython.longlong:
+        """A zigzag varint of at most `max_bits` bits."""
+        bits: cython.ulonglong = 0
+        shift: cython.int = 0
+        byte: cython.int
+        while self.position < self.end:
+            byte = self.data[self.position]
+            self.position += 1
+            # Only what is left of max_bits may be set in the last byte.
+            if shift + 7 > max_bits and (byte >> (max_bits - shift)) != 0:
+                break
+            bits |= cython.cast(cython.ulonglong, byte & 0x7F) << shift
+            if byte < 0x80:
+                return cython.cast(cython.longlong, bits >> 1) ^ -cython.cast(
+                    cython.longlong, bits & 1
+                )
+            shift += 7
+        else:
+            raise InvalidRecordError("the records end inside a varint", self.index)
+        raise InvalidRecordError(f"a varint is longer than {max_bits} bits", self.index)
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def skip_bytes(self, nullable: cython.bint) -> cython.longlong:
+        """Pass a length and as many bytes; the length (-1: null), in bytes."""
+        length: cython.longlong = self.varint(32)
+        if length < 0:
+            # Kafka reads every negative length as null; a writer has only -1 for it.
+            if length != -1 or not nullable:
+                raise InvalidRecordError(f"a length is {length}", self.index)
+            return length
+        if length > self.end - self.position:
+            raise InvalidRecordError(f"{length} bytes do not fit the record", self.index)
+        self.position += length
+        return length
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def enter_record(self, section_end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Pass a record's size and attributes and make its end `end`; that position."""
+        self.index += 1
+        self.end = section_end
+        size: cython.longlong = self.varint(32)
+        if size < 1 or size > section_end - self.position:
+            raise InvalidRecordError(f"a size of {size} bytes does not fit the batch", self.index)
+        self.end = self.position + size
+        self.position += 1
+        return self.end
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def header_count(self) -> cython.longlong:
+        count: cython.longlong = self.varint(32)
+        if count < 0 or count > self.end - self.position:
+            raise InvalidRecordError(f"{count} headers do not fit the record", self.index)
+        return count
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def end_record(self) -> cython.int:
+        if self.position != self.end:
+            raise InvalidRecordError(
+                f"{self.end - self.position} bytes are left behind its headers", self.index
+            )
+        return 0
+
+
+@cython.ccall
+def validate_records(
+    section: object, count: cython.Py_ssize_t, base_timestamp: cython.longlong, require_keys: bool
+) -> object:
+    """Walk an uncompressed records section that a producer sent (S11).
+
+    Offset deltas must be 0 to count - 1, sizes must match to the byte, and with `require_keys` no
+    key may be null. Returns layout.RecordTimes; raises InvalidRecordError.
+    """
+    cursor: _Cursor = _Cursor(section)
+    section_end: cython.Py_ssize_t = cursor.end
+    i: cython.Py_ssize_t
+    headers: cython.longlong
+    timestamp: cython.longlong
+    highest: cython.longlong = -1
+    lowest: cython.longlong = -1
+    highest_index: cython.Py_ssize_t = -1
+    lowest_index: cython.Py_ssize_t = -1
+    keys: cython.bint = require_keys
+    for i in range(count):
+        cursor.enter_record(section_end)
+        timestamp = cursor.varint(64)
+        if _overflows(base_timestamp, timestamp):
+            raise InvalidRecordError("its timestamp is beyond 64 bits", i)
+        timestamp += base_timestamp
+        if cursor.varint(32) != i:
+            raise InvalidRecordError("its offset delta is not its place in the batch", i)
+        if cursor.skip_bytes(True) < 0 and keys:
+            raise InvalidRecordError("a compacted topic needs a key in every record", i)
+        cursor.skip_bytes(True)
+        headers = cursor.header_count()
+        while headers > 0:
+            cursor.skip_bytes(False)
+            cursor.skip_bytes(True)
+            headers -= 1
+        cursor.end_record()
+        if timestamp > highest:
+            highest = timestamp
+            highest_index = i
+        if timestamp != -1 and (lowest_index < 0 or timestamp < lowest):
+            lowest = timestamp
+            lowest_index = i
+    if cursor.position != section_end:
+        raise InvalidRecordError(f"{section_end - cursor.position} bytes follow the last record")
+    return layout.RecordTimes(highest, highest_index, lowest, lowest_index)
+
+
+@cython.cfunc
+def _read_bytes(cursor: _Cursor, section: bytes, nullable: cython.bint) -> object:
+    length: cython.longlong = cursor.skip_bytes(nullable)
+    if length < 0:
+        return None
+    return section[cursor.position - length : cursor.position]
+
+
+@cython.ccall
+def read_records(section: bytes, count: cython.Py_ssize_t) -> list:
+    """The records of an uncompressed section as tuples, in order; raises InvalidRecordError.
+
+    Each is (attributes, timestamp_delta, offset_delta, key, value, headers); headers is a tuple of
+    (key, value). Offset deltas may have holes, as compaction leaves them.
+    """
+    cursor: _Cursor = _Cursor(section)
+    section_end: cython.Py_ssize_t = cursor.end
+    attributes: cython.int
+    timestamp_delta: cython.longlong
+    offset_delta: cython.longlong
+    records: list = []
+    headers: list
+    for _i in range(count):
+        cursor.enter_record(section_end)
+        attributes = cursor.data[cursor.position - 1]
+        timestamp_delta = cursor.varint(64)
+        offset_delta = cursor.varint(32)
+        key = _read_bytes(cursor, section, True)
+        value = _read_bytes(cursor, section, True)
+        headers = []
+        for _ in range(cursor.header_count()):
+            header_key = _read_bytes(cursor, section, False)
+            headers.append((header_key, _read_bytes(cursor, section, True)))
+        cursor.end_record()
+        records.append((attributes, timestamp_delta, offset_delta, key, value, tuple(headers)))
+    if cursor.position != section_end:
+        raise InvalidRecordError(f"{section_end - cursor.position} bytes follow the last record")
+    return records
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _batch_size(
+    data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """The size in bytes of the batch at `at`, which ends at or before `end` and has magic 2."""
+    size: cython.longlong
+    if end - at < _LOG_OVERHEAD:
+        raise TruncatedBatchError(at, _HEADER_SIZE)
+    size = _int32(data, at + 8) + _LOG_OVERHEAD
+    if size < _HEADER_SIZE:
+        raise CorruptBatchError(f"its batch_length gives it {size} bytes in all", at)
+    if end - at > 16 and data[at + 16] != 2:
+        raise CorruptBatchError(f"its magic is {data[at + 16]}, not 2", at)
+    if size > end - at:
+        raise TruncatedBatchError(at, size)
+    return size
+
+
+@cython.ccall
+def walk_and_patch(buffer: object, base_offset: cython.longlong, verify: bool = True) -> object:
+    """Check contiguous batches as producers sent them and give them their offsets, in place.
+
+    The first batch gets `base_offset`, every next one the last offset of the one before, plus one;
+    partition_leader_epoch becomes 0 (S6, S20). Returns layout.WalkedBatches. Raises
+    CorruptBatchError or TruncatedBatchError with the position in `buffer`; `verify=False` leaves
+    the CRC-32C unchecked.
+    """
+    return _walk(buffer, base_offset, True, verify)
+
+
+@cython.ccall
+def walk_stored(buffer: object, base_offset: cython.longlong, verify: bool = True) -> object:
+    """Check contiguous batches that carry their own offsets, with holes or without.
+
+    They must start at or behind `base_offset` and increase strictly; only partition_leader_epoch is
+    patched, to 0. Returns and raises as `walk_and_patch`.
+    """
+    return _walk(buffer, base_offset, False, verify)
+
+
+@cython.cfunc
+def _walk(
+    buffer: object, base_offset: cython.longlong, assign: cython.bint, verify: cython.bint
+) -> object:
+    raw = memoryview(buffer)
+    data: cython.uchar[::1] = raw
+    size: cython.Py_ssize_t = len(raw)
+    at: cython.Py_ssize_t = 0
+    count: cython.Py_ssize_t = 0
+    while at < size:
+        at += _batch_size(data, at, size)
+        count += 1
+    columns = [array("q", bytes(8 * n)) for n in (count + 1, count, count, count)]
+    positions: cython.longlong[::1] = memoryview(columns[0])
+    base_offsets: cython.longlong[::1] = memoryview(columns[1])
+    last_offsets: cython.longlong[::1] = memoryview(columns[2])
+    max_timestamps: cython.longlong[::1] = memoryview(columns[3])
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    next_offset: cython.longlong = base_offset
+    delta: cython.longlong
+    at = 0
+    for i in range(count):
+        positions[i] = at
+        end: cython.Py_ssize_t = at + _batch_size(data, at, size)
+        if verify:
+            _verify(raw, data, at, end)
+        if assign:
+            _put_int64(data, at, next_offset)
+        else:
+            if _int64(data, at) < next_offset:
+                raise CorruptBatchError(f"it begins before offset {next_offset}", at)
+            next_offset = _int64(data, at)
+        delta = _int32(data, at + 23)
+        if delta < 0 or _overflows(next_offset, delta + 1):
+            raise CorruptBatchError(f"its last_offset_delta is {delta}", at)
+        for j in range(at + 12, at + 16):
+            data[j] = 0
+        base_offsets[i] = next_offset
+        last_offsets[i] = next_offset + delta
+        max_timestamps[i] = _int64(data, at + 35)
+        next_offset += delta + 1
+        at = end
+    positions[count] = size
+    return layout.WalkedBatches(*columns)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _verify(
+    raw: object,
+    data: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+) -> cython.int:
+    stored: cython.longlong = _int32(data, at + 17) & 0xFFFFFFFF
+    computed: cython.longlong = crc32c(raw[at + 21 : end])
+    if computed != stored:
+        raise CorruptBatchError(f"its CRC-32C is {stored:08x}, its bytes give {computed:08x}", at)
+    return 0
+
+
+@cython.final
+@cython.cclass
+class _Merge:
+    """The batch being written, and the ones that are done."""
+
+    buffer: object
+    out: cython.uchar[::1]
+    capacity: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    max_bytes: cython.Py_ssize_t
+    codec: cython.int
+    timestamp_bit: cython.int
+    append_time: cython.longlong
+    count: cython.longlong
+    base_offset: cython.longlong
+    last_offset: cython.longlong
+    base_timestamp: cython.longlong
+    max_timestamp: cython.longlong
+    done: list
+
+    def __init__(self, codec: int, max_bytes: int, capacity: int) -> None:
+        self.codec = codec
+        self.max_bytes = max_bytes
+        self.capacity = capacity
+        self.buffer = bytearray(capacity)
+        self.out = memoryview(self.buffer)
+        self.size = _HEADER_SIZE
+        self.timestamp_bit = 0
+        self.append_time = -1
+        self.count = 0
+        self.last_offset = -1
+        self.done = []
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def next_source(self, timestamp_bit: cython.int, append_time: cython.longlong) -> cython.int:
+        """Begin with the records of another batch: they join only ones of the same time (S19)."""
+        if timestamp_bit != self.timestamp_bit or (
+            timestamp_bit != 0 and append_time != self.append_time
+        ):
+            self.flush()
+            self.timestamp_bit = timestamp_bit
+            self.append_time = append_time
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def add(
+        self,
+        data: cython.const[cython.uchar][::1],
+        body: cython.Py_ssize_t,
+        body_end: cython.Py_ssize_t,
+        attributes: cython.int,
+        offset: cython.longlong,
+        timestamp: cython.longlong,
+    ) -> cython.int:
+        """Append a record; data[body:body_end] is its key, value and headers as they are."""
+        length: cython.Py_ssize_t = body_end - body
+        at: cython.Py_ssize_t
+        head: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        if offset <= self.last_offset:
+            raise CorruptBatchError(f"offset {offset} comes behind offset {self.last_offset}")
+        if self.count > 0 and (
+            self.size + _MAX_RECORD_HEAD + length > self.max_bytes
+            or offset - self.base_offset > _MAX_INT32
+            # timestamp - base_timestamp is to fit 64 bits
+            or (self.base_timestamp >= 0 and timestamp < self.base_timestamp - _MAX_INT64)
+            or (self.base_timestamp < 0 and timestamp > self.base_timestamp + _MAX_INT64)
+        ):
+            self.flush()
+        if self.count == 0:
+            self.base_offset = offset
+            self.base_timestamp = timestamp
+            self.max_timestamp = timestamp
+        if self.size + _MAX_RECORD_HEAD + length > self.capacity:
+            self.grow(self.size + _MAX_RECORD_HEAD + length)
+        # The head goes where it would if the size took its longest form; then the size, whose
+        # length is known only now, is put first and the head moved up to it.
+        at = self.size + 5
+        self.out[at] = attributes
+        head = _put_varint(self.out, at + 1, timestamp - self.base_timestamp)
+        head = _put_varint(self.out, head, offset - self.base_offset)
+        self.size = _put_varint(self.out, self.size, head - at + length)
+        for i in range(head - at):
+            self.out[self.size + i] = self.out[at + i]
+        self.size += head - at
+        self.out[self.size : self.size + length] = data[body:body_end]
+        self.size += length
+        self.count += 1
+        self.last_offset = offset
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow(self, needed: cython.Py_ssize_t) -> cython.int:
+        self.capacity = max(needed, 2 * self.capacity)
+        larger = bytearray(self.capacity)
+        larger[: self.size] = memoryview(self.buffer)[: self.size]
+        self.buffer = larger
+        self.out = memoryview(larger)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def flush(self) -> cython.int:
+        """End the batch, if it has records: header, compression, CRC-32C."""
+        if self.count == 0:
+            return 0
+        section = memoryview(self.buffer)[_HEADER_SIZE : self.size]
+        max_timestamp = self.append_time if self.timestamp_bit else self.max_timestamp
+        batch = bytearray(
+            layout.HEADER.pack(
+                self.base_offset,
+                0,
+                0,
+                layout.MAGIC,
+                0,
+                self.codec | self.timestamp_bit,
+                self.last_offset - self.base_offset,
+                self.base_timestamp,
+                max_timestamp,
+                layout.NO_PRODUCER_ID,
+                layout.NO_PRODUCER_EPOCH,
+                layout.NO_SEQUENCE,
+                self.count,
+            )
+        )
+        batch += section if self.codec == 0 else compress(self.codec, section)
+        batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
+        batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
+        self.done.append(bytes(batch))
+        self.size = _HEADER_SIZE
+        self.count = 0
+        return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _merge_records(
+    merge: _Merge,
+    cursor: _Cursor,
+    count: cython.longlong,
+    base_offset: cython.longlong,
+    base_timestamp: cython.longlong,
+) -> cython.int:
+    """Add the `count` records between the cursor's position and end."""
+    section_end: cython.Py_ssize_t = cursor.end
+    start: cython.Py_ssize_t
+    timestamp: cython.longlong
+    delta: cython.longlong
+    i: cython.longlong
+    cursor.index = -1
+    for i in range(count):
+        cursor.enter_record(section_end)
+        start = cursor.position
+        timestamp = cursor.varint(64)
+        delta = cursor.varint(32)
+        if _overflows(base_timestamp, timestamp) or _overflows(base_offset, delta):
+            raise InvalidRecordError("its timestamp or offset is beyond 64 bits", i)
+        merge.add(
+            cursor.data,
+            cursor.position,
+            cursor.end,
+            cursor.data[start - 1],
+            base_offset + delta,
+            base_timestamp + timestamp,
+        )
+        cursor.position = cursor.end
+    if cursor.position != section_end:
+        raise InvalidRecordError(f"{section_end - cursor.position} bytes follow the last record")
+    return 0
+
+
+@cython.ccall
+def coalesce(
+    chunks: object,
+    codec: cython.int = -1,
+    max_bytes: cython.Py_ssize_t = 1 << 30,
+    max_decompressed_bytes: cython.Py_ssize_t = DEFAULT_MAX_DECOMPRESSED_BYTES,
+) -> list:
+    """Merge batches of any producers into as few as may be (S19); a list of batches as bytes.
+
+    `chunks` are buffers of one or more whole batches each, with their true offsets, in order, their
+    checksums already verified. Holes stay holes: the result begins at the first record and ends at
+    the last. Keys, values, headers and timestamps keep their bytes; producer ids, the transactional
+    and the delete-horizon bit go. A new batch begins where the timestamp type (or the append time)
+    changes, where a delta would not fit, and before `max_bytes` (uncompressed, header included)
+    is passed, though one record may pass it alone. `codec` -1 takes that of the first batch.
+
+    Raises CorruptBatchError, TruncatedBatchError, InvalidRecordError for bytes that are no batches,
+    and ValueError for a control batch, which has no place among records.
+    """
+    cursor: _Cursor
+    inner: _Cursor
+    merge: _Merge = None
+    capacity: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    attributes: cython.int
+    for chunk in chunks:
+        cursor = _Cursor(chunk)
+        size = cursor.end
+        at = 0
+        while at < size:
+            end = at + _batch_size(cursor.data, at, size)
+            attributes = cursor.data[at + 22]
+            if attributes & _CONTROL:
+                raise ValueError("a control batch cannot be coalesced; leave it out")
+            if merge is None:
+                capacity = min(2 * size + 256, _FIRST_CAPACITY)
+                merge = _Merge(attributes & 7 if codec < 0 else codec, max_bytes, capacity)
+            merge.next_source(attributes & _LOG_APPEND_TIME, _int64(cursor.data, at + 35))
+            if attributes & 7:
+                inner = _Cursor(
+                    decompress(
+                        attributes & 7,
+                        memoryview(chunk)[at + _HEADER_SIZE : end],
+                        max_decompressed_bytes,
+                    )
+                )
+            else:
+                inner = cursor
+                inner.position = at + _HEADER_SIZE
+                inner.end = end
+            _merge_records(
+                merge,
+                inner,
+                _int32(cursor.data, at + 57),
+                _int64(cursor.data, at),
+                _int64(cursor.data, at + 27),
+            )
+            at = end
+    if merge is None:
+        return []
+    merge.flush()
+    return merge.done

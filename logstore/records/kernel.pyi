@@ -1,0 +1,22 @@
+from collections.abc import Iterable
+
+from typing_extensions import Buffer
+
+from logstore.records.layout import RecordTimes, WalkedBatches
+
+def validate_records(
+    section: Buffer, count: int, base_timestamp: int, require_keys: bool
+) -> RecordTimes: ...
+def read_records(
+    section: bytes, count: int
+) -> list[
+    tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]
+]: ...
+def walk_and_patch(buffer: Buffer, base_offset: int, verify: bool = True) -> WalkedBatches: ...
+def walk_stored(buffer: Buffer, base_offset: int, verify: bool = True) -> WalkedBatches: ...
+def coalesce(
+    chunks: Iterable[Buffer],
+    codec: int = -1,
+    max_bytes: int = ...,
+    max_decompressed_bytes: int = ...,
+) -> list[bytes]: ...

@@ -1,0 +1,96 @@
+"""The layout of a record batch of magic 2: header fields, their positions, attribute bits.
+
+All integers are big-endian. The CRC-32C covers everything from `attributes` on, so base_offset and
+partition_leader_epoch may be patched in a stored batch without touching it (KIP-98).
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+MAGIC: Final = 2
+
+# base_offset, batch_length, partition_leader_epoch, magic, crc, attributes, last_offset_delta,
+# base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, record_count
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+HEADER_SIZE: Final = 61
+# base_offset and batch_length stand before what batch_length counts.
+LOG_OVERHEAD: Final = 12
+
+BATCH_LENGTH_AT: Final = 8
+PARTITION_LEADER_EPOCH_AT: Final = 12
+MAGIC_AT: Final = 16
+CRC_AT: Final = 17
+ATTRIBUTES_AT: Final = 21
+LAST_OFFSET_DELTA_AT: Final = 23
+BASE_TIMESTAMP_AT: Final = 27
+MAX_TIMESTAMP_AT: Final = 35
+PRODUCER_ID_AT: Final = 43
+RECORD_COUNT_AT: Final = 57
+
+CODEC_MASK: Final = 0x07
+LOG_APPEND_TIME_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+
+NO_OFFSET: Final = -1
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_PARTITION_LEADER_EPOCH: Final = -1
+
+MAX_INT32: Final = 2**31 - 1
+
+
+class Codec(IntEnum):
+    """The compression codec of a batch, as in the lowest three attribute bits."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class TimestampType(IntEnum):
+    """Whose time the records carry: the producer's, or that of the append."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WalkedBatches:
+    """Contiguous batches that were checked, one entry a batch (`positions` has one more).
+
+    Batch i is bytes positions[i]:positions[i + 1] of the buffer that was walked, so that batches
+    i to j - 1 are served as the one slice positions[i]:positions[j]. Offsets are inclusive.
+    """
+
+    positions: array[int]
+    base_offsets: array[int]
+    last_offsets: array[int]
+    max_timestamps: array[int]
+
+    def __len__(self) -> int:
+        return len(self.base_offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTimes:
+    """The largest and smallest timestamp of a batch's records, and the records they belong to.
+
+    An index is that of the first record with that timestamp. Records without one (-1) do not count
+    for the smallest, which is -1 where there is none.
+    """
+
+    max_timestamp: int
+    max_timestamp_index: int
+    min_timestamp: int
+    min_timestamp_index: int
