@@ -1,0 +1,1 @@
+"""The Kafka APIs, one file each; `registry` says how a file registers."""

@@ -1,0 +1,230 @@
+"""Which Kafka APIs are served, and how a file of this folder registers one.
+
+A module in `agent/apis/` that has a name `API` (an `Api`) is served; nothing else is to be edited:
+
+    \"\"\"EndTxn v0-v5. <behaviour, KIPs>\"\"\"
+
+    async def handle(context: AgentContext, request: Any, peer: Peer) -> Any:
+        reply = await context.control.call(Command(end_txn=...))
+        return build(request, "EndTxnResponse", error_code=reply.txn_ended.error_code, ...)
+
+    def refuse(request: Any, error_code: int) -> Any:
+        return build(request, "EndTxnResponse", error_code=error_code)
+
+    API = Api(key=26, min_version=0, max_version=5, handle=handle, refuse=refuse)
+
+- `handle` gets kio's request of the version that was sent (`version_of(request)`) and returns kio's response of
+  the same version, most easily by `build` (agent/apis/schema.py), which leaves out what the version lacks.
+  None means that the client does not wait for an answer.
+- `refuse` says how the answer looks when all of it is one error: the control plane is away (`unavailable`) or
+  our own code failed (UNKNOWN_SERVER_ERROR). Without it the connection is closed instead.
+- A hot API gives its own `decode(body, version)` and `encode(response, version)`: a list of buffers that are
+  written as they are, without the response header and without a copy.
+- `pipelined`: later requests of that API on the same connection start before this one is answered. They start in
+  the order of their frames, and what a handler does before it first waits is done in that order. Answers
+  leave in the order of the requests always. Everything else runs one request at a time on a connection.
+
+What is advertised is what Kafka 4.1 advertises, cut down to what is served.
+"""
+
+import pkgutil
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from io import BytesIO
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+
+from agent.apis.schema import kio_versions, request_class
+from controlplane.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from agent.context import AgentContext
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Handle: TypeAlias = "Callable[[AgentContext, Any, Peer], Awaitable[Any]]"
+Refuse: TypeAlias = Callable[[Any, int], Any]
+Decode: TypeAlias = Callable[[memoryview, int], Any]
+Encode: TypeAlias = Callable[[Any, int], Sequence[Buffer]]
+
+API_VERSIONS_KEY = 18
+
+# What Apache Kafka 4.1.0 answers to ApiVersions (tests/golden/api_versions_kafka_4_1.json holds the capture, and a
+# test holds this table against it), of the APIs that an agent may serve one day.
+KAFKA_4_1: Mapping[int, tuple[int, int]] = MappingProxyType(
+    {
+        0: (0, 13),
+        1: (4, 18),
+        2: (1, 10),
+        3: (0, 13),
+        8: (2, 9),
+        9: (1, 9),
+        10: (0, 6),
+        11: (0, 9),
+        12: (0, 4),
+        13: (0, 5),
+        14: (0, 5),
+        15: (0, 6),
+        16: (0, 5),
+        18: (0, 4),
+        19: (2, 7),
+        20: (1, 6),
+        21: (0, 2),
+        22: (0, 5),
+        23: (2, 4),
+        24: (0, 5),
+        25: (0, 4),
+        26: (0, 5),
+        27: (1, 1),
+        28: (0, 5),
+        32: (1, 4),
+        37: (0, 3),
+        42: (0, 2),
+        44: (0, 1),
+        60: (0, 2),
+        61: (0, 0),
+        65: (0, 0),
+        66: (0, 2),
+    }
+)
+
+
+class MalformedRequest(Exception):
+    """The body of a request is not what its schema says. The connection is closed, as Kafka does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """Who sent a request. `client_id` is that of the request's header, "" where it was null."""
+
+    host: str
+    port: int
+    client_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """One API as served; see the module's text. Versions are inclusive."""
+
+    key: int
+    min_version: int
+    max_version: int
+    handle: Handle
+    refuse: Refuse | None = None
+    decode: Decode | None = None
+    encode: Encode | None = None
+    pipelined: bool = False
+    unavailable: int = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    def serves(self, version: int) -> bool:
+        """True for a version that `handle` takes."""
+        return self.min_version <= version <= self.max_version
+
+    def read(self, body: memoryview, version: int) -> Any:
+        """The request in `body`, a read-only buffer. Raises MalformedRequest."""
+        if self.decode is not None:
+            return self.decode(body, version)
+        try:
+            return kio_reader(self.key, version)(body, 0)[0]
+        except (SerialError, ValueError, OverflowError) as error:
+            raise MalformedRequest(
+                f"API {self.key} version {version}: {type(error).__name__}: {error}"
+            ) from error
+
+    def write(self, response: Any, version: int) -> Sequence[Buffer]:
+        """The body of an answer."""
+        if self.encode is not None:
+            return self.encode(response, version)
+        buffer = BytesIO()
+        entity_writer(type(response))(buffer, response)
+        return (buffer.getbuffer(),)
+
+    def advertised(self) -> tuple[int, int] | None:
+        """The range in ApiVersions. None: not advertised.
+
+        Produce says 0 although it is served from 3 on, as Kafka 4 does: librdkafka before 2.11 takes a
+        larger minimum for "no compression" (S24).
+        """
+        minimum, maximum = KAFKA_4_1[self.key]
+        if self.key != 0:
+            minimum = max(minimum, self.min_version)
+        maximum = min(maximum, self.max_version)
+        return (minimum, maximum) if minimum <= maximum else None
+
+
+class Registry:
+    """The served APIs by key."""
+
+    __slots__ = ("_advertised", "_apis")
+
+    def __init__(self, apis: Iterable[Api]) -> None:
+        """Raises ValueError where two APIs share a key."""
+        self._apis: dict[int, Api] = {}
+        for api in apis:
+            if api.key in self._apis:
+                raise ValueError(f"API {api.key} is registered twice")
+            self._apis[api.key] = api
+        ranges = {key: self._apis[key].advertised() for key in sorted(self._apis)}
+        self._advertised = {key: found for key, found in ranges.items() if found is not None}
+
+    def get(self, api_key: int) -> Api | None:
+        """The API, or None where it is not served."""
+        return self._apis.get(api_key)
+
+    def apis(self) -> Iterable[Api]:
+        """All served APIs."""
+        return self._apis.values()
+
+    def advertised(self) -> Mapping[int, tuple[int, int]]:
+        """Key to (minimum, maximum), ordered by key, as ApiVersions says it."""
+        return self._advertised
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """True where a request may be answered; for others the connection is closed, as Kafka does."""
+        api = self._apis.get(api_key)
+        if api is None:
+            return False
+        if api_key == API_VERSIONS_KEY or api.serves(version):
+            return True
+        low, high = self._advertised.get(api_key, (0, -1))
+        return low <= version <= high
+
+
+def discover() -> Registry:
+    """A registry of every module in this folder that has an `API`."""
+    from agent import apis
+
+    found = []
+    for module_info in sorted(pkgutil.iter_modules(apis.__path__), key=lambda info: info.name):
+        api = getattr(import_module(f"{apis.__name__}.{module_info.name}"), "API", None)
+        if isinstance(api, Api):
+            found.append(api)
+    return Registry(found)
+
+
+@lru_cache(maxsize=1024)
+def kio_reader(api_key: int, version: int) -> Callable[[memoryview, int], tuple[Any, int]]:
+    """kio's reader of a request. Raises KeyError for a version that kio lacks."""
+    reader: Callable[[memoryview, int], tuple[Any, int]] = entity_reader(
+        request_class(api_key, version)
+    )
+    return reader
+
+
+@lru_cache(maxsize=1024)
+def request_header_version(api_key: int, version: int) -> int:
+    """1, or 2 where the header ends in tagged fields. Versions that kio lacks count as their nearest one."""
+    versions = kio_versions(api_key)
+    nearest = min(max(version, versions[0]), versions[-1])
+    return 2 if request_class(api_key, nearest).__flexible__ else 1
+
+
+def response_header_version(api_key: int, version: int) -> int:
+    """0, or 1 where tagged fields follow. ApiVersions is always 0, so that any client can read it (KIP-511)."""
+    if api_key == API_VERSIONS_KEY:
+        return 0
+    return request_header_version(api_key, version) - 1
