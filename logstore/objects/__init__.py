@@ -1,38 +1,39 @@
 """The object store: one Protocol over S3, a directory and memory, and the faults to test against.
 
-`S3Store` is imported from `logstore.objects.s3`, or opened by `open_store`: boto3 is slow to import.
+`S3Store` is imported from `logstore.objects.s3`, or opened by `open_store`: boto3 is slow to
+import.
 """
 
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.memory import MemoryStore
 from logstore.objects.store import (
-    InvalidKey,
-    ObjectExists,
+    InvalidKeyError,
+    ObjectExistsError,
     ObjectInfo,
-    ObjectNotFound,
+    ObjectNotFoundError,
     ObjectStore,
     ObjectStoreError,
     Part,
-    ShortRead,
+    ShortReadError,
     StoreMetrics,
-    StoreMisconfigured,
-    StoreUnavailable,
+    StoreMisconfiguredError,
+    StoreUnavailableError,
 )
 from logstore.objects.url import open_store
 
 __all__ = [
     "DirectoryStore",
-    "InvalidKey",
+    "InvalidKeyError",
     "MemoryStore",
-    "ObjectExists",
+    "ObjectExistsError",
     "ObjectInfo",
-    "ObjectNotFound",
+    "ObjectNotFoundError",
     "ObjectStore",
     "ObjectStoreError",
     "Part",
-    "ShortRead",
+    "ShortReadError",
     "StoreMetrics",
-    "StoreMisconfigured",
-    "StoreUnavailable",
+    "StoreMisconfiguredError",
+    "StoreUnavailableError",
     "open_store",
 ]

@@ -5,12 +5,13 @@ An object becomes visible whole and durable, or not at all:
     write .tmp/<name>  →  fsync it  →  link it to its key, which fails if the key is taken
                        →  fsync the key's directory  →  unlink .tmp/<name>
 
-A name survives a crash only if the directory it stands in was synced, so the directories of a key are
-created from the top and each one's parent is synced before anything is put below it, once a store. That a
-directory exists proves nothing: another process may have made it a moment ago and not synced it yet.
+A name survives a crash only if the directory it stands in was synced, so the directories of a key
+are created from the top and each one's parent is synced before anything is put below it, once a
+store. That a directory exists proves nothing: another process may have made it a moment ago and not
+synced it yet.
 
-Temporary files are locked while they are written, so that a store which opens the same directory can tell
-the leftovers of a dead process (no one holds the lock) from the work of a live one.
+Temporary files are locked while they are written, so that a store which opens the same directory
+can tell the leftovers of a dead process (no one holds the lock) from the work of a live one.
 """
 
 import errno
@@ -19,20 +20,20 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from logstore.objects.filesystem import FileSystem, OsFileSystem
 from logstore.objects.store import (
-    ObjectExists,
+    ObjectExistsError,
     ObjectInfo,
-    ObjectNotFound,
+    ObjectNotFoundError,
     ObjectStoreError,
     Part,
-    ShortRead,
+    ShortReadError,
     StoreMetrics,
-    StoreMisconfigured,
-    StoreUnavailable,
+    StoreMisconfiguredError,
+    StoreUnavailableError,
     check_key,
     check_prefix,
     check_range,
@@ -89,7 +90,7 @@ class DirectoryStore:
                 self._fs.link(temporary, target)
                 self._fs.fsync_directory(os.path.dirname(target))
             except FileExistsError:
-                raise ObjectExists(key) from None
+                raise ObjectExistsError(key) from None
             except FileNotFoundError as error:
                 raise self._system_error(error) from error
             finally:
@@ -102,7 +103,7 @@ class DirectoryStore:
         with self._errors(key), self._files.use(self._path(check_key(key))) as fd:
             length = self._fs.info_of(fd).size
             if position + size > length:
-                raise ShortRead(key, position, size, max(0, length - position))
+                raise ShortReadError(key, position, size, max(0, length - position))
             data = self._read(fd, key, position, size)
         self.metrics.count_get(size)
         return data
@@ -117,7 +118,7 @@ class DirectoryStore:
         with self._errors(key):
             info = self._fs.info(self._path(check_key(key)))
         if info.is_directory:
-            raise ObjectNotFound(key)
+            raise ObjectNotFoundError(key)
         self.metrics.count_size()
         return info.size
 
@@ -131,10 +132,9 @@ class DirectoryStore:
             path = self._path(check_key(key))
             self._files.forget(path)
             with self._errors(key):
-                try:
+                # what is not there need not be deleted
+                with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
                     self._fs.unlink(path)
-                except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                    pass  # what is not there need not be deleted
             self.metrics.count_deletes(1)
 
     def close(self) -> None:
@@ -147,18 +147,16 @@ class DirectoryStore:
         data = bytearray(size)
         count = self._fs.read_into(fd, memoryview(data), position)
         if count < size:
-            raise ShortRead(key, position, size, count)
+            raise ShortReadError(key, position, size, count)
         return data
 
     def _make_temporary_directory(self) -> None:
-        """Not synced: nothing in it is to survive a crash."""
-        try:
+        """Unless it is there. Not synced: nothing in it is to survive a crash."""
+        with suppress(FileExistsError):
             self._fs.make_directory(self._path(_TEMPORARY))
-        except FileExistsError:
-            pass  # an earlier run or another process made it
 
     def _create_temporary(self) -> tuple[str, int]:
-        """A new locked file in .tmp. Processes of several containers may share a pid, hence the loop."""
+        """A new locked file in .tmp; the loop since processes of two containers may share a pid."""
         while True:
             path = self._path(f"{_TEMPORARY}/{os.getpid()}-{next(self._names)}")
             try:
@@ -214,9 +212,9 @@ class DirectoryStore:
         try:
             yield
         except (FileNotFoundError, IsADirectoryError):
-            raise ObjectNotFound(key) from None
+            raise ObjectNotFoundError(key) from None
         except NotADirectoryError as error:
-            raise StoreMisconfigured(
+            raise StoreMisconfiguredError(
                 f"{self._root} holds a file where a directory must be ({error}): move it away"
             ) from error
         except OSError as error:
@@ -224,12 +222,12 @@ class DirectoryStore:
 
     def _system_error(self, error: OSError) -> ObjectStoreError:
         if error.errno in _NO_SPACE:
-            return StoreMisconfigured(f"no space left below {self._root}: free some ({error})")
+            return StoreMisconfiguredError(f"no space left below {self._root}: free some ({error})")
         if error.errno in _REFUSED:
-            return StoreMisconfigured(
+            return StoreMisconfiguredError(
                 f"{self._root} cannot be used: give this user the right to write there ({error})"
             )
-        return StoreUnavailable(f"directory {self._root} failed: {error}")
+        return StoreUnavailableError(f"directory {self._root} failed: {error}")
 
 
 class _DurableDirectories:
@@ -243,10 +241,9 @@ class _DurableDirectories:
     def ensure_root(self, root: str) -> None:
         """Create the store's own directory. Whatever stood above it already is the operator's."""
         if self._exists(root):
-            try:
+            # a parent that we may not open is one that we cannot have created it in
+            with suppress(PermissionError):
                 self._fs.fsync_directory(os.path.dirname(root))
-            except PermissionError:
-                pass  # a parent that we may not open is one that we cannot have created
             self._known.add(root)
             return
         parent = os.path.dirname(root)

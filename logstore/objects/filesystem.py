@@ -1,8 +1,8 @@
 """Every system call that the directory store makes, behind one Protocol.
 
-The point is the fault layer: `logstore.objects.unsynced` keeps the same interface and forgets what was
-not synced. So the interface tells apart what POSIX tells apart: the bytes of a file (`fsync`) and the
-names in a directory (`fsync_dir`).
+The point is the fault layer: `logstore.objects.unsynced` keeps the same interface and forgets what
+was not synced. So the interface tells apart what POSIX tells apart: the bytes of a file (`fsync`)
+and the names in a directory (`fsync_dir`).
 """
 
 import fcntl
@@ -144,6 +144,4 @@ class OsFileSystem:
 
 def _info(result: os.stat_result) -> FileInfo:
     is_directory = (result.st_mode & 0o170000) == 0o040000
-    return FileInfo(
-        result.st_size, result.st_mtime_ns // 1_000_000, result.st_nlink, is_directory
-    )
+    return FileInfo(result.st_size, result.st_mtime_ns // 1_000_000, result.st_nlink, is_directory)

@@ -5,11 +5,11 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from logstore.objects.store import (
-    ObjectExists,
+    ObjectExistsError,
     ObjectInfo,
-    ObjectNotFound,
+    ObjectNotFoundError,
     Part,
-    ShortRead,
+    ShortReadError,
     StoreMetrics,
     check_key,
     check_prefix,
@@ -40,7 +40,7 @@ class MemoryStore:
         payload = b"".join(parts)
         with self._lock:
             if key in self._objects:
-                raise ObjectExists(key)
+                raise ObjectExistsError(key)
             self._objects[key] = (payload, self._now_ms())
             insort(self._keys, key)
         self.metrics.count_put(len(payload))
@@ -50,7 +50,7 @@ class MemoryStore:
         payload = self._payload(key)
         data = bytearray(memoryview(payload)[position : position + size])
         if len(data) < size:
-            raise ShortRead(key, position, size, len(data))
+            raise ShortReadError(key, position, size, len(data))
         self.metrics.count_get(size)
         return data
 
@@ -88,7 +88,7 @@ class MemoryStore:
         with self._lock:
             found = self._objects.get(key)
         if found is None:
-            raise ObjectNotFound(key)
+            raise ObjectNotFoundError(key)
         return found[0]
 
     def _page(self, prefix: str, start_after: str) -> tuple[ObjectInfo, ...]:

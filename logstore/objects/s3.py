@@ -1,12 +1,13 @@
 """Objects in an S3 bucket, at any endpoint that speaks S3, through boto3.
 
-Create-if-absent is a PUT with `If-None-Match: *`. boto3 repeats a PUT whose answer it did not get; where
-the first one arrived after all, the repetition meets its own object and is told 412. So when a *repeated*
-PUT is refused, the object is read back: if it equals what was to be written, the put has succeeded. A PUT
-that was refused at its first attempt is always `ObjectExists`, whatever the object holds.
+Create-if-absent is a PUT with `If-None-Match: *`. boto3 repeats a PUT whose answer it did not get;
+where the first one arrived after all, the repetition meets its own object and is told 412. So when
+a *repeated* PUT is refused, the object is read back: if it equals what was to be written, the put
+has succeeded. A PUT that was refused at its first attempt is always `ObjectExistsError`, whatever
+the object holds.
 
-boto3's own extra checksums are off: batches, blocks and footers carry CRC-32C already, and computing one
-more over every byte costs more CPU than the request.
+boto3's own extra checksums are off: batches, blocks and footers carry CRC-32C already, and
+computing one more over every byte costs more CPU than the request.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,14 +30,14 @@ from botocore.exceptions import (
 from urllib3.exceptions import HTTPError
 
 from logstore.objects.store import (
-    ObjectExists,
+    ObjectExistsError,
     ObjectInfo,
-    ObjectNotFound,
+    ObjectNotFoundError,
     Part,
-    ShortRead,
+    ShortReadError,
     StoreMetrics,
-    StoreMisconfigured,
-    StoreUnavailable,
+    StoreMisconfiguredError,
+    StoreUnavailableError,
     check_key,
     check_prefix,
     check_range,
@@ -109,7 +110,7 @@ class S3Store:
         try:
             with self._errors(key):
                 self._client.put_object(Bucket=self._bucket, Key=name, Body=body, IfNoneMatch="*")
-        except _Refused as refusal:
+        except _RefusedError as refusal:
             self._settle_refusal(key, body, refusal)
         self.metrics.count_put(len(body))
 
@@ -118,10 +119,10 @@ class S3Store:
         header = f"bytes={position}-{position + size - 1}"
         try:
             data = self._read(key, Range=header)
-        except _RangeBeyondEnd:
-            raise ShortRead(key, position, size, 0) from None
+        except _RangeBeyondEndError:
+            raise ShortReadError(key, position, size, 0) from None
         if len(data) != size:
-            raise ShortRead(key, position, size, min(len(data), size))
+            raise ShortReadError(key, position, size, min(len(data), size))
         self.metrics.count_get(size)
         return data
 
@@ -162,7 +163,7 @@ class S3Store:
                     Delete={"Objects": [{"Key": name} for name in some], "Quiet": True},
                 )
             for error in answer.get("Errors", ()):
-                raise StoreUnavailable(
+                raise StoreUnavailableError(
                     f"{self._where} did not delete {error['Key']!r}: {error.get('Message')}"
                 )
             self.metrics.count_deletes(len(some))
@@ -183,22 +184,22 @@ class S3Store:
                 return _read_body(answer)
             except _STREAM_ERRORS as error:
                 if attempt == _READ_ATTEMPTS:
-                    raise StoreUnavailable(
+                    raise StoreUnavailableError(
                         f"{self._where} broke off reading {key!r} {attempt} times: {error}"
                     ) from error
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _settle_refusal(self, key: str, body: bytes, refusal: "_Refused") -> None:
+    def _settle_refusal(self, key: str, body: bytes, refusal: "_RefusedError") -> None:
         """Return if our own earlier attempt made the object; else say what stands in the way."""
         try:
             if refusal.repeated and self._read(key) == body:
                 return
             self.size(key)
-        except ObjectNotFound:
-            raise StoreUnavailable(
+        except ObjectNotFoundError:
+            raise StoreUnavailableError(
                 f"{self._where}: another request for {key!r} was under way; nothing was written"
             ) from None
-        raise ObjectExists(key)
+        raise ObjectExistsError(key)
 
     @contextmanager
     def _errors(self, key: str) -> Iterator[None]:
@@ -208,16 +209,16 @@ class S3Store:
         except ClientError as error:
             self._raise_for(error, key)
         except (NoCredentialsError, NoRegionError) as error:
-            raise StoreMisconfigured(
-                f"{self._where}: {error}: set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, "
-                "or a profile"
+            raise StoreMisconfiguredError(
+                f"{self._where}: {error}: set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
+                "AWS_REGION, or a profile"
             ) from error
         except HTTPClientError as error:
-            raise StoreUnavailable(
+            raise StoreUnavailableError(
                 f"{self._where} cannot be reached: check the endpoint and that it runs ({error})"
             ) from error
         except (BotoCoreError, ValueError) as error:
-            raise StoreMisconfigured(f"{self._where}: {error}") from error
+            raise StoreMisconfiguredError(f"{self._where}: {error}") from error
 
     def _raise_for(self, error: ClientError, key: str) -> NoReturn:
         code = error.response.get("Error", {}).get("Code", "")
@@ -226,26 +227,26 @@ class S3Store:
         if code == "BucketAlreadyOwnedByYou":
             raise error
         if status in (409, 412) and key:
-            raise _Refused(repeated=metadata.get("RetryAttempts", 0) > 0) from error
+            raise _RefusedError(repeated=metadata.get("RetryAttempts", 0) > 0) from error
         if status == 416:
-            raise _RangeBeyondEnd from error
+            raise _RangeBeyondEndError from error
         if code == "NoSuchBucket" or (status == 404 and not key):
-            raise StoreMisconfigured(
+            raise StoreMisconfiguredError(
                 f"{self._where} does not exist: create it, or name another one"
             ) from error
         if status == 404:
-            raise ObjectNotFound(key) from error
+            raise ObjectNotFoundError(key) from error
         if code in _CREDENTIAL_CODES or status in (401, 403):
-            raise StoreMisconfigured(
+            raise StoreMisconfiguredError(
                 f"{self._where} refuses the credentials ({code}): check AWS_ACCESS_KEY_ID, "
                 "AWS_SECRET_ACCESS_KEY and their rights to list, get, put and delete objects there"
             ) from error
         if 400 <= status < 500 and status != 429:
-            raise StoreMisconfigured(f"{self._where} refuses the request: {error}") from error
-        raise StoreUnavailable(f"{self._where} failed for now: {error}") from error
+            raise StoreMisconfiguredError(f"{self._where} refuses the request: {error}") from error
+        raise StoreUnavailableError(f"{self._where} failed for now: {error}") from error
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """A conditional PUT was answered 412 (the key is taken) or 409 (another PUT is under way)."""
 
     def __init__(self, *, repeated: bool) -> None:
@@ -253,7 +254,7 @@ class _Refused(Exception):
         self.repeated = repeated
 
 
-class _RangeBeyondEnd(Exception):
+class _RangeBeyondEndError(Exception):
     """A GET was answered 416."""
 
 

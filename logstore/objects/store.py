@@ -3,8 +3,8 @@
 An object is written once, whole, and never changed. A store is synchronous and may be called from
 any number of threads at once; an agent calls it from a thread pool.
 
-Keys are ``/``-separated components of ``A-Z a-z 0-9 . _ = -``; no component begins with a dot, so that
-a directory store can keep its own files beside the objects.
+Keys are ``/``-separated components of ``A-Z a-z 0-9 . _ = -``; no component begins with a dot, so
+that a directory store can keep its own files beside the objects.
 """
 
 import re
@@ -28,11 +28,11 @@ class ObjectStoreError(Exception):
     """Any failure of an object store. The message says what to do where an operator can do it."""
 
 
-class InvalidKey(ObjectStoreError, ValueError):
+class InvalidKeyError(ObjectStoreError, ValueError):
     """A key or prefix that not every store can hold. A bug of the caller, never a peer's doing."""
 
 
-class ObjectExists(ObjectStoreError):
+class ObjectExistsError(ObjectStoreError):
     """`put` found an object under this key; nothing was written."""
 
     def __init__(self, key: str) -> None:
@@ -40,7 +40,7 @@ class ObjectExists(ObjectStoreError):
         self.key = key
 
 
-class ObjectNotFound(ObjectStoreError):
+class ObjectNotFoundError(ObjectStoreError):
     """There is no object under this key (never was, or it was collected: plan the read again)."""
 
     def __init__(self, key: str) -> None:
@@ -48,7 +48,7 @@ class ObjectNotFound(ObjectStoreError):
         self.key = key
 
 
-class ShortRead(ObjectStoreError):
+class ShortReadError(ObjectStoreError):
     """The object ends before the range that was asked for.
 
     `position` and `size` are the asked range, `available` the bytes of it that exist.
@@ -65,11 +65,11 @@ class ShortRead(ObjectStoreError):
         self.available = available
 
 
-class StoreUnavailable(ObjectStoreError):
-    """The store did not answer or failed for now. Worth a retry; whether a put took place is unknown."""
+class StoreUnavailableError(ObjectStoreError):
+    """The store failed for now. Worth a retry; whether a put took place is unknown."""
 
 
-class StoreMisconfigured(ObjectStoreError):
+class StoreMisconfiguredError(ObjectStoreError):
     """The store refuses us until an operator changes something; the message says what."""
 
 
@@ -128,7 +128,10 @@ class StoreMetrics:
 
 @runtime_checkable
 class ObjectStore(Protocol):
-    """Immutable objects by key. Every method may raise `StoreUnavailable`, `StoreMisconfigured`."""
+    """Immutable objects by key.
+
+    Every method may raise `StoreUnavailableError` and `StoreMisconfiguredError`.
+    """
 
     @property
     def read_gap(self) -> int:
@@ -139,23 +142,26 @@ class ObjectStore(Protocol):
         """The counters of this store."""
 
     def check(self) -> None:
-        """Make sure that the store can be reached and used; for start-up, before anything is served."""
+        """Make sure that the store can be reached and used; for start-up."""
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
         """Create the object from the concatenated parts, all or nothing, durable on return.
 
-        Raises `ObjectExists` if the key is taken. After any other error the object may exist, whole,
-        or may appear later (a request that is still on its way).
+        Raises `ObjectExistsError` if the key is taken. After any other error the object may exist,
+        whole, or may appear later (a request that is still on its way).
         """
 
     def get(self, key: str, position: int, size: int) -> bytearray:
-        """Exactly `size` (at least 1) bytes from `position`. `ObjectNotFound`, `ShortRead`."""
+        """Exactly `size` (at least 1) bytes from `position`.
+
+        Raises `ObjectNotFoundError`, `ShortReadError`.
+        """
 
     def get_all(self, key: str) -> bytearray:
-        """The whole object, which may be empty. `ObjectNotFound`."""
+        """The whole object, which may be empty. `ObjectNotFoundError`."""
 
     def size(self, key: str) -> int:
-        """Bytes of the object. `ObjectNotFound`."""
+        """Bytes of the object. `ObjectNotFoundError`."""
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
         """Objects whose key starts with `prefix` and is greater than `start_after`, in key order.
@@ -176,16 +182,18 @@ def wall_clock_ms() -> int:
 
 
 def check_key(key: str) -> str:
-    """`key` if every store can hold it, else `InvalidKey`."""
+    """`key` if every store can hold it, else `InvalidKeyError`."""
     if len(key) > MAX_KEY_SIZE or not _KEY.match(key):
-        raise InvalidKey(f"{key!r} is no object key: see logstore/objects/store.py for the form")
+        raise InvalidKeyError(
+            f"{key!r} is no object key: see logstore/objects/store.py for the form"
+        )
     return key
 
 
 def check_prefix(prefix: str) -> str:
-    """`prefix` if some key can start with it, else `InvalidKey`."""
+    """`prefix` if some key can start with it, else `InvalidKeyError`."""
     if len(prefix) > MAX_KEY_SIZE or not _PREFIX.match(prefix):
-        raise InvalidKey(f"{prefix!r} is no prefix of any object key")
+        raise InvalidKeyError(f"{prefix!r} is no prefix of any object key")
     return prefix
 
 

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.memory import MemoryStore
-from logstore.objects.store import ObjectStore, StoreMisconfigured, wall_clock_ms
+from logstore.objects.store import ObjectStore, StoreMisconfiguredError, wall_clock_ms
 
 FORMS = "file:///directory, memory:, s3://bucket/prefix?endpoint=http://host:port&region=name"
 
@@ -15,8 +15,8 @@ _S3_OPTIONS = frozenset({"endpoint", "region"})
 def open_store(url: str, *, now_ms: Callable[[], int] = wall_clock_ms) -> ObjectStore:
     """Open the store at `url`, one of `FORMS`; `now_ms` stamps what has no clock of its own.
 
-    Credentials of S3 never stand in the URL: they come from boto3's usual chain. Nothing is asked of
-    the store yet but a directory's creation: call `check()`. Raises `StoreMisconfigured`.
+    Credentials of S3 never stand in the URL: they come from boto3's usual chain. Nothing is asked
+    of the store yet but a directory's creation: call `check()`. Raises `StoreMisconfiguredError`.
     """
     parts = urlsplit(url)
     if parts.scheme == "memory" and not (parts.netloc or parts.path.strip("/")):
@@ -25,7 +25,7 @@ def open_store(url: str, *, now_ms: Callable[[], int] = wall_clock_ms) -> Object
         return DirectoryStore(unquote(parts.path))
     if parts.scheme == "s3" and parts.netloc:
         return _open_s3(parts.netloc, parts.path.strip("/"), parts.query)
-    raise StoreMisconfigured(f"{url!r} names no object store: write one of {FORMS}")
+    raise StoreMisconfiguredError(f"{url!r} names no object store: write one of {FORMS}")
 
 
 def _open_s3(bucket: str, prefix: str, query: str) -> ObjectStore:
@@ -34,9 +34,8 @@ def _open_s3(bucket: str, prefix: str, query: str) -> ObjectStore:
 
     options = dict(parse_qsl(query))
     if unknown := options.keys() - _S3_OPTIONS:
-        raise StoreMisconfigured(
-            f"s3://{bucket}: unknown option {', '.join(sorted(unknown))}: there are endpoint, region"
+        raise StoreMisconfiguredError(
+            f"s3://{bucket}: no option is called {', '.join(sorted(unknown))}: "
+            "there are endpoint and region"
         )
-    return S3Store(
-        bucket, prefix, endpoint=options.get("endpoint"), region=options.get("region")
-    )
+    return S3Store(bucket, prefix, endpoint=options.get("endpoint"), region=options.get("region"))

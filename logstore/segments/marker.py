@@ -1,0 +1,94 @@
+"""The marker object that says which cluster a bucket prefix belongs to.
+
+A journal names its cluster too. A control plane or an agent that starts compares the two, so that
+neither a journal is joined to somebody else's bucket nor a bucket to somebody else's journal.
+"""
+
+import json
+from dataclasses import dataclass
+
+from logstore.objects import ObjectExistsError, ObjectNotFoundError, ObjectStore
+from logstore.segments.paths import CLUSTER_MARKER_KEY, InvalidPathError, check_cluster_id
+
+MARKER_VERSION = 1
+_MAX_MARKER_SIZE = 4096
+
+
+class ForeignStoreError(Exception):
+    """The bucket prefix belongs to another cluster, or to something that is not Lacuna."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMarker:
+    """Whose prefix it is; `version` is that of the key layout in `paths`."""
+
+    cluster_id: str
+    version: int = MARKER_VERSION
+
+    def encode(self) -> bytes:
+        return json.dumps({"cluster_id": self.cluster_id, "version": self.version}).encode() + b"\n"
+
+
+def read_marker(store: ObjectStore) -> ClusterMarker | None:
+    """The marker of the prefix, or None if there is none yet. Raises `ForeignStoreError`."""
+    try:
+        if store.size(CLUSTER_MARKER_KEY) > _MAX_MARKER_SIZE:
+            raise _not_ours("it is too large")
+        return _decode(bytes(store.get_all(CLUSTER_MARKER_KEY)))
+    except ObjectNotFoundError:
+        return None
+
+
+def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
+    """Make the prefix `cluster_id`'s if it is nobody's, and make sure that it is `cluster_id`'s.
+
+    Of two clusters that claim it at once one succeeds. Raises `ForeignStoreError`.
+    """
+    own = ClusterMarker(check_cluster_id(cluster_id))
+    found = read_marker(store)
+    if found is None:
+        try:
+            store.put(CLUSTER_MARKER_KEY, [own.encode()])
+        except ObjectExistsError:
+            found = read_marker(store)
+        else:
+            return own
+    check_marker(found, cluster_id)
+    return own
+
+
+def check_marker(found: ClusterMarker | None, cluster_id: str) -> None:
+    """Raise `ForeignStoreError` unless the marker that was found is there and `cluster_id`'s."""
+    if found is None:
+        raise ForeignStoreError(
+            f"the bucket prefix has no {CLUSTER_MARKER_KEY}: it is empty or was wiped, and "
+            f"the journal of cluster {cluster_id} expects its data there: name the right prefix, "
+            "or start with a new journal"
+        )
+    if found.cluster_id != cluster_id:
+        raise ForeignStoreError(
+            f"the bucket prefix belongs to cluster {found.cluster_id}, the journal to "
+            f"{cluster_id}: name the prefix that goes with this journal, or an empty one with a new "
+            "journal"
+        )
+
+
+def _decode(text: bytes) -> ClusterMarker:
+    try:
+        fields = json.loads(text)
+        marker = ClusterMarker(check_cluster_id(fields["cluster_id"]), int(fields["version"]))
+    except (ValueError, KeyError, TypeError, InvalidPathError) as error:
+        raise _not_ours(repr(error)) from error
+    if marker.version != MARKER_VERSION:
+        raise ForeignStoreError(
+            f"the bucket prefix was written with key layout {marker.version}, this program knows "
+            f"{MARKER_VERSION}: use the version of lacuna that wrote it"
+        )
+    return marker
+
+
+def _not_ours(reason: str) -> ForeignStoreError:
+    return ForeignStoreError(
+        f"{CLUSTER_MARKER_KEY} in the bucket prefix is not one of Lacuna's ({reason}): "
+        "name another prefix"
+    )

@@ -1,0 +1,91 @@
+"""Every object key of Lacuna. No other module builds or takes apart a key.
+
+    cluster.json                                          the marker: whose prefix this is
+    <cluster_id>/segments/<lease>/<sequence>.seg          one segment
+
+`<lease>` is the lease id in 16 hexadecimal digits, *least significant first*: lease ids count
+upwards, so the leases that are written and read at the same time differ in the first digit, which
+is where S3 splits its key space under load. All objects of one lease still stand under one prefix,
+so that the collector finds what an ended lease left behind with one listing and never lists the
+bucket. `<sequence>` is 12 digits, most significant first: a lease's segments are listed in the
+order of writing.
+"""
+
+import re
+from dataclasses import dataclass
+
+MAX_LEASE_ID = 2**63 - 1
+MAX_SEQUENCE = 2**48 - 1
+
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_\-]{1,64}\Z")
+_SEGMENT_KEY = re.compile(
+    r"(?P<cluster_id>[A-Za-z0-9_\-]{1,64})/segments/(?P<lease>[0-9a-f]{16})/(?P<sequence>[0-9a-f]{12})\.seg\Z"
+)
+_SEGMENT_ID = re.compile(r"([0-9a-f]{1,16})-([0-9a-f]{1,12})\Z")
+
+CLUSTER_MARKER_KEY = "cluster.json"
+
+
+class InvalidPathError(ValueError):
+    """A string that is no key, or an id that has none."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SegmentId:
+    """The lease under which a segment was written and the writer's own counter, from 0 or 1 on.
+
+    Printed as `<lease>-<sequence>` in hexadecimal, without leading zeros.
+    """
+
+    lease_id: int
+    sequence: int
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.lease_id <= MAX_LEASE_ID and 0 <= self.sequence <= MAX_SEQUENCE):
+            raise InvalidPathError(
+                f"no segment id: lease {self.lease_id}, sequence {self.sequence}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.lease_id:x}-{self.sequence:x}"
+
+    @classmethod
+    def parse(cls, text: str) -> "SegmentId":
+        """The inverse of `str`."""
+        match = _SEGMENT_ID.match(text)
+        if match is None:
+            raise InvalidPathError(f"{text!r} is no segment id: it looks like 1f-2a")
+        return cls(int(match[1], 16), int(match[2], 16))
+
+
+def check_cluster_id(cluster_id: str) -> str:
+    """`cluster_id` if it can stand in a key, else `InvalidPathError`."""
+    if not _CLUSTER_ID.match(cluster_id):
+        raise InvalidPathError(f"{cluster_id!r} is no cluster id: 1 to 64 letters, digits, - and _")
+    return cluster_id
+
+
+def segment_key(cluster_id: str, segment_id: SegmentId) -> str:
+    """The key of a segment."""
+    return f"{lease_prefix(cluster_id, segment_id.lease_id)}{segment_id.sequence:012x}.seg"
+
+
+def lease_prefix(cluster_id: str, lease_id: int) -> str:
+    """What the keys of all segments of a lease start with, and no other key."""
+    if not 0 <= lease_id <= MAX_LEASE_ID:
+        raise InvalidPathError(f"no lease id: {lease_id}")
+    return segments_prefix(cluster_id) + f"{lease_id:016x}"[::-1] + "/"
+
+
+def segments_prefix(cluster_id: str) -> str:
+    """What the keys of all segments of a cluster start with; for audits, which list everything."""
+    return f"{check_cluster_id(cluster_id)}/segments/"
+
+
+def parse_segment_key(key: str) -> tuple[str, SegmentId]:
+    """The cluster id and segment id of a segment's key; `InvalidPathError` for any other key."""
+    match = _SEGMENT_KEY.match(key)
+    if match is None:
+        raise InvalidPathError(f"{key!r} is no segment's key")
+    lease_id = int(match["lease"][::-1], 16)
+    return match["cluster_id"], SegmentId(lease_id, int(match["sequence"], 16))

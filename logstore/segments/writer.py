@@ -1,0 +1,183 @@
+"""Write a segment: from the batches of many partitions to the parts of one object.
+
+No payload is copied: the parts are the caller's own buffers with a header before and a footer
+behind them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from logstore.objects import Part
+from logstore.records.crc import crc32c
+from logstore.records.layout import HEADER, HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL_BIT
+from logstore.segments.layout import (
+    MAX_BLOCK_SIZE,
+    TOPIC_ID_SIZE,
+    SegmentIdentity,
+    encode_end,
+    encode_footer,
+    encode_header,
+)
+from logstore.segments.paths import SegmentId
+from logstore.segments.v1 import segment_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class SliceInput:
+    """The batches of one partition, in order, each buffer exactly one batch of magic 2.
+
+    `topic_id` is 16 bytes.
+    """
+
+    topic_id: bytes
+    partition: int
+    batches: Sequence[Part]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSlice:
+    """Where a slice and each of its batches lie in the object, in bytes."""
+
+    topic_id: bytes
+    partition: int
+    position: int
+    size: int
+    batch_positions: list[int]
+    batch_sizes: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSegment:
+    """The object: `parts` go to `ObjectStore.put` as they are, `size` is their sum.
+
+    `slices` are in the order of the input.
+    """
+
+    segment_id: SegmentId
+    parts: list[Part]
+    size: int
+    slices: list[WrittenSlice]
+
+
+def write_segment(
+    cluster_id: str,
+    segment_id: SegmentId,
+    slices: Iterable[SliceInput],
+    *,
+    has_true_offsets: bool = False,
+) -> WrittenSegment:
+    """Lay out one segment. With `has_true_offsets` the base_offset of every batch is its offset in
+    the log.
+
+    Raises ValueError for what no caller may hand in: no slices, a slice without batches, a
+    partition twice, a buffer that is not one batch, true offsets that do not ascend.
+    """
+    identity = SegmentIdentity(cluster_id, segment_id, has_true_offsets)
+    header = encode_header(identity)
+    parts: list[Part] = [header]
+    position = len(header)
+    written: list[WrittenSlice] = []
+    footers: list[segment_pb2.Slice] = []
+    seen: set[tuple[bytes, int]] = set()
+    for slice_input in slices:
+        name = (slice_input.topic_id, slice_input.partition)
+        if name in seen or len(slice_input.topic_id) != TOPIC_ID_SIZE or not slice_input.batches:
+            raise ValueError(f"slice of {name} is empty, comes twice or has no topic id")
+        seen.add(name)
+        builder = _SliceBuilder(position, has_true_offsets)
+        for batch in slice_input.batches:
+            builder.add(batch)
+        parts.extend(slice_input.batches)
+        written.append(builder.finish(*name))
+        footers.append(builder.footer(*name))
+        position = builder.position
+    if not written:
+        raise ValueError("a segment without slices would be an object for nothing")
+    end = encode_end(encode_footer(identity, footers), position, has_true_offsets=has_true_offsets)
+    parts.extend(end)
+    size = position + sum(len(part) for part in end)
+    return WrittenSegment(segment_id, parts, size, written)
+
+
+class _SliceBuilder:
+    """Cuts the batches of one slice into blocks."""
+
+    def __init__(self, position: int, has_true_offsets: bool) -> None:
+        self.position = position
+        self._start = position
+        self._has_true_offsets = has_true_offsets
+        self._batch_positions: list[int] = []
+        self._batch_sizes: list[int] = []
+        self._first_offset = 0
+        self._next_offset = 0
+        self._block_first_offset = 0
+        self._owner: tuple[int, int] | None = None
+        self._sizes: list[int] = []
+        self._crcs: list[int] = []
+        self._offset_counts: list[int] = []
+        self._max_timestamps: list[int] = []
+
+    def add(self, batch: Part) -> None:
+        size = len(batch)
+        if size < HEADER_SIZE:
+            raise ValueError(f"a buffer of {size} bytes is not one record batch")
+        fields = HEADER.unpack_from(batch)
+        base_offset, batch_length, attributes = fields[0], fields[1], fields[5]
+        last_offset_delta, max_timestamp = fields[6], fields[8]
+        if batch_length + LOG_OVERHEAD != size or last_offset_delta < 0:
+            raise ValueError(f"a buffer of {size} bytes is not one record batch")
+        owner = (fields[9], fields[10]) if attributes & TRANSACTIONAL_BIT else None
+        first_offset = self._place(base_offset)
+        if not self._sizes or owner != self._owner or self._sizes[-1] + size > MAX_BLOCK_SIZE:
+            self._open_block(first_offset, owner)
+        self._sizes[-1] += size
+        self._crcs[-1] = crc32c(batch, self._crcs[-1])
+        self._max_timestamps[-1] = max(self._max_timestamps[-1], max_timestamp)
+        self._batch_positions.append(self.position)
+        self._batch_sizes.append(size)
+        self.position += size
+        self._next_offset = first_offset + last_offset_delta + 1
+
+    def finish(self, topic_id: bytes, partition: int) -> WrittenSlice:
+        return WrittenSlice(
+            topic_id,
+            partition,
+            self._start,
+            self.position - self._start,
+            self._batch_positions,
+            self._batch_sizes,
+        )
+
+    def footer(self, topic_id: bytes, partition: int) -> segment_pb2.Slice:
+        last_count = self._next_offset - self._block_first_offset
+        earlier = [0, *self._max_timestamps]
+        return segment_pb2.Slice(
+            topic_id=topic_id,
+            partition=partition,
+            base_offset=self._first_offset,
+            block_sizes=self._sizes,
+            block_crcs=self._crcs,
+            block_offset_counts=[*self._offset_counts, last_count],
+            block_max_timestamps=[
+                own - before for own, before in zip(self._max_timestamps, earlier, strict=False)
+            ],
+        )
+
+    def _place(self, base_offset: int) -> int:
+        """The first offset of the next batch: its own where those are true, else counted from 0."""
+        if not self._has_true_offsets:
+            return self._next_offset
+        if base_offset < self._next_offset:
+            raise ValueError(f"batch at offset {base_offset} after offset {self._next_offset}")
+        return base_offset
+
+    def _open_block(self, first_offset: int, owner: tuple[int, int] | None) -> None:
+        if self._sizes:
+            self._offset_counts.append(first_offset - self._block_first_offset)
+        else:
+            self._first_offset = first_offset
+        self._block_first_offset = first_offset
+        self._owner = owner
+        self._sizes.append(0)
+        self._crcs.append(0)
+        self._max_timestamps.append(-1)
