@@ -43,9 +43,8 @@ def build() -> Path:
 
     with tempfile.TemporaryDirectory(prefix="kernel-") as folder:
         extension = Extension(MODULE, [str(SOURCE)], extra_compile_args=["-O3"])
-        distribution = Distribution(
-            {"ext_modules": cythonize([extension], build_dir=folder, quiet=True)}
-        )
+        modules = cythonize([extension], build_dir=folder, quiet=True)  # type: ignore[no-untyped-call]
+        distribution = Distribution({"ext_modules": modules})
         command = build_ext(distribution)
         command.build_lib = command.build_temp = folder
         command.ensure_finalized()

@@ -27,12 +27,11 @@ _MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 _SIGN64 = cython.declare(cython.ulonglong, 0x8000000000000000)
 # size (5), attributes (1), timestamp delta (10), offset delta (5)
 _MAX_RECORD_HEAD = cython.declare(cython.Py_ssize_t, 21)
-# A buffer begins no larger than this: clearing memory that is not used costs more than to grow.
-_FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 20)
+# Clearing memory that is not used would cost more than to grow.
+_FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 14)
 
 
 @cython.cfunc
-@cython.inline
 @cython.exceptval(check=False)
 def _int64(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
     value: cython.ulonglong = 0
@@ -43,7 +42,6 @@ def _int64(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cyth
 
 
 @cython.cfunc
-@cython.inline
 @cython.exceptval(check=False)
 def _int32(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
     value: cython.longlong = 0
@@ -54,7 +52,6 @@ def _int32(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cyth
 
 
 @cython.cfunc
-@cython.inline
 @cython.exceptval(check=False)
 def _put_int64(
     out: cython.uchar[::1], at: cython.Py_ssize_t, value: cython.longlong
@@ -65,7 +62,6 @@ def _put_int64(
 
 
 @cython.cfunc
-@cython.inline
 @cython.exceptval(check=False)
 def _put_varint(
     out: cython.uchar[::1], at: cython.Py_ssize_t, value: cython.longlong
@@ -81,7 +77,6 @@ def _put_varint(
 
 
 @cython.cfunc
-@cython.inline
 @cython.exceptval(check=False)
 def _overflows(base: cython.longlong, delta: cython.longlong) -> cython.bint:
     if delta >= 0:
@@ -385,11 +380,11 @@ class _Merge:
     max_timestamp: cython.longlong
     done: list
 
-    def __init__(self, codec: int, max_bytes: int, capacity: int) -> None:
+    def __init__(self, codec: int, max_bytes: int) -> None:
         self.codec = codec
         self.max_bytes = max_bytes
-        self.capacity = capacity
-        self.buffer = bytearray(capacity)
+        self.capacity = _FIRST_CAPACITY
+        self.buffer = bytearray(_FIRST_CAPACITY)
         self.out = memoryview(self.buffer)
         self.size = _HEADER_SIZE
         self.timestamp_bit = 0
@@ -541,6 +536,46 @@ def _merge_records(
     return 0
 
 
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _merge_chunk(
+    merge: _Merge, chunk: object, max_decompressed_bytes: cython.Py_ssize_t
+) -> cython.int:
+    """Add the batches of one chunk."""
+    cursor: _Cursor = _Cursor(chunk)
+    inner: _Cursor
+    size: cython.Py_ssize_t = cursor.end
+    at: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t
+    attributes: cython.int
+    codec: cython.int
+    while at < size:
+        end = at + _batch_size(cursor.data, at, size)
+        attributes = cursor.data[at + 22]
+        codec = attributes & 7
+        if attributes & _CONTROL:
+            raise ValueError("a control batch cannot be coalesced; leave it out")
+        if merge.codec < 0:
+            merge.codec = codec
+        merge.next_source(attributes & _LOG_APPEND_TIME, _int64(cursor.data, at + 35))
+        if codec != 0:
+            section = memoryview(chunk)[at + _HEADER_SIZE : end]
+            inner = _Cursor(decompress(codec, section, max_decompressed_bytes))
+        else:
+            inner = cursor
+            inner.position = at + _HEADER_SIZE
+            inner.end = end
+        _merge_records(
+            merge,
+            inner,
+            _int32(cursor.data, at + 57),
+            _int64(cursor.data, at),
+            _int64(cursor.data, at + 27),
+        )
+        at = end
+    return 0
+
+
 @cython.ccall
 def coalesce(
     chunks: object,
@@ -560,48 +595,8 @@ def coalesce(
     Raises CorruptBatchError, TruncatedBatchError, InvalidRecordError for bytes that are no batches,
     and ValueError for a control batch, which has no place among records.
     """
-    cursor: _Cursor
-    inner: _Cursor
-    merge: _Merge = None
-    capacity: cython.Py_ssize_t
-    at: cython.Py_ssize_t
-    end: cython.Py_ssize_t
-    size: cython.Py_ssize_t
-    attributes: cython.int
+    merge: _Merge = _Merge(codec, max_bytes)
     for chunk in chunks:
-        cursor = _Cursor(chunk)
-        size = cursor.end
-        at = 0
-        while at < size:
-            end = at + _batch_size(cursor.data, at, size)
-            attributes = cursor.data[at + 22]
-            if attributes & _CONTROL:
-                raise ValueError("a control batch cannot be coalesced; leave it out")
-            if merge is None:
-                capacity = min(2 * size + 256, _FIRST_CAPACITY)
-                merge = _Merge(attributes & 7 if codec < 0 else codec, max_bytes, capacity)
-            merge.next_source(attributes & _LOG_APPEND_TIME, _int64(cursor.data, at + 35))
-            if attributes & 7:
-                inner = _Cursor(
-                    decompress(
-                        attributes & 7,
-                        memoryview(chunk)[at + _HEADER_SIZE : end],
-                        max_decompressed_bytes,
-                    )
-                )
-            else:
-                inner = cursor
-                inner.position = at + _HEADER_SIZE
-                inner.end = end
-            _merge_records(
-                merge,
-                inner,
-                _int32(cursor.data, at + 57),
-                _int64(cursor.data, at),
-                _int64(cursor.data, at + 27),
-            )
-            at = end
-    if merge is None:
-        return []
+        _merge_chunk(merge, chunk, max_decompressed_bytes)
     merge.flush()
     return merge.done

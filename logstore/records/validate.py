@@ -1,0 +1,210 @@
+"""What a producer sent, checked before it may enter the log (S11), with the errors Kafka 4.1 gives.
+
+| what is wrong | error |
+|---|---|
+| no batch, more than one, a cut-off one, magic 0 or 1 in Produce v3+ | INVALID_RECORD |
+| another magic, an impossible batch_length, a wrong CRC-32C | CORRUPT_MESSAGE |
+| larger than max.message.bytes; decompresses beyond the bound | MESSAGE_TOO_LARGE |
+| a codec that does not exist; zstd below Produce v7 | UNSUPPORTED_COMPRESSION_TYPE |
+| base_offset not 0, count and last_offset_delta at odds, a control batch, a negative sequence or
+  epoch with a producer id, a transaction without one, records that do not fit, a null key on a
+  compacted topic | INVALID_RECORD |
+| a timestamp out of the topic's range, LogAppendTime set by the producer | INVALID_TIMESTAMP |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from typing_extensions import Buffer
+
+from logstore.records import kernel
+from logstore.records.batch import BatchHeader, RecordBatch, with_crc
+from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
+from logstore.records.errors import (
+    BatchTooLargeError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    UnsupportedCodecError,
+)
+from logstore.records.layout import (
+    ATTRIBUTES_AT,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    MAGIC,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    NO_PRODUCER_ID,
+    Codec,
+    RecordTimes,
+    TimestampType,
+)
+
+_INT64_SIZE: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceRules:
+    """What a topic and a request's version demand of a batch; sizes in bytes, timestamps in ms.
+
+    `max_message_bytes` counts the whole batch as sent (003_). `earliest_timestamp` and
+    `latest_timestamp` are inclusive, None for no bound (and on topics with LogAppendTime).
+    `max_decompressed_bytes` bounds what a compressed batch may take in memory.
+    """
+
+    max_message_bytes: int
+    require_keys: bool = False
+    zstd_allowed: bool = True
+    earliest_timestamp: int | None = None
+    latest_timestamp: int | None = None
+    max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSummary:
+    """A well-formed batch: all that a commit needs to know of it.
+
+    `max_timestamp` is that of the records, whatever the header says (`declared_max_timestamp`), and
+    belongs first to the record at `max_timestamp_offset_delta` (-1 without timestamps).
+    """
+
+    size: int
+    record_count: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    max_timestamp_offset_delta: int
+    declared_max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    last_sequence: int
+    codec: Codec
+    is_transactional: bool
+
+    @property
+    def has_producer_id(self) -> bool:
+        """Whether the batch came from an idempotent or transactional producer."""
+        return self.producer_id != NO_PRODUCER_ID
+
+
+def validate_produced(buffer: Buffer, rules: ProduceRules) -> BatchSummary:
+    """Check the records of one partition of a Produce request (v3+); what they are.
+
+    Raises a RecordsError whose `kafka_error` is what the producer is to be told.
+    """
+    data = memoryview(buffer)
+    _check_framing(data, rules)
+    header = BatchHeader.parse(data)
+    batch = RecordBatch(header, data)
+    batch.verify()
+    _check_header(header, rules)
+    section: Buffer = data[HEADER_SIZE:]
+    if header.codec is not Codec.NONE:
+        section = batch.section(rules.max_decompressed_bytes)
+    times = kernel.validate_records(
+        section, header.record_count, header.base_timestamp, rules.require_keys
+    )
+    _check_times(times, rules)
+    return BatchSummary(
+        size=header.size,
+        record_count=header.record_count,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=times.max_timestamp,
+        max_timestamp_offset_delta=times.max_timestamp_index,
+        declared_max_timestamp=header.max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        last_sequence=header.last_sequence,
+        codec=header.codec,
+        is_transactional=header.is_transactional,
+    )
+
+
+def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
+    """A copy of `batch` whose records all have the time `now_ms` (message.timestamp.type).
+
+    Sets the timestamp type and max_timestamp and computes the CRC-32C anew; the records keep their
+    bytes.
+    """
+    return _with_max_timestamp(batch, TimestampType.LOG_APPEND_TIME, now_ms)
+
+
+def with_create_time(batch: Buffer, max_timestamp: int) -> bytes:
+    """A copy of `batch` whose header says `max_timestamp`, where the producer's said otherwise."""
+    return _with_max_timestamp(batch, TimestampType.CREATE_TIME, max_timestamp)
+
+
+def _with_max_timestamp(batch: Buffer, timestamp_type: TimestampType, max_timestamp: int) -> bytes:
+    changed = bytearray(batch)
+    low_attributes = ATTRIBUTES_AT + 1
+    changed[low_attributes] &= ~LOG_APPEND_TIME_BIT
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        changed[low_attributes] |= LOG_APPEND_TIME_BIT
+    changed[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + _INT64_SIZE] = max_timestamp.to_bytes(
+        _INT64_SIZE, "big", signed=True
+    )
+    return with_crc(changed)
+
+
+def _check_framing(data: memoryview, rules: ProduceRules) -> None:
+    """One batch, whole, of magic 2, of a size that the topic takes."""
+    if len(data) > MAGIC_AT and data[MAGIC_AT] < MAGIC:
+        raise InvalidRecordError(f"Produce v3 and above carries magic 2, not {data[MAGIC_AT]}")
+    if len(data) < HEADER_SIZE:
+        raise InvalidRecordError(f"there must be exactly one batch, not {len(data)} bytes")
+    size = BatchHeader.parse(data).size
+    if size > rules.max_message_bytes:
+        raise BatchTooLargeError("the batch", size, rules.max_message_bytes)
+    if size > len(data):
+        raise InvalidRecordError(f"the batch is cut off at {len(data)} of {size} bytes")
+    if size < len(data):
+        raise InvalidRecordError(
+            f"there must be exactly one batch; {len(data) - size} bytes follow"
+        )
+
+
+def _check_header(header: BatchHeader, rules: ProduceRules) -> None:
+    if header.codec is Codec.ZSTD and not rules.zstd_allowed:
+        raise UnsupportedCodecError("zstd needs Produce v7 or above")
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        raise InvalidTimestampError("a producer may not set the timestamp type LogAppendTime")
+    if header.base_offset != 0:
+        raise InvalidRecordError(f"base_offset is {header.base_offset}, not 0")
+    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
+        raise InvalidRecordError(
+            f"{header.record_count} records and last_offset_delta {header.last_offset_delta}"
+        )
+    if header.is_control:
+        raise InvalidRecordError("a client may not write control records")
+    _check_producer(header)
+
+
+def _check_producer(header: BatchHeader) -> None:
+    if header.producer_id == NO_PRODUCER_ID:
+        if header.is_transactional:
+            raise InvalidRecordError("a transactional batch needs a producer id")
+        return
+    if header.producer_id < 0:
+        raise InvalidRecordError(f"producer id {header.producer_id} is negative")
+    if header.producer_epoch < 0:
+        raise InvalidRecordError(f"producer epoch {header.producer_epoch} is negative")
+    if header.base_sequence < 0:
+        raise InvalidRecordError(f"base sequence {header.base_sequence} is negative")
+
+
+def _check_times(times: RecordTimes, rules: ProduceRules) -> None:
+    earliest, latest = rules.earliest_timestamp, rules.latest_timestamp
+    if times.min_timestamp_index < 0:
+        return
+    if earliest is not None and times.min_timestamp < earliest:
+        raise InvalidTimestampError(
+            f"timestamp {times.min_timestamp} is before {earliest}", times.min_timestamp_index
+        )
+    if latest is not None and times.max_timestamp > latest:
+        raise InvalidTimestampError(
+            f"timestamp {times.max_timestamp} is behind {latest}", times.max_timestamp_index
+        )
