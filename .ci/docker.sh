@@ -1,0 +1,25 @@
+# Sourced by .ci/run: a Docker daemon and a base image made from Debian's own packages, no registry needed.
+# Sets BASE_IMAGE. Ends the daemon with the script if it was started here.
+if ! docker info >/dev/null 2>&1; then
+  docker_dir=$(mktemp -d)
+  dockerd --data-root "$docker_dir/data" >"$docker_dir/dockerd.log" 2>&1 &
+  dockerd_pid=$!
+  trap 'kill "$dockerd_pid" 2>/dev/null || true' EXIT
+  for _ in $(seq 60); do
+    docker info >/dev/null 2>&1 && break
+    kill -0 "$dockerd_pid" 2>/dev/null || { tail -n 20 "$docker_dir/dockerd.log"; exit 1; }
+    sleep 1
+  done
+fi
+export BASE_IMAGE=lacuna-base:local
+if ! docker image inspect "$BASE_IMAGE" >/dev/null 2>&1; then
+  root=$(mktemp -d)
+  debootstrap --variant=minbase \
+    --include=ca-certificates,gcc,libc6-dev,python3,python3-dev,python3-venv bookworm "$root" >"$root.log" 2>&1 \
+    || { tail -n 20 "$root.log"; exit 1; }
+  # The certificates that this machine trusts, for a package index behind a proxy of its own.
+  cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
+  tar -C "$root" -c . | docker import \
+    --change 'ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt' - "$BASE_IMAGE" >/dev/null
+  rm -rf "$root"
+fi

@@ -1,0 +1,17 @@
+# One image for every part: control plane, agents, the demo's checks, and moto's S3 server for trying things out.
+# The base needs Python 3.11 or newer with venv; with a C compiler in it, the record kernel is compiled.
+ARG BASE_IMAGE=python:3.12
+FROM ${BASE_IMAGE}
+WORKDIR /opt/lacuna
+RUN python3 -m venv /opt/venv
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
+COPY pyproject.toml setup.py README.md LICENSE ./
+COPY logstore logstore
+COPY controlplane controlplane
+COPY agent agent
+COPY lacuna lacuna
+RUN pip install --no-cache-dir '.[demo]'
+# Nothing is imported from the sources by accident: what runs is what was installed.
+WORKDIR /var/lib/lacuna
+ENTRYPOINT ["lacuna"]
+CMD ["--help"]

@@ -1,0 +1,44 @@
+# Two commands do all the set-up on a fresh machine: `make run` and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: help setup run demo test lint proto kernel coverage bench golden clean
+
+help:            ## what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready  ## a virtual environment in .venv with the `lacuna` command in it
+
+$(VENV)/.ready: pyproject.toml setup.py logstore/records/kernel.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo,dev]'
+	$(BIN)/python -m logstore.records.build_kernel
+	touch $@
+
+run: setup       ## an embedded cluster on 127.0.0.1:9092, data in ./data
+	$(BIN)/lacuna up --data data
+
+demo: setup      ## the transactional scenario, on a throw-away cluster
+	$(BIN)/lacuna demo
+
+test: setup lint ## lint, types, import contracts, and the tests
+	$(BIN)/python -m pytest -n 2 -m "not slow and not java and not docker" tests
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy agent controlplane lacuna logstore
+	$(BIN)/lint-imports
+
+proto: setup     ## regenerate the messages from proto/
+	$(BIN)/python proto/generate.py
+
+coverage: setup  ## branch coverage of logstore/ and controlplane/
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 tests/logstore tests/controlplane
+
+bench: setup     ## the workload, against Lacuna
+	$(BIN)/python bench/run.py
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,86 @@
+"""`lacuna groups`: list, describe with lag, delete."""
+
+from typing import Annotated, Any
+
+import typer
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32
+
+from lacuna.cli.console import DEFAULT_BOOTSTRAP, Bootstrap, asynchronous, check, describe, fail, out, table
+from lacuna.cli.topics import LATEST, READ_COMMITTED, schema_module, topic_offsets
+from lacuna.kafka import KafkaConnection
+
+OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = 9, 15, 16, 42
+
+app = typer.Typer(help="List, describe and delete consumer groups.", no_args_is_help=True)
+
+Group = Annotated[str, typer.Argument(help="The group's id.", show_default=False)]
+
+
+@app.command("list")
+@asynchronous
+async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Lists the groups and their states."""
+    async with KafkaConnection(bootstrap) as connection:
+        response = await connection.request(LIST_GROUPS, 5, lambda request: request())
+    check(response.error_code, "groups")
+    rows = ((g.group_id, g.group_state, g.protocol_type, g.group_type) for g in response.groups)
+    table(("group", "state", "protocol", "type"), sorted(rows))
+
+
+@app.command("describe")
+@asynchronous
+async def describe_group(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Shows a group's members, its committed offsets, and its lag to the last stable offset."""
+    async with KafkaConnection(bootstrap) as connection:
+        response = await connection.request(
+            DESCRIBE_GROUPS,
+            6,
+            lambda request: request(groups=(group,), include_authorized_operations=False),
+        )
+        (described,) = response.groups
+        check(described.error_code, f"group {group}", described.error_message)
+        if described.group_state == "Dead":
+            fail(f"group {group}: there is no such group; `lacuna groups list` shows them")
+        lags = await _lags(connection, group)
+    out.print(f"{group}: {described.group_state}", markup=False)
+    table(
+        ("member", "client", "host"),
+        ((member.member_id, member.client_id, member.client_host) for member in described.members),
+    )
+    table(("topic", "partition", "committed", "last stable", "lag"), lags)
+
+
+@app.command("delete")
+@asynchronous
+async def delete_group(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Deletes a group that has no members, with its committed offsets."""
+    async with KafkaConnection(bootstrap) as connection:
+        response = await connection.request(
+            DELETE_GROUPS, 2, lambda request: request(groups_names=(group,))
+        )
+    (result,) = response.results
+    if result.error_code is ErrorCode.non_empty_group:
+        fail(f"group {group}: it still has members; stop its consumers first")
+    check(result.error_code, f"group {group}", describe(result.error_code))
+    out.print(f"deleted {group}")
+
+
+async def _lags(connection: KafkaConnection, group: str) -> list[tuple[str, int, int, int, int]]:
+    def build(request: Any) -> Any:
+        asked = schema_module(request).OffsetFetchRequestGroup(
+            group_id=group, member_id=None, member_epoch=i32(-1), topics=None
+        )
+        return request(groups=(asked,), require_stable=False)
+
+    (fetched,) = (await connection.request(OFFSET_FETCH, 9, build)).groups
+    check(fetched.error_code, f"group {group}")
+    rows = []
+    for topic in fetched.topics:
+        committed = {int(p.partition_index): int(p.committed_offset) for p in topic.partitions}
+        stable = await topic_offsets(
+            connection, topic.name, sorted(committed), LATEST, READ_COMMITTED
+        )
+        for index, offset in sorted(committed.items()):
+            rows.append((topic.name, index, offset, stable[index], stable[index] - offset))
+    return rows
