@@ -100,8 +100,52 @@ def encode_request(api: str, version: int, correlation_id: int, fields: Fields) 
     return out.getvalue()
 
 
+def _unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, position
+
+
+def _compact_string(data: bytes, position: int) -> tuple[str, int]:
+    size, position = _unsigned_varint(data, position)
+    return data[position : position + size - 1].decode(), position + size - 1
+
+
+def _describe_transactions(data: bytes) -> Fields:
+    """DescribeTransactions v0 by hand: kio refuses a transaction_start_time of -1, which means none."""
+    count, position = _unsigned_varint(data, 9)
+    states = []
+    for _ in range(count - 1):
+        (code,) = struct.unpack_from(">h", data, position)
+        name, position = _compact_string(data, position + 2)
+        state, position = _compact_string(data, position)
+        timeout, start, producer_id, epoch = struct.unpack_from(">iqqh", data, position)
+        topic_count, position = _unsigned_varint(data, position + 22)
+        topics = []
+        for _ in range(topic_count - 1):
+            topic, position = _compact_string(data, position)
+            size, position = _unsigned_varint(data, position)
+            partitions = list(struct.unpack_from(f">{size - 1}i", data, position))
+            position += 4 * (size - 1) + 1
+            topics.append({"topic": topic, "partitions": partitions})
+        position += 1
+        states.append({
+            "error_code": code, "transactional_id": name, "transaction_state": state,
+            "transaction_timeout": timeout, "transaction_start_time": start,
+            "producer_id": producer_id, "producer_epoch": epoch, "topics": topics,
+        })  # fmt: skip
+    return {"throttle_time": struct.unpack_from(">i", data, 5)[0], "transaction_states": states}
+
+
 def decode_response(api: str, version: int, frame: bytes) -> Fields:
     """The body of a response frame (correlation id first) as plain values."""
+    if api == "describe_transactions":
+        return _describe_transactions(frame)
     schema = load_response_schema(API_KEYS[api], version)
     header_schema: Any = schema.__header_schema__
     _, position = entity_reader(header_schema)(frame, 0)

@@ -1,0 +1,68 @@
+"""Runs the probes: `python -m tests.clients.probes --bootstrap HOST:PORT [--only PREFIX] [--out FILE]`.
+
+The same probes run against Apache Kafka (to record what it answers) and against Lacuna (test_probes.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import traceback
+
+from . import (  # noqa: F401  (each import registers its probes)
+    probes_admin,
+    probes_end_txn,
+    probes_fetch,
+    probes_frames,
+    probes_groups,
+    probes_idempotence,
+    probes_produce,
+    probes_txn,
+    probes_txn_offsets,
+)
+from .probing import PROBES, SLOW, Outcome, Target
+
+GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "probes_kafka_4_1.json"
+
+
+def run(name: str, bootstrap: str) -> Outcome:
+    """One probe on a connection of its own; its outcome as it comes back from JSON."""
+    target = Target(bootstrap)
+    try:
+        return json.loads(json.dumps(PROBES[name](target)))
+    finally:
+        target.close()
+
+
+def run_all(bootstrap: str, only: str = "", slow: bool = True) -> dict[str, Outcome]:
+    """All probes whose name starts with `only`; one that fails has its traceback as outcome."""
+    out: dict[str, Outcome] = {}
+    for name in sorted(PROBES):
+        if not name.startswith(only) or (name in SLOW and not slow):
+            continue
+        try:
+            out[name] = run(name, bootstrap)
+        except Exception:  # one broken probe must not hide the others
+            out[name] = {"failed": traceback.format_exc(limit=-4).splitlines()}
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--no-slow", action="store_true")
+    parser.add_argument("--out", type=pathlib.Path)
+    arguments = parser.parse_args()
+    text = json.dumps(
+        run_all(arguments.bootstrap, arguments.only, not arguments.no_slow), indent=1, sort_keys=True
+    )
+    if arguments.out:
+        arguments.out.write_text(text + "\n")
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,365 @@
+"""Probes of transactions: partitions, producing, fencing, timeouts, outside markers (S4, S8, S9)."""
+
+from __future__ import annotations
+
+import time
+
+from .batch import batch
+from .probing import Outcome, Producer, Target, error_name, probe
+from .wire import Fields
+
+
+def _init(t: Target, tid: str, timeout: int = 60_000, who: Producer | None = None,
+          version: int = 4, epoch_add: int = 0, id_add: int = 0) -> Fields:  # fmt: skip
+    more = {} if who is None else {
+        "producer_id": who.id + id_add, "producer_epoch": who.epoch + epoch_add
+    }
+    return t.settled(
+        "init_producer_id", version, transactional_id=tid, transaction_timeout=timeout, **more
+    )
+
+
+def _plain_error(answer: Fields) -> str:
+    return error_name(answer["error_code"])
+
+
+@probe("txn")
+def init_producer_id_again(t: Target) -> Outcome:
+    tid = t.name("t")
+    one = t.transactional(tid)
+    two = t.transactional(tid)
+    recovered = _init(t, tid, who=two)
+    behind = _init(t, tid, who=one)
+    ahead = _init(t, tid, who=two, epoch_add=5)
+    other = _init(t, tid, who=two, id_add=1000)
+    old_version = _init(t, tid, who=one, version=3)
+    return {
+        "first epoch": one.epoch,
+        "first id is 0": one.id == 0,
+        "second": [two.id == one.id, two.epoch],
+        "with its own id and epoch (KIP-360)": [
+            _plain_error(recovered), recovered["producer_id"] == one.id, recovered["producer_epoch"]
+        ],
+        "with an old epoch": _plain_error(behind),
+        "with an old epoch, v3": _plain_error(old_version),
+        "with an epoch ahead": _plain_error(ahead),
+        "with another id": _plain_error(other),
+    }  # fmt: skip
+
+
+@probe("txn")
+def init_producer_id_arguments(t: Target) -> Outcome:
+    t.coordinator("t", 1)
+    return {
+        "timeout 0": _plain_error(_init(t, t.name("t"), 0)),
+        "timeout -1": _plain_error(_init(t, t.name("t"), -1)),
+        "timeout 15 min": _plain_error(_init(t, t.name("t"), 900_000)),
+        "timeout above 15 min": _plain_error(_init(t, t.name("t"), 900_001)),
+        "id without epoch": _plain_error(
+            t.call("init_producer_id", 4, transactional_id="x", transaction_timeout=1000, producer_id=5)
+        ),
+    }
+
+
+@probe("txn")
+def init_producer_id_aborts_the_ongoing(t: Target) -> Outcome:
+    topic, tid = t.topic(), t.name("t")
+    one = t.transactional(tid)
+    added = t.add_partitions(one, topic)
+    sent = t.txn_produce(one, topic, 0)
+    first = t.call("init_producer_id", 4, transactional_id=tid, transaction_timeout=60_000)
+    two = t.transactional(tid)
+    t.await_stable(topic)
+    return {
+        "added, sent": [added, sent],
+        "first answer": _plain_error(first),
+        "then": [two.id == one.id, two.epoch > one.epoch],
+        "old one adds, v3": t.add_partitions(one, topic),
+        "old one adds, v1": t.add_partitions(one, topic, version=1),
+        "old one produces, v11": t.txn_produce(one, topic, 1),
+        "old one produces, v12": t.txn_produce(one, topic, 1, version=12),
+        "old one produces, v9": t.txn_produce(one, topic, 1, version=9),
+        "old one commits, v1": t.end(one, True, 1),
+        "old one commits, v4": t.end(one, True, 4),
+        "old one commits, v5": t.end(one, True, 5),
+        "old one aborts, v4": t.end(one, False, 4),
+    }
+
+
+@probe("txn")
+def produce_without_adding(t: Target) -> Outcome:
+    out = {}
+    for version in (3, 9, 11, 12):
+        topic, who = t.topic(), t.transactional()
+        row = t.produce(
+            topic, t.txn_batch(who, 0), version=version, transactional_id=who.transactional_id
+        )
+        out[f"v{version}"] = [error_name(row["error_code"]), row["base_offset"]]
+    return out
+
+
+@probe("txn")
+def produce_first_sequence_not_zero(t: Target) -> Outcome:
+    topic, who = t.topic(), t.transactional()
+    other, tv1 = t.topic(), t.transactional()
+    t.add_partitions(tv1, other)
+    return {"TV2": t.txn_produce(who, topic, 5, version=12), "TV1": t.txn_produce(tv1, other, 5)}
+
+
+@probe("txn")
+def produce_with_wrong_identity(t: Target) -> Outcome:
+    topic, who = t.topic(), t.transactional()
+    t.add_partitions(who, topic)
+
+    def send(version: int, tid: str | None, id_add: int = 0, epoch_add: int = 0) -> str:
+        data = batch(
+            attributes=0x10, producer_id=who.id + id_add, producer_epoch=who.epoch + epoch_add,
+            base_sequence=0,
+        )  # fmt: skip
+        return t.verdict(topic, data, version=version, transactional_id=tid)
+
+    tid = who.transactional_id
+    return {
+        f"v{version} {name}": send(version, *arguments)
+        for version in (11, 12)
+        for name, arguments in {
+            "epoch ahead": (tid, 0, 1),
+            "epoch behind": (tid, 0, -1),
+            "another producer id": (tid, 1 << 40, 0),
+            "unknown transactional id": (t.name("t"), 0, 0),
+            "empty transactional id": ("", 0, 0),
+            "right": (tid, 0, 0),
+        }.items()
+    }
+
+
+@probe("txn")
+def plain_batch_inside_the_open_transaction(t: Target) -> Outcome:
+    topic, who = t.topic(), t.transactional()
+    t.add_partitions(who, topic)
+    sent = t.txn_produce(who, topic, 0)
+    data = batch(producer_id=who.id, producer_epoch=who.epoch, base_sequence=1)
+    return [sent, t.verdict(topic, data), t.verdict(topic, data, version=12)]
+
+
+@probe("txn")
+def two_partitions_one_wrong(t: Target) -> Outcome:
+    topic, who = t.topic(partitions=2), t.transactional()
+    t.add_partitions(who, topic, index=0)
+    rows = t.produce_many(
+        [(topic, 0, t.txn_batch(who, 0)), (topic, 1, t.txn_batch(who, 0))],
+        transactional_id=who.transactional_id,
+    )
+    return sorted([row["index"], error_name(row["error_code"])] for row in rows)
+
+
+@probe("txn")
+def add_partitions(t: Target) -> Outcome:
+    topic, who = t.topic(), t.transactional()
+
+    def add(rows: list[Fields], version: int = 3) -> list[list[str]]:
+        answer = t.settled(
+            "add_partitions_to_txn", version, v3_and_below_transactional_id=who.transactional_id,
+            v3_and_below_producer_id=who.id, v3_and_below_producer_epoch=who.epoch,
+            v3_and_below_topics=rows,
+        )  # fmt: skip
+        return sorted(
+            ["known" if row["name"] == topic else "unknown",
+             error_name(part["partition_error_code"])]
+            for row in answer["results_by_topic_v3_and_below"]
+            for part in row["results_by_partition"]
+        )  # fmt: skip
+
+    good = {"name": topic, "partitions": [0]}
+    stranger = Producer({"producer_id": who.id, "producer_epoch": who.epoch}, t.name("t"))
+    wrong_id = Producer(
+        {"producer_id": who.id + 1000, "producer_epoch": who.epoch}, who.transactional_id
+    )
+    ahead = Producer(
+        {"producer_id": who.id, "producer_epoch": who.epoch + 1}, who.transactional_id
+    )
+    return {
+        "known": add([good]),
+        "again": add([good]),
+        "with an unknown topic": add([good, {"name": t.name(), "partitions": [0]}]),
+        "unknown partition": add([{"name": topic, "partitions": [9]}]),
+        "unknown transactional id": t.add_partitions(stranger, topic),
+        "another producer id": t.add_partitions(wrong_id, topic),
+        "epoch ahead": t.add_partitions(ahead, topic),
+        "epoch ahead, v1": t.add_partitions(ahead, topic, version=1),
+    }
+
+
+@probe("txn")
+def add_partitions_batched(t: Target) -> Outcome:
+    topic, who, other = t.topic(partitions=2), t.transactional(), t.transactional()
+    t.add_partitions(other, topic, index=0)
+    rows = [
+        {**who.fields, "verify_only": False, "topics": [{"name": topic, "partitions": [0]}]},
+        {**other.fields, "verify_only": True, "topics": [{"name": topic, "partitions": [0, 1]}]},
+    ]
+    out = {}
+    for version in (4, 5):
+        answer = t.settled("add_partitions_to_txn", version, transactions=rows)
+        out[f"v{version}"] = [error_name(answer["error_code"])] + sorted(
+            ["adds" if row["transactional_id"] == who.transactional_id else "verifies",
+             part["partition_index"], error_name(part["partition_error_code"])]
+            for row in answer["results_by_transaction"]
+            for result in row["topic_results"]
+            for part in result["results_by_partition"]
+        )  # fmt: skip
+    return out
+
+
+@probe("txn")
+def late_after_the_end(t: Target) -> Outcome:
+    out = {}
+    for name, (produce_version, end_version) in {"TV1": (11, 4), "TV2": (12, 5)}.items():
+        topic, who = t.topic(), t.transactional()
+        if end_version == 4:
+            t.add_partitions(who, topic)
+        sent = t.txn_produce(who, topic, 0, version=produce_version)
+        ended = t.end(who, True, end_version)
+        t.await_stable(topic)
+        out[name] = {
+            "sent, ended": [sent, ended],
+            "late produce": t.txn_produce(who, topic, 1, version=produce_version),
+            "late duplicate": t.txn_produce(who, topic, 0, version=produce_version),
+            "late plain batch with the old epoch": t.verdict(
+                topic, batch(producer_id=who.id, producer_epoch=who.epoch, base_sequence=1)
+            ),
+            "late AddPartitionsToTxn": t.add_partitions(who, topic),
+        }
+    return out
+
+
+@probe("txn", slow=True)
+def timeout_aborts(t: Target) -> Outcome:
+    out = {}
+    for name, (produce_version, end_version) in {"TV1": (11, 4), "TV2": (12, 5)}.items():
+        topic, who = t.topic(), t.transactional(timeout=300)
+        if end_version == 4:
+            t.add_partitions(who, topic)
+        sent = t.txn_produce(who, topic, 0, version=produce_version)
+        t.await_stable(topic)
+        late = {
+            "sent": sent,
+            "produce": t.txn_produce(who, topic, 1, version=produce_version),
+            "add": t.add_partitions(who, topic),
+            "commit": t.end(who, True, end_version),
+            "abort": t.end(who, False, end_version),
+        }
+        again = _init(t, str(who.transactional_id), who=who)
+        late["KIP-360 init"] = _plain_error(again)
+        fresh = t.transactional(who.transactional_id)
+        late["epochs since"] = str(fresh.epoch - who.epoch)
+        out[name] = late
+    return out
+
+
+def _write_marker(t: Target, who: Producer, topic: str, commit: bool, epoch_add: int = 0) -> str:
+    marker = {
+        "producer_id": who.id, "producer_epoch": who.epoch + epoch_add,
+        "transaction_result": commit, "coordinator_epoch": 0,
+        "topics": [{"name": topic, "partition_indexes": [0]}],
+    }  # fmt: skip
+    answer = t.call("write_txn_markers", 1, markers=[marker])
+    partition = answer["markers"][0]["topics"][0]["partitions"][0]
+    return error_name(partition["error_code"])
+
+
+@probe("txn")
+def write_txn_markers(t: Target) -> Outcome:
+    out: dict[str, object] = {}
+    for commit in (False, True):
+        topic, who = t.topic(), t.transactional()
+        t.add_partitions(who, topic)
+        sent = t.txn_produce(who, topic, 0)
+        row = {
+            "sent": sent,
+            "old epoch": _write_marker(t, who, topic, commit, -1),
+            "marker": _write_marker(t, who, topic, commit),
+            "again": _write_marker(t, who, topic, commit),
+        }
+        t.await_stable(topic)
+        row["then produce"] = t.txn_produce(who, topic, 1)
+        row["then EndTxn commit"] = t.end(who, True)
+        out["commit" if commit else "abort"] = row
+    topic, who = t.topic(), t.transactional()
+    out["no transaction"] = _write_marker(t, who, topic, False)
+    out["unknown topic"] = _write_marker(t, who, t.name(), False)
+    return out
+
+
+@probe("txn")
+def describe_and_list(t: Target) -> Outcome:
+    topic, who = t.topic(), t.transactional()
+    out: dict[str, object] = {}
+
+    def describe() -> list[object]:
+        row = t.call("describe_transactions", 0, transactional_ids=[who.transactional_id])
+        state = row["transaction_states"][0]
+        topics = [[x["topic"] == topic, x["partitions"]] for x in state["topics"]]
+        return [
+            error_name(state["error_code"]), state["transaction_state"],
+            state["transaction_timeout"], state["producer_id"] == who.id,
+            state["producer_epoch"] - who.epoch, topics,
+        ]  # fmt: skip
+
+    def producers() -> list[object]:
+        answer = t.call(
+            "describe_producers", 0, topics=[{"name": topic, "partition_indexes": [0]}]
+        )
+        part = answer["topics"][0]["partitions"][0]
+        return [error_name(part["error_code"])] + [
+            [row["producer_id"] == who.id, row["producer_epoch"] - who.epoch, row["last_sequence"],
+             row["last_timestamp"] is not None, row["current_txn_start_offset"]]
+            for row in part["active_producers"]
+        ]  # fmt: skip
+
+    out["empty"] = [describe(), producers()]
+    t.add_partitions(who, topic)
+    out["ongoing, nothing sent"] = [describe(), producers()]
+    t.txn_produce(who, topic, 0, b"a", b"b")
+    out["ongoing"] = [describe(), producers()]
+    t.end(who, True)
+    t.await_stable(topic)
+    time.sleep(0.2)  # CompleteCommit is written after the markers; nothing announces it
+    out["committed"] = [describe(), producers()]
+    unknown = t.call("describe_transactions", 0, transactional_ids=["no-such-id", ""])
+    out["unknown ids"] = [error_name(x["error_code"]) for x in unknown["transaction_states"]]
+    strange = t.call("list_transactions", 1, state_filters=["Nonsense"], producer_id_filters=[])
+    out["unknown state filter"] = strange["unknown_state_filters"]
+    mine = t.call("list_transactions", 1, state_filters=[], producer_id_filters=[who.id])
+    out["listed by producer id"] = [x["transaction_state"] for x in mine["transaction_states"]]
+    unknown_part = t.call(
+        "describe_producers", 0,
+        topics=[{"name": topic, "partition_indexes": [5]}, {"name": "nope", "partition_indexes": [0]}],
+    )  # fmt: skip
+    out["producers of unknown partitions"] = [
+        error_name(p["error_code"]) for x in unknown_part["topics"] for p in x["partitions"]
+    ]
+    return out
+
+
+@probe("txn", slow=True)
+def epoch_exhaustion(t: Target) -> Outcome:
+    """Pipelined KIP-360 bumps up to the last epoch, then a commit of TV2 over the rollover (S5, S8)."""
+    topic, who = t.topic(), t.transactional()
+    first_id = who.id
+    while who.id == first_id and who.epoch < 32_760:
+        answer = _init(t, str(who.transactional_id), who=who)
+        who.id, who.epoch = answer["producer_id"], answer["producer_epoch"]
+    steps = []
+    for _ in range(10):
+        sent = t.txn_produce(who, topic, 0, version=12)
+        old = who.fields
+        answer = t.end_txn(who, True, 5)
+        retry = t.settled("end_txn", 5, **old, committed=True)
+        other = t.settled("end_txn", 5, **old, committed=False)
+        same = [answer[x] == retry[x] for x in ("error_code", "producer_id", "producer_epoch")]
+        steps.append([sent, old["producer_epoch"], _plain_error(answer), answer["producer_epoch"],
+                      answer["producer_id"] == old["producer_id"], all(same),
+                      _plain_error(other)])  # fmt: skip
+        who.id, who.epoch = answer["producer_id"], answer["producer_epoch"]
+    return steps

@@ -1,0 +1,289 @@
+"""What a probe is, and the few calls that nearly every probe makes.
+
+A probe is a function from a `Target` to a JSON-able outcome: error names, offsets, counts. Whatever differs
+from run to run (producer ids, topic ids, member ids, times) is reduced to a comparison before it gets into
+an outcome, so that one recorded outcome of Apache Kafka serves every later run.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from .batch import batch
+from .wire import Closed, Connection, Fields, topic_id
+
+Outcome = Any
+Probe = Callable[["Target"], Outcome]
+PROBES: dict[str, Probe] = {}
+SLOW: set[str] = set()
+RETRIED = {"CONCURRENT_TRANSACTIONS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}
+RETRIED |= {"COORDINATOR_LOAD_IN_PROGRESS"}
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code."""
+    return ErrorCode(code).name.upper()
+
+
+def probe(theme: str, *, slow: bool = False) -> Callable[[Probe], Probe]:
+    """Register a probe as `theme.function_name`."""
+
+    def register(function: Probe) -> Probe:
+        name = f"{theme}.{function.__name__}"
+        PROBES[name] = function
+        if slow:
+            SLOW.add(name)
+        return function
+
+    return register
+
+
+class Producer:
+    """A producer id with its epoch, as InitProducerId gave it."""
+
+    def __init__(self, answer: Fields, transactional_id: str | None) -> None:
+        self.id: int = answer["producer_id"]
+        self.epoch: int = answer["producer_epoch"]
+        self.transactional_id = transactional_id
+
+    @property
+    def fields(self) -> Fields:
+        return {
+            "transactional_id": self.transactional_id,
+            "producer_id": self.id,
+            "producer_epoch": self.epoch,
+        }
+
+
+class Target:
+    """A broker under probe, with a connection and names that nobody used before."""
+
+    def __init__(self, bootstrap: str, log: list[tuple[str, int, bytes, bytes]] | None = None):
+        self.bootstrap = bootstrap
+        self.log = log
+        self.connection = Connection(bootstrap, log=log)
+        self.topic_ids: dict[str, uuid.UUID] = {}
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def connect(self, timeout: float = 20.0) -> Connection:
+        return Connection(self.bootstrap, timeout=timeout, log=self.log)
+
+    def name(self, stem: str = "p") -> str:
+        return f"{stem}-{uuid.uuid4().hex[:12]}"
+
+    def call(self, api: str, version: int, /, **fields: Any) -> Fields:
+        return self.connection.call(api, version, **fields)
+
+    def settled(self, api: str, version: int, /, **fields: Any) -> Fields:
+        """A call repeated while the coordinator says that it is still busy with what came before."""
+        deadline = time.monotonic() + 15
+        while True:
+            answer = self.call(api, version, **fields)
+            if not (RETRIED & _errors(answer)) or time.monotonic() > deadline:
+                return answer
+            time.sleep(0.02)
+
+    def topic(self, partitions: int = 1, **configs: object) -> str:
+        """A new topic (config names with _ for .), ready to be produced to."""
+        name = self.name()
+        rows = [{"name": key.replace("_", "."), "value": str(v)} for key, v in configs.items()]
+        answer = self.call("create_topics", 7, topics=[_creatable(name, partitions, 1, rows)])
+        assert answer["topics"][0]["error_code"] == 0, answer
+        self.topic_ids[name] = answer["topics"][0]["topic_id"]
+        deadline = time.monotonic() + 10
+        while not self.has_logs(name, partitions) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return name
+
+    def has_logs(self, name: str, partitions: int) -> bool:
+        """Metadata may name a leader before that leader has made its log."""
+        return all(
+            self.list_offset(name, -1, index=index)["error_code"] == 0
+            for index in range(partitions)
+        )
+
+    def metadata(self, name: str) -> Fields:
+        answer = self.call(
+            "metadata",
+            12,
+            topics=[{"topic_id": uuid.UUID(int=0), "name": name}],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=False,
+        )
+        topic: Fields = answer["topics"][0]
+        return topic
+
+    def id_of(self, name: str) -> uuid.UUID:
+        return topic_id(self.metadata(name)["topic_id"])
+
+    def produce_many(
+        self, partitions: list[tuple[str, int, bytes | None]], *, version: int = 11,
+        transactional_id: str | None = None, acks: int = -1,
+    ) -> list[Fields]:
+        """One Produce request; the partition answers in the order in which they came."""
+        topics = [
+            {"name": name, "partition_data": [{"index": index, "records": records}]}
+            for name, index, records in partitions
+        ]
+        answer = self.call(
+            "produce", version, transactional_id=transactional_id, acks=acks, timeout=10_000,
+            topic_data=topics,
+        )  # fmt: skip
+        return [row for topic in answer["responses"] for row in topic["partition_responses"]]
+
+    def produce(self, topic: str, records: bytes | None, *, index: int = 0, **rest: Any) -> Fields:
+        return self.produce_many([(topic, index, records)], **rest)[0]
+
+    def verdict(self, topic: str, records: bytes | None, **rest: Any) -> str:
+        """The name of the error that one produced batch gets."""
+        return error_name(self.produce(topic, records, **rest)["error_code"])
+
+    def verdict_or_hang_up(self, topic: str, records: bytes | None, **rest: Any) -> str:
+        """As `verdict`; "closed" or "no answer" where the broker does that (on a new connection)."""
+        try:
+            with self.connect(timeout=2.0) as self.connection:
+                return self.verdict(topic, records, **rest)
+        except Closed:
+            return "closed"
+        except TimeoutError:
+            return "no answer"
+        finally:
+            self.connection = self.connect()
+
+    def idempotent(self) -> Producer:
+        answer = self.settled(
+            "init_producer_id", 4, transactional_id=None, transaction_timeout=60_000
+        )
+        assert answer["error_code"] == 0, answer
+        return Producer(answer, None)
+
+    def coordinator(self, key: str, key_type: int) -> None:
+        """FindCoordinator until it answers: Kafka makes its internal topics at the first call."""
+        self.settled("find_coordinator", 4, key_type=key_type, coordinator_keys=[key])
+
+    def transactional(self, tid: str | None = None, timeout: int = 60_000) -> Producer:
+        tid = tid or self.name("t")
+        self.coordinator(tid, 1)
+        answer = self.settled(
+            "init_producer_id", 4, transactional_id=tid, transaction_timeout=timeout
+        )
+        assert answer["error_code"] == 0, answer
+        return Producer(answer, tid)
+
+    def add_partitions(self, who: Producer, topic: str, version: int = 3, index: int = 0) -> str:
+        """AddPartitionsToTxn as a TV1 client sends it; the error of that partition."""
+        answer = self.settled(
+            "add_partitions_to_txn",
+            version,
+            v3_and_below_transactional_id=who.transactional_id,
+            v3_and_below_producer_id=who.id,
+            v3_and_below_producer_epoch=who.epoch,
+            v3_and_below_topics=[{"name": topic, "partitions": [index]}],
+        )
+        topic_row = answer["results_by_topic_v3_and_below"][0]
+        return error_name(topic_row["results_by_partition"][0]["partition_error_code"])
+
+    def txn_batch(self, who: Producer, sequence: int, *values: bytes, **rest: Any) -> bytes:
+        return batch(
+            values or (b"v",), attributes=0x10, producer_id=who.id, producer_epoch=who.epoch,
+            base_sequence=sequence, **rest,
+        )  # fmt: skip
+
+    def txn_produce(
+        self, who: Producer, topic: str, sequence: int, *values: bytes, version: int = 11,
+    ) -> str:  # fmt: skip
+        """Produce in a transaction, again while the one before it is still being ended."""
+        deadline = time.monotonic() + 15
+        while True:
+            name = self.verdict(
+                topic, self.txn_batch(who, sequence, *values), version=version,
+                transactional_id=who.transactional_id,
+            )  # fmt: skip
+            if name not in RETRIED or time.monotonic() > deadline:
+                return name
+            time.sleep(0.02)
+
+    def end_txn(self, who: Producer, committed: bool, version: int = 4) -> Fields:
+        return self.settled("end_txn", version, **who.fields, committed=committed)
+
+    def end(self, who: Producer, committed: bool, version: int = 4) -> str:
+        return error_name(self.end_txn(who, committed, version)["error_code"])
+
+    def fetch(self, topic: str, offset: int, *, isolation: int = 0, index: int = 0,
+              max_wait: int = 0, min_bytes: int = 0, version: int = 12, max_bytes: int = 1 << 24,
+              partition_max_bytes: int = 1 << 20, leader_epoch: int = -1) -> Fields:  # fmt: skip
+        """One full fetch of one partition: that partition's answer."""
+        answer = self.call(
+            "fetch", version, replica_id=-1, max_wait=max_wait, min_bytes=min_bytes,
+            max_bytes=max_bytes, isolation_level=isolation, session_id=0, session_epoch=-1,
+            topics=[{"topic": topic, "partitions": [{
+                "partition": index, "current_leader_epoch": leader_epoch, "fetch_offset": offset,
+                "last_fetched_epoch": -1, "log_start_offset": -1,
+                "partition_max_bytes": partition_max_bytes}]}],
+            forgotten_topics_data=[], rack_id="",
+        )  # fmt: skip
+        row: Fields = answer["responses"][0]["partitions"][0]
+        return row
+
+    def list_offset(
+        self, topic: str, timestamp: int, *, isolation: int = 0, index: int = 0,
+        leader_epoch: int = -1, version: int = 8,
+    ) -> Fields:  # fmt: skip
+        partition = {
+            "partition_index": index,
+            "current_leader_epoch": leader_epoch,
+            "timestamp": timestamp,
+        }
+        answer = self.call(
+            "list_offsets", version, replica_id=-1, isolation_level=isolation,
+            topics=[{"name": topic, "partitions": [partition]}],
+        )  # fmt: skip
+        row: Fields = answer["topics"][0]["partitions"][0]
+        return row
+
+    def await_stable(self, topic: str) -> None:
+        """Until no transaction is open in the partition (the markers of Kafka come after EndTxn's answer)."""
+        deadline = time.monotonic() + 15
+        while time.monotonic() < deadline:
+            row = self.fetch(topic, 0)
+            if row["last_stable_offset"] == row["high_watermark"]:
+                return
+            time.sleep(0.02)
+
+
+def _creatable(name: str, partitions: int, factor: int, configs: list[Fields]) -> Fields:
+    return {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": factor,
+        "assignments": [],
+        "configs": configs,
+    }
+
+
+def creatable(name: str, partitions: int = 1, factor: int = 1, **configs: object) -> Fields:
+    """A row of CreateTopics."""
+    rows = [{"name": key.replace("_", "."), "value": str(v)} for key, v in configs.items()]
+    return _creatable(name, partitions, factor, rows)
+
+
+def _errors(answer: Any) -> set[str]:
+    """All error names anywhere in an answer."""
+    found: set[str] = set()
+    if isinstance(answer, dict):
+        for key, value in answer.items():
+            if key.endswith("error_code"):
+                found.add(error_name(value))
+            else:
+                found |= _errors(value)
+    elif isinstance(answer, list):
+        for value in answer:
+            found |= _errors(value)
+    return found

@@ -1,0 +1,110 @@
+"""A single-node Apache Kafka 4.1 from its Maven jars, for as long as a `with` block lasts.
+
+Needs `java` (17+) and, the first time, `mvn`. By hand: `python -m tests.golden.broker DIR [--port N]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+
+HERE = pathlib.Path(__file__).parent
+CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={data}
+default.replication.factor=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+log.cleaner.backoff.ms=200
+log.initial.task.delay.ms=500
+transaction.abort.timed.out.transaction.cleanup.interval.ms=200
+"""
+
+
+def jars(directory: pathlib.Path) -> pathlib.Path:
+    """The folder with Kafka's jars; Maven copies them there once."""
+    libs = directory / "libs"
+    if not libs.is_dir():
+        command = ["mvn", "-q", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
+        subprocess.run([*command, f"-DoutputDirectory={libs}"], check=True)
+    return libs
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        return one.getsockname()[1], two.getsockname()[1]
+
+
+def _await_port(process: subprocess.Popen[bytes], port: int, log: pathlib.Path) -> None:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.2)
+    raise RuntimeError(f"Kafka did not come up; its log ends: {log.read_text()[-2000:]}")
+
+
+@contextlib.contextmanager
+def kafka(directory: pathlib.Path, port: int = 0, heap: str = "1G") -> Iterator[str]:
+    """Runs the broker with fresh data under `directory`; yields its bootstrap address."""
+    directory.mkdir(parents=True, exist_ok=True)
+    libs = jars(directory)
+    data = directory / "data"
+    shutil.rmtree(data, ignore_errors=True)
+    data.mkdir()
+    free, controller = _free_ports()
+    port = port or free
+    properties = directory / "server.properties"
+    properties.write_text(PROPERTIES.format(port=port, controller=controller, data=data))
+    java = ["java", f"-Xmx{heap}", "-XX:+UseG1GC", "-cp", f"{libs}/*"]
+    java.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+    storage = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+    subprocess.run(storage, check=True, stdout=subprocess.DEVNULL)
+    log = directory / "broker.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*java, "kafka.Kafka", str(properties)], stdout=out, stderr=subprocess.STDOUT
+        )
+    try:
+        _await_port(process, port, log)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("--port", type=int, default=0)
+    arguments = parser.parse_args()
+    with kafka(arguments.directory, arguments.port) as bootstrap:
+        print(bootstrap, flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.pause()
+
+
+if __name__ == "__main__":
+    main()
