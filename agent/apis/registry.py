@@ -13,16 +13,17 @@ A module in `agent/apis/` that has a name `API` (an `Api`) is served; nothing el
 
     API = Api(key=26, min_version=0, max_version=5, handle=handle, refuse=refuse)
 
-- `handle` gets kio's request of the version that was sent (`version_of(request)`) and returns kio's response of
-  the same version, most easily by `build` (agent/apis/schema.py), which leaves out what the version lacks.
-  None means that the client does not wait for an answer.
-- `refuse` says how the answer looks when all of it is one error: the control plane is away (`unavailable`) or
-  our own code failed (UNKNOWN_SERVER_ERROR). Without it the connection is closed instead.
-- A hot API gives its own `decode(body, version)` and `encode(response, version)`: a list of buffers that are
-  written as they are, without the response header and without a copy.
-- `pipelined`: later requests of that API on the same connection start before this one is answered. They start in
-  the order of their frames, and what a handler does before it first waits is done in that order. Answers
-  leave in the order of the requests always. Everything else runs one request at a time on a connection.
+- `handle` gets kio's request of the version that was sent (`version_of(request)`) and returns kio's
+  response of the same version, most easily by `build` (agent/apis/schema.py), which leaves out what
+  the version lacks. None means that the client does not wait for an answer.
+- `refuse` says how the answer looks when all of it is one error: the control plane is away
+  (`unavailable`) or our own code failed (UNKNOWN_SERVER_ERROR). Without it the connection closes.
+- A hot API gives its own `decode(body, version)` and `encode(response, version)`: a list of buffers
+  that are written as they are, without the response header and without a copy.
+- `pipelined`: later requests of that API on the same connection start before this one is answered.
+  They start in the order of their frames, and what a handler does before it first waits is done in
+  that order. Answers leave in the order of the requests always. Everything else runs one request
+  at a time on a connection.
 
 What is advertised is what Kafka 4.1 advertises, cut down to what is served.
 """
@@ -53,8 +54,8 @@ Encode: TypeAlias = Callable[[Any, int], Sequence[Buffer]]
 
 API_VERSIONS_KEY = 18
 
-# What Apache Kafka 4.1.0 answers to ApiVersions (tests/golden/api_versions_kafka_4_1.json holds the capture, and a
-# test holds this table against it), of the APIs that an agent may serve one day.
+# What Apache Kafka 4.1.0 answers to ApiVersions, of the APIs that an agent may serve one day.
+# tests/golden/api_versions_kafka_4_1.json holds the capture, and a test this table against it.
 KAFKA_4_1: Mapping[int, tuple[int, int]] = MappingProxyType(
     {
         0: (0, 13),
@@ -93,8 +94,8 @@ KAFKA_4_1: Mapping[int, tuple[int, int]] = MappingProxyType(
 )
 
 
-class MalformedRequest(Exception):
-    """The body of a request is not what its schema says. The connection is closed, as Kafka does."""
+class MalformedRequest(Exception):  # noqa: N818 - it names what was found
+    """A request's body is not what its schema says. The connection is closed, as Kafka does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,13 +142,13 @@ class Api:
             return self.encode(response, version)
         buffer = BytesIO()
         entity_writer(type(response))(buffer, response)
-        return (buffer.getbuffer(),)
+        return (buffer.getvalue(),)
 
     def advertised(self) -> tuple[int, int] | None:
         """The range in ApiVersions. None: not advertised.
 
-        Produce says 0 although it is served from 3 on, as Kafka 4 does: librdkafka before 2.11 takes a
-        larger minimum for "no compression" (S24).
+        Produce says 0 although it is served from 3 on, as Kafka 4 does: librdkafka before 2.11
+        takes a larger minimum for "no compression" (S24).
         """
         minimum, maximum = KAFKA_4_1[self.key]
         if self.key != 0:
@@ -184,7 +185,7 @@ class Registry:
         return self._advertised
 
     def takes(self, api_key: int, version: int) -> bool:
-        """True where a request may be answered; for others the connection is closed, as Kafka does."""
+        """True where a request may be answered; others close the connection, as in Kafka."""
         api = self._apis.get(api_key)
         if api is None:
             return False
@@ -217,14 +218,14 @@ def kio_reader(api_key: int, version: int) -> Callable[[memoryview, int], tuple[
 
 @lru_cache(maxsize=1024)
 def request_header_version(api_key: int, version: int) -> int:
-    """1, or 2 where the header ends in tagged fields. Versions that kio lacks count as their nearest one."""
+    """1, or 2 where the header ends in tagged fields. Of versions that kio lacks: its nearest."""
     versions = kio_versions(api_key)
     nearest = min(max(version, versions[0]), versions[-1])
     return 2 if request_class(api_key, nearest).__flexible__ else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """0, or 1 where tagged fields follow. ApiVersions is always 0, so that any client can read it (KIP-511)."""
+    """0, or 1 where tagged fields follow. ApiVersions: always 0, for any client (KIP-511)."""
     if api_key == API_VERSIONS_KEY:
         return 0
     return request_header_version(api_key, version) - 1

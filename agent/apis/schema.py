@@ -1,15 +1,15 @@
-"""Answers at any version: kio has one set of classes a version, `build` fills the one that a request asked in."""
+"""Answers at any version: kio has classes for each, `build` fills those that a request asked in."""
 
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import Field, fields
 from datetime import timedelta
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from kio.index import api_key_map, schema_name_map
 from kio.schema.errors import ErrorCode as KafkaError
+from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
 _ZERO_DELTA = timedelta(0)
@@ -39,9 +39,9 @@ def response_class(api_key: int, version: int) -> Any:
 def build(request: Any, name: str, /, **values: Any) -> Any:
     """A value of the response class `name` (or one nested in it) at the version of `request`.
 
-    Fields that this version lacks are left out, so that a handler says everything it knows once; a name that
-    no version of the API has is a TypeError. `throttle_time` is filled with 0 and error codes may be plain
-    integers. Fields with a default in the schema may be left out.
+    Fields that this version lacks are left out, so that a handler says everything it knows once; a
+    name that no version of the API has is a TypeError. `throttle_time` is filled with 0 and error
+    codes may be plain integers. Fields with a default in the schema may be left out.
     """
     kind = type(request)
     return build_for(int(kind.__api_key__), int(kind.__version__), name, values)
@@ -96,12 +96,3 @@ def _nested_class(api_key: int, version: int, name: str) -> Any:
 
 def _kafka_type(field: Field[Any]) -> str:
     return str(field.metadata.get("kafka_type", "entity"))
-
-
-def required_fields(cls: Any) -> tuple[str, ...]:
-    """Fields of a kio class without a default: what a caller of `build` has to give."""
-    return tuple(
-        field.name
-        for field in fields(cls)
-        if field.default is MISSING and field.default_factory is MISSING
-    )

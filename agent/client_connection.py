@@ -1,0 +1,340 @@
+"""One client's connection: frames in, answers out in the order of the requests, everything bounded.
+
+    received bytes -> FrameReader -> waiting frames -> serving task -> slots -> transport
+
+The serving task takes one request at a time, as Kafka does. Requests of a pipelined API (Produce)
+are the exception: they start in order and finish in their own time, so that several share a flush;
+a request of another API waits until they are answered. A slot keeps each answer's place.
+
+Reading pauses while this connection holds too many requests or bytes, or the agent as a whole too
+many bytes. Nothing new is begun while the client does not take its answers.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent.apis.registry import (
+    Api,
+    Buffer,
+    MalformedRequest,
+    Peer,
+    response_header_version,
+)
+from agent.connection import FrameError, FrameReader, RequestFrame, answer_buffers
+from controlplane.client import CommandRefused, ControlPlaneUnavailable
+from controlplane.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from agent.server import AgentServer
+
+log = logging.getLogger("lacuna.agent")
+
+
+class _Slot:
+    """The place of one answer. `buffers` is None for a request that wants none."""
+
+    __slots__ = ("buffers", "is_done", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.is_done = False
+        self.buffers: Sequence[Buffer] | None = None
+
+
+class ClientConnection(asyncio.BufferedProtocol):
+    """Made by AgentServer for each accepted connection."""
+
+    def __init__(self, server: "AgentServer") -> None:
+        self._server = server
+        self._context = server.context
+        self._reader = FrameReader(
+            server.context.settings.max_request_bytes,
+            server.scratch,
+            server.context.registry.takes,
+        )
+        self._transport: asyncio.Transport | None = None
+        self._peer = Peer(host="", port=0)
+        self._frames: deque[RequestFrame] = deque()
+        self._slots: deque[_Slot] = deque()
+        self._held_bytes = 0
+        self._incoming_bytes = 0
+        self._has_frame = asyncio.Event()
+        self._all_answered = asyncio.Event()
+        self._all_answered.set()
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self._pipelined: set[asyncio.Task[None]] = set()
+        self._serving: asyncio.Task[None] | None = None
+        self._is_reading = True
+        self._waits_for_budget = False
+        self._is_finishing = False
+        self._is_closing = False
+        self.last_active = 0.0
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Accept, or refuse when there are too many."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        address = transport.get_extra_info("peername") or ("", 0)
+        self._peer = Peer(host=str(address[0]), port=int(address[1]))
+        self.last_active = self._context.clock.monotonic()
+        if not self._server.admit(self):
+            log.warning("%s: closed, there are too many connections", self.peer_name)
+            self._is_closing = True
+            transport.abort()
+            return
+        transport.set_write_buffer_limits(high=self._context.settings.write_buffer_bytes)
+        loop = asyncio.get_running_loop()
+        self._serving = loop.create_task(self._serve(), name=f"serve {self.peer_name}")
+        self._serving.add_done_callback(self._serving_ended)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Where the transport puts what it receives."""
+        return self._reader.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have come."""
+        if self._is_closing:
+            return
+        self.last_active = self._context.clock.monotonic()
+        self._context.metrics.bytes_received += nbytes
+        try:
+            frames = self._reader.received(nbytes)
+        except FrameError as error:
+            self.close_malformed(error)
+            return
+        self._hold(frames)
+        if frames:
+            self._frames.extend(frames)
+            self._all_answered.clear()
+            self._has_frame.set()
+        self._pause_if_full()
+
+    def eof_received(self) -> bool:
+        """The client says no more; as Kafka, we close."""
+        return False
+
+    def pause_writing(self) -> None:
+        """The client does not take its answers."""
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self.last_active = self._context.clock.monotonic()
+        self._may_write.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """Gone. A wait (Fetch, JoinGroup) ends; a Produce that has begun runs to its end."""
+        self._is_closing = True
+        if self._serving is not None:
+            self._serving.cancel()
+        if self._waits_for_budget:
+            self._server.budget.forget(self._budget_is_free)
+        waiting = sum(frame.size for frame in self._frames) + self._incoming_bytes
+        self._frames.clear()
+        self._incoming_bytes = 0
+        self._release(waiting)
+        self._server.forget(self)
+
+    # What the server asks.
+
+    @property
+    def peer_name(self) -> str:
+        """host:port of the client, for the log."""
+        return f"{self._peer.host}:{self._peer.port}"
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a request is being served and its answer has not left for lack of it."""
+        return bool(self._slots) and self._may_write.is_set()
+
+    def close_malformed(self, error: Exception) -> None:
+        """One log line that names the peer, and nothing else."""
+        if not self._is_closing:
+            log.warning("%s: connection closed: %s", self.peer_name, error)
+            self._context.metrics.connections_closed_malformed += 1
+        self.close()
+
+    def close(self) -> None:
+        """Close after what was written has left."""
+        self._is_closing = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._is_closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def finish(self) -> None:
+        """Take nothing more, wait until all that was read is answered, close."""
+        if self._transport is not None and not self._is_closing:
+            self._is_finishing = True
+            self._pause()
+            await self._all_answered.wait()
+            self.close()
+
+    # Serving.
+
+    async def _serve(self) -> None:
+        while not self._is_closing:
+            if not self._frames:
+                self._has_frame.clear()
+                await self._has_frame.wait()
+                continue
+            await self._may_write.wait()
+            frame = self._frames[0]
+            api = self._context.registry.get(frame.api_key)
+            assert api is not None, "the frame reader lets no other through"
+            if not api.pipelined:
+                await self._earlier_answered()
+            if self._is_closing or not self._frames:
+                return
+            self._frames.popleft()
+            slot = self._open_slot(frame)
+            if api.pipelined:
+                task = asyncio.get_running_loop().create_task(self._answer(api, frame, slot))
+                self._pipelined.add(task)
+                task.add_done_callback(self._pipelined.discard)
+            else:
+                await self._answer(api, frame, slot)
+
+    def _serving_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s: connection closed by our own mistake", self.peer_name, exc_info=error)
+            self.abort()
+
+    async def _earlier_answered(self) -> None:
+        while self._pipelined:
+            await asyncio.wait(self._pipelined)
+
+    async def _answer(self, api: Api, frame: RequestFrame, slot: _Slot) -> None:
+        try:
+            body = await self._respond(api, frame)
+            if body is not None:
+                header_version = response_header_version(frame.api_key, frame.api_version)
+                slot.buffers = answer_buffers(frame.correlation_id, header_version, body)
+        except (FrameError, MalformedRequest) as error:
+            self.close_malformed(error)
+        finally:
+            slot.is_done = True
+            self._send_what_is_done()
+
+    async def _respond(self, api: Api, frame: RequestFrame) -> Sequence[Buffer] | None:
+        """The answer's body; None: none is wanted. Raises FrameError where none can be given."""
+        metrics = self._context.metrics
+        metrics.requests[frame.api_key] += 1
+        request = api.read(frame.body, frame.api_version)
+        try:
+            response = await api.handle(self._context, request, self._peer_of(frame))
+            return None if response is None else api.write(response, frame.api_version)
+        except ControlPlaneUnavailable as error:
+            metrics.requests_unavailable += 1
+            log.info("%s: API %d: control plane: %s", self.peer_name, frame.api_key, error)
+            return self._refuse(api, frame, request, api.unavailable)
+        except CommandRefused as error:
+            metrics.requests_failed += 1
+            log.warning("%s: API %d was refused: %s", self.peer_name, frame.api_key, error)
+            return self._refuse(api, frame, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        except Exception:
+            metrics.requests_failed += 1
+            log.exception(
+                "%s: our own mistake in API %d version %d",
+                self.peer_name,
+                frame.api_key,
+                frame.api_version,
+            )
+            return self._refuse(api, frame, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _refuse(
+        self, api: Api, frame: RequestFrame, request: Any, error_code: int
+    ) -> Sequence[Buffer] | None:
+        if api.refuse is None:
+            raise FrameError(f"API {frame.api_key} has no answer for error {error_code}")
+        response = api.refuse(request, error_code)
+        return None if response is None else api.write(response, frame.api_version)
+
+    def _peer_of(self, frame: RequestFrame) -> Peer:
+        if frame.client_id != self._peer.client_id:
+            self._peer = Peer(host=self._peer.host, port=self._peer.port, client_id=frame.client_id)
+        return self._peer
+
+    # Answers and bounds.
+
+    def _open_slot(self, frame: RequestFrame) -> _Slot:
+        slot = _Slot(frame.size)
+        self._slots.append(slot)
+        return slot
+
+    def _send_what_is_done(self) -> None:
+        released = 0
+        while self._slots and self._slots[0].is_done:
+            slot = self._slots.popleft()
+            released += slot.size
+            if slot.buffers is not None and self._transport is not None and not self._is_closing:
+                self._context.metrics.bytes_sent += sum(map(len, slot.buffers))
+                self._transport.writelines(slot.buffers)
+        self.last_active = self._context.clock.monotonic()
+        self._release(released)
+
+    def _hold(self, frames: Sequence[RequestFrame]) -> None:
+        """Count what has come: whole frames, and the size of the one that is coming."""
+        incoming = self._reader.incoming_bytes
+        more = sum(frame.size for frame in frames) + incoming - self._incoming_bytes
+        self._incoming_bytes = incoming
+        self._held_bytes += more
+        self._context.metrics.request_bytes_now += more
+        self._server.budget.take(more)
+
+    def _release(self, count: int) -> None:
+        self._held_bytes -= count
+        self._context.metrics.request_bytes_now -= count
+        if not self._slots and not self._frames:
+            self._all_answered.set()
+        self._server.budget.give_back(count)
+        self._resume_if_free()
+
+    def _is_full(self) -> bool:
+        """True where nothing more may be read. A frame that has begun to come is always let in."""
+        settings = self._context.settings
+        return (
+            len(self._frames) + len(self._slots) >= settings.max_in_flight_requests
+            or self._held_bytes - self._incoming_bytes >= settings.max_in_flight_bytes
+        )
+
+    def _pause_if_full(self) -> None:
+        if self._is_full():
+            self._pause()
+        elif self._server.budget.is_full and not self._incoming_bytes:
+            self._pause()
+            self._wait_for_budget()
+
+    def _pause(self) -> None:
+        if self._is_reading and self._transport is not None:
+            self._is_reading = False
+            self._context.metrics.reading_paused += 1
+            self._transport.pause_reading()
+
+    def _resume_if_free(self) -> None:
+        if self._is_reading or self._is_closing or self._is_finishing or self._is_full():
+            return
+        if self._server.budget.is_full and not self._incoming_bytes:
+            self._wait_for_budget()
+        elif self._transport is not None:
+            self._is_reading = True
+            self._transport.resume_reading()
+
+    def _wait_for_budget(self) -> None:
+        if not self._waits_for_budget:
+            self._waits_for_budget = True
+            self._server.budget.when_free(self._budget_is_free)
+
+    def _budget_is_free(self) -> None:
+        self._waits_for_budget = False
+        self._resume_if_free()

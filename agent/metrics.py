@@ -1,0 +1,24 @@
+"""Counters of one agent: plain integers that anyone may read at any time."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentMetrics:
+    """What the server counts. Gauges (named `_now`) go up and down, the others only up."""
+
+    connections_now: int = 0
+    connections_accepted: int = 0
+    connections_refused: int = 0
+    connections_closed_idle: int = 0
+    connections_closed_malformed: int = 0
+    requests: Counter[int] = field(default_factory=Counter)
+    requests_failed: int = 0
+    requests_unavailable: int = 0
+    bytes_received: int = 0
+    bytes_sent: int = 0
+    request_bytes_now: int = 0
+    reading_paused: int = 0
+    lease_registrations: int = 0
+    lease_renewals_failed: int = 0
