@@ -1,0 +1,6 @@
+"""Fetch: decode, plan, read through the cache, emit.
+
+`codec` (the wire, by hand), `plan` (pure: what to read, what is dropped, where holes are),
+`cache` (bytes that were read and checked), `synthesize` (pass through, coalesce, fill), `sessions`
+(KIP-227), `reader` (what the API files hold on to), `explain` (a plan as rows for people).
+"""
