@@ -1,1 +1,296 @@
-"""Empty."""
+"""Probes of Fetch, its sessions, ListOffsets and OffsetForLeaderEpoch (S7, S13, S15, S21)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+from .batch import TIMESTAMP, Rec, batch, headers_of
+from .probing import Outcome, Target, error_name, probe
+from .wire import Closed, Fields
+
+
+def _shape(row: Fields, offset: int = 0) -> list[Any]:
+    """Error, HW, LSO, log start, how many aborted entries, the range of offsets served.
+
+    Only the range: how its records are cut into batches is the server's business, and so is where the
+    first batch begins when it begins before the asked `offset`.
+    """
+    served = headers_of(row["records"] or b"")
+    aborted = row["aborted_transactions"]
+    span = [max(served[0].base_offset, offset), served[-1].last_offset] if served else []
+    return [
+        error_name(row["error_code"]), row["high_watermark"], row["last_stable_offset"],
+        row["log_start_offset"], aborted if aborted is None else len(aborted),
+        span, "null" if row["records"] is None else "bytes",
+    ]  # fmt: skip
+
+
+def _fill(t: Target, topic: str, batches: int = 3, per: int = 2, size: int = 1) -> None:
+    for _ in range(batches):
+        assert t.verdict(topic, batch([b"x" * size] * per)) == "NONE"
+
+
+@probe("fetch")
+def bounds(t: Target) -> Outcome:
+    topic = t.topic()
+    empty = _shape(t.fetch(topic, 0))
+    _fill(t, topic)
+    deleted = t.topic()
+    _fill(t, deleted)
+    rows = [{"name": deleted, "partitions": [{"partition_index": 0, "offset": 3}]}]
+    t.call("delete_records", 2, topics=rows, timeout=5000)
+    return {
+        "empty log at 0": empty,
+        "empty log at 1": _shape(t.fetch(t.topic(), 1)),
+        "at 0": _shape(t.fetch(topic, 0)),
+        "inside a batch": _shape(t.fetch(topic, 3), 3),
+        "at the end": _shape(t.fetch(topic, 6), 6),
+        "beyond the end": _shape(t.fetch(topic, 7), 7),
+        "far beyond": _shape(t.fetch(topic, 1 << 60)),
+        "negative": _shape(t.fetch(topic, -1)),
+        "below log start": _shape(t.fetch(deleted, 2), 2),
+        "at log start inside a batch": _shape(t.fetch(deleted, 3), 3),
+    }
+
+
+@probe("fetch")
+def addressing(t: Target) -> Outcome:
+    topic = t.topic()
+    _fill(t, topic, 1)
+
+    def by_id(topic_id: uuid.UUID, version: int) -> list[Any]:
+        who = {"replica_id": -1} if version < 15 else {}
+        part = {
+            "partition": 0, "current_leader_epoch": -1, "fetch_offset": 0,
+            "last_fetched_epoch": -1, "log_start_offset": -1, "partition_max_bytes": 1000,
+        }  # fmt: skip
+        answer = t.call(
+            "fetch", version, **who, max_wait=0, min_bytes=0, max_bytes=1 << 20,
+            isolation_level=0, session_id=0, session_epoch=-1, forgotten_topics_data=[],
+            topics=[{"topic_id": topic_id, "partitions": [part]}], rack_id="",
+        )  # fmt: skip
+        return [error_name(answer["error_code"])] + [
+            error_name(p["error_code"]) for x in answer["responses"] for p in x["partitions"]
+        ]
+
+    return {
+        "unknown topic": _shape(t.fetch(t.name(), 0)),
+        "unknown partition": _shape(t.fetch(topic, 0, index=7)),
+        "unknown topic id, v13": by_id(uuid.uuid4(), 13),
+        "zero topic id, v13": by_id(uuid.UUID(int=0), 13),
+        "known topic id, v13": by_id(t.id_of(topic), 13),
+        "known topic id, v17": by_id(t.id_of(topic), 17),
+        "leader epoch ahead": _shape(t.fetch(topic, 0, leader_epoch=5)),
+        "leader epoch 0": _shape(t.fetch(topic, 0, leader_epoch=0)),
+        "served leader epoch": [
+            b.partition_leader_epoch for b in headers_of(t.fetch(topic, 0)["records"])
+        ],
+    }
+
+
+@probe("fetch")
+def strange_isolation_level(t: Target) -> Outcome:
+    topic = t.topic()
+    with t.connect(timeout=2.0) as t.connection:
+        try:
+            return _shape(t.fetch(topic, 0, isolation=2))
+        except Closed:
+            return "closed"
+        except TimeoutError:
+            return "no answer"
+
+
+@probe("fetch")
+def isolation(t: Target) -> Outcome:
+    topic, who = t.topic(), t.transactional()
+    _fill(t, topic, 1)
+    t.add_partitions(who, topic)
+    t.txn_produce(who, topic, 0, b"a", b"b")
+    _fill(t, topic, 1)
+    out = {
+        "ongoing, uncommitted": _shape(t.fetch(topic, 0)),
+        "ongoing, committed": _shape(t.fetch(topic, 0, isolation=1)),
+        "ongoing, committed at LSO": _shape(t.fetch(topic, 2, isolation=1), 2),
+        "ongoing, committed between LSO and HW": _shape(t.fetch(topic, 4, isolation=1), 4),
+        "latest, uncommitted": t.list_offset(topic, -1)["offset"],
+        "latest, committed": t.list_offset(topic, -1, isolation=1)["offset"],
+    }
+    t.end(who, False)
+    t.await_stable(topic)
+    out["aborted, uncommitted"] = _shape(t.fetch(topic, 0))
+    out["aborted, committed"] = _shape(t.fetch(topic, 0, isolation=1))
+    return out
+
+
+@probe("fetch")
+def size_limits(t: Target) -> Outcome:
+    topic = t.topic(partitions=2)
+    for index in (0, 1):
+        for _ in range(3):
+            t.produce(topic, batch([b"x" * 1000]), index=index)
+
+    def both(max_bytes: int, partition_max_bytes: int) -> list[Any]:
+        parts = [{
+            "partition": index, "current_leader_epoch": -1, "fetch_offset": 0,
+            "last_fetched_epoch": -1, "log_start_offset": -1,
+            "partition_max_bytes": partition_max_bytes} for index in (0, 1)]  # fmt: skip
+        answer = t.call(
+            "fetch", 12, replica_id=-1, max_wait=100, min_bytes=1, max_bytes=max_bytes,
+            isolation_level=0, session_id=0, session_epoch=-1, forgotten_topics_data=[],
+            topics=[{"topic": topic, "partitions": parts}], rack_id="",
+        )  # fmt: skip
+        return [
+            sum(b.count for b in headers_of(p["records"]))
+            for p in answer["responses"][0]["partitions"]
+        ]
+
+    return {
+        "large": both(1 << 20, 1 << 20),
+        "partition limit 1": both(1 << 20, 1),
+        "partition limit two batches": both(1 << 20, 2200),
+        "total limit 1": both(1, 1 << 20),
+        "total limit two batches": both(2200, 1 << 20),
+        "zero": both(0, 0),
+    }
+
+
+@probe("fetch")
+def waiting(t: Target) -> Outcome:
+    topic = t.topic()
+    started = time.monotonic()
+    row = t.fetch(topic, 0, max_wait=300, min_bytes=1)
+    waited = time.monotonic() - started
+    started = time.monotonic()
+    t.fetch(topic, 7, max_wait=3000, min_bytes=1)
+    erring = time.monotonic() - started
+    return {
+        "at the end": _shape(row),
+        "waited": 0.25 < waited < 2,
+        "an error does not wait": erring < 1,
+    }
+
+
+def _session(t: Target, topic: str, session: int, epoch: int, parts: list[int] | None = None,
+             forget: list[int] | None = None, offset: int = 0) -> Fields:  # fmt: skip
+    rows = [{
+        "partition": index, "current_leader_epoch": -1, "fetch_offset": offset,
+        "last_fetched_epoch": -1, "log_start_offset": -1, "partition_max_bytes": 1 << 20}
+        for index in parts or []]  # fmt: skip
+    return t.call(
+        "fetch", 12, replica_id=-1, max_wait=0, min_bytes=0, max_bytes=1 << 24, isolation_level=0,
+        session_id=session, session_epoch=epoch, rack_id="",
+        topics=[{"topic": topic, "partitions": rows}] if rows else [],
+        forgotten_topics_data=[{"topic": topic, "partitions": forget}] if forget else [],
+    )  # fmt: skip
+
+
+def _seen(answer: Fields) -> list[Any]:
+    return [error_name(answer["error_code"])] + sorted(
+        [p["partition_index"], error_name(p["error_code"]), len(headers_of(p["records"] or b""))]
+        for x in answer["responses"]
+        for p in x["partitions"]
+    )
+
+
+@probe("fetch")
+def sessions(t: Target) -> Outcome:
+    topic = t.topic(partitions=3)
+    t.produce(topic, batch(), index=0)
+    full = _session(t, topic, 0, 0, [0, 1])
+    session = full["session_id"]
+    out: dict[str, Any] = {"full": [_seen(full), session != 0]}
+    out["incremental, nothing asked"] = _seen(_session(t, topic, session, 1))
+    out["offset moved"] = _seen(_session(t, topic, session, 2, [0], offset=1))
+    out["nothing new"] = _seen(_session(t, topic, session, 3))
+    t.produce(topic, batch(), index=1)
+    out["news in 1"] = _seen(_session(t, topic, session, 4))
+    out["added 2, forgot 1"] = _seen(_session(t, topic, session, 5, [2], [1]))
+    out["wrong epoch"] = _seen(_session(t, topic, session, 9))
+    out["right epoch after it"] = _seen(_session(t, topic, session, 6))
+    out["unknown partition in a session"] = _seen(_session(t, topic, session, 7, [9]))
+    out["unknown session"] = _seen(_session(t, topic, 123_456, 1))
+    closed = _session(t, topic, session, -1, [0])
+    out["closed by epoch -1"] = [_seen(closed), closed["session_id"]]
+    out["after closing"] = _seen(_session(t, topic, session, 7))
+    sessionless = _session(t, topic, 0, -1, [0])
+    out["sessionless"] = [_seen(sessionless), sessionless["session_id"]]
+    return out
+
+
+@probe("list_offsets")
+def specials(t: Target) -> Outcome:
+    topic, empty = t.topic(), t.topic()
+    for delta in (0, 200, 100):
+        rows = [Rec(value=b"a", timestamp_delta=0), Rec(value=b"b", timestamp_delta=50)]
+        t.produce(topic, batch(rows, base_timestamp=TIMESTAMP + delta))
+
+    def ask(name: str, timestamp: int, **rest: Any) -> list[Any]:
+        row = t.list_offset(name, timestamp, **rest)
+        at = row["timestamp"]
+        if isinstance(at, int) and at > 0:
+            at -= TIMESTAMP
+        return [error_name(row["error_code"]), row["offset"], at, row["leader_epoch"]]
+
+    out: dict[str, Any] = {}
+    for name, which in (("filled", topic), ("empty", empty)):
+        for word, timestamp in (
+            ("earliest", -2), ("latest", -1), ("max timestamp", -3), ("earliest local", -4),
+            ("latest tiered", -5), ("unknown special", -7),
+        ):  # fmt: skip
+            out[f"{name}, {word}"] = ask(which, timestamp, version=9)
+    for word, delta in (("before all", -1), ("exact 1", 50), ("between", 60), ("200", 200),
+                        ("last", 250), ("after all", 251)):  # fmt: skip
+        out[f"by time, {word}"] = ask(topic, TIMESTAMP + delta)
+    out["by time 0"] = ask(topic, 0)
+    out["unknown topic"] = ask(t.name(), -1)
+    out["unknown partition"] = ask(topic, -1, index=4)
+    out["leader epoch ahead"] = ask(topic, -1, leader_epoch=7)
+    out["max timestamp at v6"] = ask(topic, -3, version=6)
+    out["earliest local at v7"] = ask(topic, -4, version=7)
+    return out
+
+
+@probe("list_offsets")
+def under_transactions(t: Target) -> Outcome:
+    topic, who = t.topic(), t.transactional()
+    t.produce(topic, batch([b"a"], base_timestamp=TIMESTAMP))
+    t.add_partitions(who, topic)
+    data = t.txn_batch(who, 0, b"b", base_timestamp=TIMESTAMP + 100)
+    t.produce(topic, data, transactional_id=who.transactional_id)
+    t.produce(topic, batch([b"c"], base_timestamp=TIMESTAMP + 200))
+    out: dict[str, Any] = {}
+    for isolation_level in (0, 1):
+        for word, timestamp in (("latest", -1), ("earliest", -2), ("max", -3),
+                                ("at 100", TIMESTAMP + 100), ("at 150", TIMESTAMP + 150)):  # fmt: skip
+            row = t.list_offset(topic, timestamp, isolation=isolation_level)
+            out[f"{word}, isolation {isolation_level}"] = [
+                error_name(row["error_code"]), row["offset"]
+            ]
+    return out
+
+
+@probe("list_offsets")
+def for_leader_epoch(t: Target) -> Outcome:
+    topic = t.topic()
+    _fill(t, topic, 2)
+
+    def ask(name: str, epoch: int, current: int = -1, index: int = 0) -> list[Any]:
+        part = {"partition": index, "current_leader_epoch": current, "leader_epoch": epoch}
+        answer = t.call(
+            "offset_for_leader_epoch", 4, replica_id=-2,
+            topics=[{"topic": name, "partitions": [part]}],
+        )  # fmt: skip
+        row = answer["topics"][0]["partitions"][0]
+        return [error_name(row["error_code"]), row["leader_epoch"], row["end_offset"]]
+
+    return {
+        "0": ask(topic, 0),
+        "5": ask(topic, 5),
+        "-1": ask(topic, -1),
+        "empty log": ask(t.topic(), 0),
+        "current epoch ahead": ask(topic, 0, 5),
+        "unknown topic": ask(t.name(), 0),
+        "unknown partition": ask(topic, 0, index=8),
+    }
