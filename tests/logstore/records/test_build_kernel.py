@@ -1,0 +1,49 @@
+"""The command that compiles the kernel, with a C compiler and without."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from logstore.records import build_kernel
+
+
+@pytest.fixture
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the source, so that the kernel in use stays as it is."""
+    source = tmp_path / "kernel.py"
+    source.write_bytes(build_kernel.SOURCE.read_bytes())
+    monkeypatch.setattr(build_kernel, "SOURCE", source)
+    return source
+
+
+def test_without_a_compiler_it_says_so_and_ends_well(
+    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler -O2")
+    assert build_kernel.main() == 0
+    assert capsys.readouterr().out.count("\n") == 1
+    assert not build_kernel.extension_path().exists()
+
+
+def test_a_compiler_that_fails_is_an_error(
+    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CC", "false")
+    assert build_kernel.main() == 1
+    assert "stays interpreted" in capsys.readouterr().out
+
+
+def test_it_compiles_beside_the_source(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if not build_kernel.has_compiler():
+        pytest.skip("no C compiler: the compiled kernel is not tested")
+    assert not build_kernel.is_fresh()
+    assert build_kernel.main() == 0
+    target = build_kernel.extension_path()
+    assert target.name in capsys.readouterr().out
+    assert sorted(copied.parent.iterdir()) == sorted([copied, target])
+    assert build_kernel.is_fresh()
+    os.utime(copied, ns=(2**62, 2**62))
+    assert not build_kernel.is_fresh()

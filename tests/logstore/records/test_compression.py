@@ -1,0 +1,164 @@
+"""Codecs: framings, bounds, and typed errors for whatever bytes come."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstore.records.compression import codec_of, compress, decompress
+from logstore.records.errors import (
+    CorruptRecordsError,
+    DecompressedTooLargeError,
+    KafkaErrorName,
+    RecordsError,
+    UnsupportedCodecError,
+)
+from logstore.records.layout import Codec
+
+COMPRESSING = tuple(codec for codec in Codec if codec is not Codec.NONE)
+CODECS = pytest.mark.parametrize("codec", Codec)
+TEXT = b"the quick brown fox jumps over the lazy dog; " * 20
+
+
+@CODECS
+@pytest.mark.parametrize("size", [0, 1, 60, 32 * 1024, 32 * 1024 + 1, 300_000])
+def test_round_trip_at_exactly_the_bound(codec: Codec, size: int) -> None:
+    data = (TEXT * (size // len(TEXT) + 1))[:size]
+    assert decompress(codec, compress(codec, data), size) == data
+
+
+@settings(max_examples=60, deadline=None)
+@given(codec=st.sampled_from(Codec), data=st.binary(max_size=2000), repeat=st.integers(1, 50))
+def test_round_trip_of_any_bytes(codec: Codec, data: bytes, repeat: int) -> None:
+    assert decompress(codec, memoryview(compress(codec, data * repeat))) == data * repeat
+
+
+@CODECS
+def test_one_byte_beyond_the_bound_is_too_large(codec: Codec) -> None:
+    with pytest.raises(DecompressedTooLargeError) as caught:
+        decompress(codec, compress(codec, TEXT), len(TEXT) - 1)
+    assert caught.value.kafka_error is KafkaErrorName.MESSAGE_TOO_LARGE
+    assert caught.value.limit == len(TEXT) - 1
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_a_bomb_is_refused(codec: Codec) -> None:
+    bomb = compress(codec, bytes(32 * 1024 * 1024))
+    with pytest.raises(DecompressedTooLargeError):
+        decompress(codec, bomb, 1024 * 1024)
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_every_truncation_is_corrupt(codec: Codec) -> None:
+    whole = compress(codec, TEXT)
+    # A xerial header with no block behind it is a whole, empty stream.
+    whole_prefixes = {16} if codec is Codec.SNAPPY else set()
+    for end in range(len(whole)):
+        if end in whole_prefixes:
+            continue
+        with pytest.raises(CorruptRecordsError) as caught:
+            decompress(codec, whole[:end])
+        assert caught.value.kafka_error is KafkaErrorName.INVALID_RECORD
+
+
+def outcome(codec: Codec, data: bytes) -> RecordsError | None:
+    """The typed error for `data`, or None where it decompresses within the bound."""
+    try:
+        assert len(decompress(codec, data, 10_000)) <= 10_000
+    except RecordsError as error:
+        return error
+    return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(codec=st.sampled_from(COMPRESSING), data=st.binary(max_size=80))
+def test_arbitrary_bytes_give_bytes_or_a_typed_error(codec: Codec, data: bytes) -> None:
+    error = outcome(codec, data)
+    assert isinstance(error, CorruptRecordsError | DecompressedTooLargeError | None)
+
+
+@settings(max_examples=300, deadline=None)
+@given(codec=st.sampled_from(COMPRESSING), at=st.integers(0, 10_000), byte=st.integers(0, 255))
+def test_a_changed_byte_gives_bytes_or_a_typed_error(codec: Codec, at: int, byte: int) -> None:
+    changed = bytearray(compress(codec, TEXT))
+    changed[at % len(changed)] = byte
+    error = outcome(codec, bytes(changed))
+    assert isinstance(error, CorruptRecordsError | DecompressedTooLargeError | None)
+
+
+def test_gzip_members_are_concatenated() -> None:
+    assert decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two")) == b"onetwo"
+
+
+def test_the_bound_counts_all_gzip_members() -> None:
+    with pytest.raises(DecompressedTooLargeError):
+        decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two"), 5)
+
+
+def test_raw_snappy_is_read() -> None:
+    assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT))) == TEXT
+
+
+def test_snappy_is_written_in_xerial_blocks_of_32_kib() -> None:
+    framed = compress(Codec.SNAPPY, bytes(40_000))
+    assert framed[:16] == b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+    (first,) = struct.unpack_from(">i", framed, 16)
+    assert cramjam.snappy.decompress_raw_len(framed[20 : 20 + first]) == 32 * 1024
+    (second,) = struct.unpack_from(">i", framed, 20 + first)
+    assert 24 + first + second == len(framed)
+
+
+@pytest.mark.parametrize("size", [0, -1, 10**6])
+def test_a_xerial_block_size_that_does_not_fit(size: int) -> None:
+    framed = bytearray(compress(Codec.SNAPPY, TEXT))
+    framed[16:20] = struct.pack(">i", size)
+    with pytest.raises(CorruptRecordsError, match="does not fit"):
+        decompress(Codec.SNAPPY, framed)
+
+
+def test_the_bound_counts_all_xerial_blocks() -> None:
+    with pytest.raises(DecompressedTooLargeError):
+        decompress(Codec.SNAPPY, compress(Codec.SNAPPY, bytes(60_000)), 50_000)
+
+
+def test_lz4_blocks_are_independent_as_java_demands() -> None:
+    frame_info = lz4.frame.get_frame_info(compress(Codec.LZ4, TEXT))
+    assert not frame_info["block_linked"]
+    assert frame_info["content_size"] == 0
+
+
+def test_linked_lz4_blocks_are_read() -> None:
+    linked = lz4.frame.compress(TEXT * 500, block_linked=True)
+    assert decompress(Codec.LZ4, linked) == TEXT * 500
+
+
+def test_bytes_behind_an_lz4_frame_are_corrupt() -> None:
+    with pytest.raises(CorruptRecordsError, match="follow"):
+        decompress(Codec.LZ4, compress(Codec.LZ4, TEXT) + b"\x00")
+
+
+def test_zstd_frames_of_unknown_size_are_read_and_concatenated() -> None:
+    stream = zstandard.ZstdCompressor().compressobj()
+    frame = stream.compress(TEXT) + stream.flush()
+    assert zstandard.get_frame_parameters(frame).content_size == zstandard.CONTENTSIZE_UNKNOWN
+    assert decompress(Codec.ZSTD, frame + frame) == TEXT * 2
+
+
+def test_an_empty_section_is_no_compressed_one() -> None:
+    for codec in COMPRESSING:
+        with pytest.raises(CorruptRecordsError):
+            decompress(codec, b"")
+
+
+@pytest.mark.parametrize("number", [5, 6, 7])
+def test_codecs_that_do_not_exist(number: int) -> None:
+    with pytest.raises(UnsupportedCodecError) as caught:
+        codec_of(number)
+    assert caught.value.kafka_error is KafkaErrorName.UNSUPPORTED_COMPRESSION_TYPE

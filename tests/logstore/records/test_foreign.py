@@ -1,0 +1,92 @@
+"""Batches of other clients are read by ours, and ours by theirs, in every codec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiokafka.record import default_records as aiokafka_records
+from kafka.codec import has_snappy
+from kafka.record import default_records as kafka_python_records
+
+from logstore.records.batch import BatchToWrite, NewRecord, read_batches
+from logstore.records.control import filler
+from logstore.records.layout import Codec
+from logstore.records.validate import ProduceRules, validate_produced
+
+CLIENTS = {"aiokafka": aiokafka_records, "kafka-python": kafka_python_records}
+ROWS: tuple[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]], ...] = (
+    (1_700_000_000_000, b"key", b"value", []),
+    (1_700_000_000_005, None, b"x" * 3000, [("h", b"1"), ("h", b"2")]),
+    (1_699_999_999_999, b"", None, [("ü", b"")]),
+)
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest) -> Any:
+    return CLIENTS[request.param]
+
+
+@pytest.fixture(params=Codec, ids=lambda codec: codec.name)
+def codec(request: pytest.FixtureRequest, client: Any) -> Codec:
+    chosen: Codec = request.param
+    if chosen is Codec.SNAPPY and client is kafka_python_records and not has_snappy():
+        pytest.skip("kafka-python reads snappy only with the package python-snappy")
+    return chosen
+
+
+def test_theirs_is_read_by_ours(client: Any, codec: Codec) -> None:
+    builder = client.DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=int(codec),
+        is_transactional=1,
+        producer_id=17,
+        producer_epoch=3,
+        base_sequence=5,
+        batch_size=100_000,
+    )
+    for offset, (timestamp, key, value, headers) in enumerate(ROWS):
+        assert builder.append(offset, timestamp, key, value, headers) is not None
+    data = bytes(builder.build())
+    summary = validate_produced(data, ProduceRules(max_message_bytes=len(data)))
+    assert (summary.producer_id, summary.producer_epoch, summary.base_sequence) == (17, 3, 5)
+    assert summary.max_timestamp == summary.declared_max_timestamp == ROWS[1][0]
+    assert summary.codec is codec
+    (batch,) = read_batches(data)
+    rows = [
+        (r.timestamp, r.key, r.value, [(k.decode(), v) for k, v in r.headers])
+        for r in batch.records()
+    ]
+    assert tuple(rows) == ROWS
+
+
+def test_ours_is_read_by_theirs(client: Any, codec: Codec) -> None:
+    """Holes too: offsets 40, 43 and 46."""
+    records = tuple(
+        NewRecord(
+            offset_delta=3 * i,
+            timestamp=timestamp,
+            key=key,
+            value=value,
+            headers=tuple((k.encode(), v) for k, v in headers),
+        )
+        for i, (timestamp, key, value, headers) in enumerate(ROWS)
+    )
+    ours = BatchToWrite(records=records, base_offset=40, last_offset_delta=9, codec=codec)
+    theirs = client.DefaultRecordBatch(bytearray(ours.encode()))
+    assert theirs.validate_crc()
+    assert theirs.next_offset == 50
+    read = list(theirs)
+    assert [record.offset for record in read] == [40, 43, 46]
+    rows = [(r.timestamp, r.key, r.value, [tuple(h) for h in r.headers]) for r in read]
+    assert tuple(rows) == ROWS
+
+
+def test_s17_the_filler_is_a_control_batch_to_them(client: Any) -> None:
+    theirs = client.DefaultRecordBatch(bytearray(filler(3, 11)))
+    assert theirs.validate_crc()
+    assert theirs.is_control_batch
+    assert theirs.next_offset == 11
+    (record,) = theirs
+    assert record.offset == 10
+    assert record.key == bytes.fromhex("00000001")

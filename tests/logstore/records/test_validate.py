@@ -1,0 +1,270 @@
+"""What a producer may send (S11), and the errors that it gets otherwise."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches, with_crc
+from logstore.records.compression import compress
+from logstore.records.errors import KafkaErrorName, RecordsError
+from logstore.records.layout import HEADER_SIZE, Codec, TimestampType
+from logstore.records.validate import (
+    BatchSummary,
+    ProduceRules,
+    validate_produced,
+    with_create_time,
+    with_log_append_time,
+)
+
+RULES = ProduceRules(max_message_bytes=2000)
+RECORDS = (
+    NewRecord(offset_delta=0, timestamp=1000, key=b"a", value=b"one"),
+    NewRecord(offset_delta=1, timestamp=1500, key=b"b", value=None, headers=((b"h", b"x"),)),
+    NewRecord(offset_delta=2, timestamp=1500, key=b"a", value=b"three"),
+)
+BATCH = BatchToWrite(
+    records=RECORDS, producer_id=4, producer_epoch=2, base_sequence=2**31 - 2, is_transactional=True
+)
+PLAIN = BatchToWrite(records=RECORDS)
+
+
+def sent(**changes: object) -> bytes:
+    """BATCH with other fields, as a producer would encode it."""
+    return dataclasses.replace(BATCH, **changes).encode()  # type: ignore[arg-type]
+
+
+def forged(batch: BatchToWrite = BATCH, **fields: int) -> bytes:
+    """A batch whose header says what no producer would, under a right checksum."""
+    data = batch.encode()
+    header = dataclasses.replace(BatchHeader.parse(data), **fields)
+    return with_crc(bytearray(header.pack() + data[HEADER_SIZE:]))
+
+
+def with_section(section: bytes, codec: Codec = Codec.NONE, count: int = 1) -> bytes:
+    """A batch of `count` records whose section is `section` as it is."""
+    header = BatchHeader.parse(PLAIN.encode())
+    header = dataclasses.replace(
+        header,
+        attributes=int(codec),
+        batch_length=49 + len(section),
+        record_count=count,
+        last_offset_delta=count - 1,
+    )
+    return with_crc(bytearray(header.pack() + section))
+
+
+def flipped(position: int) -> bytes:
+    data = bytearray(sent())
+    data[position] ^= 1
+    return bytes(data)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_s11_the_summary_says_what_a_commit_needs(codec: Codec) -> None:
+    data = sent(codec=codec, max_timestamp=77)
+    summary = validate_produced(data, RULES)
+    assert summary == BatchSummary(
+        size=len(data),
+        record_count=3,
+        last_offset_delta=2,
+        base_timestamp=1000,
+        max_timestamp=1500,
+        max_timestamp_offset_delta=1,
+        declared_max_timestamp=77,
+        producer_id=4,
+        producer_epoch=2,
+        base_sequence=2**31 - 2,
+        last_sequence=0,
+        codec=codec,
+        is_transactional=True,
+    )
+    assert summary.has_producer_id
+
+
+def test_s11_a_plain_batch_has_no_producer() -> None:
+    summary = validate_produced(memoryview(PLAIN.encode()), RULES)
+    assert not summary.has_producer_id
+    assert not summary.is_transactional
+    assert summary.last_sequence == -1
+
+
+ONE_RECORD = bytes.fromhex("0e 00 00 00 02 61 01 00")
+CORRUPT = KafkaErrorName.CORRUPT_MESSAGE
+INVALID = KafkaErrorName.INVALID_RECORD
+LARGE = KafkaErrorName.MESSAGE_TOO_LARGE
+TIME = KafkaErrorName.INVALID_TIMESTAMP
+CODEC = KafkaErrorName.UNSUPPORTED_COMPRESSION_TYPE
+
+REFUSED: dict[str, tuple[Callable[[], bytes], KafkaErrorName, str]] = {
+    "nothing": (lambda: b"", INVALID, "exactly one batch"),
+    "a few bytes": (lambda: sent()[:16], INVALID, "exactly one batch"),
+    "a cut-off batch": (lambda: sent()[:-1], INVALID, "cut off"),
+    "two batches": (lambda: sent() * 2, INVALID, "follow"),
+    "a stray byte": (lambda: sent() + b"\x00", INVALID, "1 bytes follow"),
+    "magic 0": (lambda: forged(magic=0), INVALID, "magic 2, not 0"),
+    "magic 1": (lambda: forged(magic=1)[:20], INVALID, "magic 2, not 1"),
+    "magic 3": (lambda: forged(magic=3), CORRUPT, "magic is 3"),
+    "an impossible length": (lambda: forged(batch_length=48), CORRUPT, "batch_length"),
+    "a flipped record bit": (lambda: flipped(-1), CORRUPT, "CRC-32C"),
+    "a flipped checksum bit": (lambda: flipped(17), CORRUPT, "CRC-32C"),
+    "codec 5": (lambda: forged(attributes=5), CODEC, "does not exist"),
+    "LogAppendTime": (
+        lambda: sent(timestamp_type=TimestampType.LOG_APPEND_TIME),
+        TIME,
+        "LogAppendTime",
+    ),
+    "a base offset": (lambda: sent(base_offset=1), INVALID, "base_offset is 1"),
+    "no records": (lambda: forged(record_count=0), INVALID, "0 records"),
+    "a negative count": (
+        lambda: forged(record_count=-1, last_offset_delta=-2),
+        INVALID,
+        "-1 records",
+    ),
+    "a count too small": (
+        lambda: forged(record_count=2),
+        INVALID,
+        "2 records and last_offset_delta 2",
+    ),
+    "a delta too large": (lambda: forged(last_offset_delta=3), INVALID, "3 records"),
+    "both too small": (
+        lambda: forged(record_count=2, last_offset_delta=1),
+        INVALID,
+        "follow the last",
+    ),
+    "both too large": (lambda: forged(record_count=4, last_offset_delta=3), INVALID, "end inside"),
+    "a control batch": (lambda: sent(is_control=True), INVALID, "control"),
+    "a transaction of nobody": (
+        lambda: forged(PLAIN, attributes=0x10),
+        INVALID,
+        "needs a producer id",
+    ),
+    "a negative producer id": (lambda: sent(producer_id=-2), INVALID, "producer id -2"),
+    "no epoch": (lambda: sent(producer_epoch=-1), INVALID, "epoch -1"),
+    "no sequence": (lambda: sent(base_sequence=-1), INVALID, "sequence -1"),
+    "holes": (
+        lambda: forged(BatchToWrite(records=(RECORDS[0], RECORDS[2])), last_offset_delta=1),
+        INVALID,
+        "record 1: its offset delta",
+    ),
+    "deltas from 1": (
+        lambda: forged(BatchToWrite(records=(RECORDS[1],)), record_count=1, last_offset_delta=0),
+        INVALID,
+        "record 0: its offset delta",
+    ),
+    "an undecodable section": (lambda: with_section(b"\x00" * 40, Codec.ZSTD), INVALID, "zstd"),
+    "an uncompressed section": (lambda: with_section(ONE_RECORD, Codec.GZIP), INVALID, "gzip"),
+    "records behind the last": (lambda: with_section(ONE_RECORD * 2), INVALID, "follow the last"),
+    "compressed records behind the last": (
+        lambda: with_section(compress(Codec.LZ4, ONE_RECORD * 2), Codec.LZ4),
+        INVALID,
+        "follow the last",
+    ),
+    "a timestamp beyond 64 bits": (
+        lambda: forged(base_timestamp=2**63 - 1),
+        INVALID,
+        "beyond 64 bits",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_s11_refused(name: str) -> None:
+    make, kafka_error, message = REFUSED[name]
+    with pytest.raises(RecordsError, match=message) as caught:
+        validate_produced(make(), RULES)
+    assert caught.value.kafka_error is kafka_error
+
+
+def refusal(data: bytes, rules: ProduceRules) -> KafkaErrorName | None:
+    try:
+        validate_produced(data, rules)
+    except RecordsError as error:
+        return error.kafka_error
+    return None
+
+
+def test_s11_max_message_bytes_counts_the_whole_batch() -> None:
+    """Seed 003_: the limit is for the message set, compressed or not."""
+    data = sent(codec=Codec.LZ4)
+    assert refusal(data, ProduceRules(max_message_bytes=len(data))) is None
+    assert refusal(data, ProduceRules(max_message_bytes=len(data) - 1)) is LARGE
+
+
+def test_s11_a_bomb_is_too_large() -> None:
+    bomb = with_section(compress(Codec.ZSTD, bytes(10**6)), Codec.ZSTD)
+    rules = ProduceRules(max_message_bytes=10**6, max_decompressed_bytes=10**5)
+    assert refusal(bomb, rules) is LARGE
+
+
+def test_s11_a_key_on_compacted_topics() -> None:
+    keyless = sent(records=(*RECORDS[:2], dataclasses.replace(RECORDS[2], key=None)))
+    strict = dataclasses.replace(RULES, require_keys=True)
+    assert refusal(sent(), strict) is None
+    assert refusal(keyless, RULES) is None
+    with pytest.raises(RecordsError, match="record 2: a compacted topic needs a key"):
+        validate_produced(keyless, strict)
+
+
+def test_s11_an_empty_key_is_a_key() -> None:
+    empty = sent(records=(dataclasses.replace(RECORDS[0], key=b""),))
+    assert refusal(empty, dataclasses.replace(RULES, require_keys=True)) is None
+
+
+def test_s11_zstd_needs_produce_v7() -> None:
+    rules = dataclasses.replace(RULES, zstd_allowed=False)
+    assert refusal(sent(codec=Codec.ZSTD), rules) is CODEC
+    assert refusal(sent(codec=Codec.LZ4), rules) is None
+
+
+@pytest.mark.parametrize(
+    ("earliest", "latest", "kafka_error"),
+    [
+        (None, None, None),
+        (1000, 1500, None),
+        (1001, None, TIME),
+        (None, 1499, TIME),
+    ],
+)
+def test_s11_timestamps_in_the_topics_range(
+    earliest: int | None, latest: int | None, kafka_error: KafkaErrorName | None
+) -> None:
+    rules = dataclasses.replace(RULES, earliest_timestamp=earliest, latest_timestamp=latest)
+    assert refusal(sent(), rules) is kafka_error
+
+
+def test_s11_records_without_timestamps_have_no_range() -> None:
+    data = BatchToWrite(records=(NewRecord(offset_delta=0),)).encode()
+    summary = validate_produced(data, dataclasses.replace(RULES, earliest_timestamp=10))
+    assert (summary.max_timestamp, summary.max_timestamp_offset_delta) == (-1, -1)
+
+
+def test_s11_log_append_time_is_stored_under_a_right_checksum() -> None:
+    stamped = with_log_append_time(sent(codec=Codec.SNAPPY), 9999)
+    (batch,) = read_batches(stamped)
+    assert batch.header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert batch.header.max_timestamp == 9999
+    assert batch.header.codec is Codec.SNAPPY
+    assert batch.header.is_transactional
+    assert {record.timestamp for record in batch.records()} == {9999}
+    assert stamped[HEADER_SIZE:] == sent(codec=Codec.SNAPPY)[HEADER_SIZE:]
+
+
+def test_create_time_corrects_a_false_max_timestamp() -> None:
+    corrected = with_create_time(sent(max_timestamp=5), 1500)
+    assert corrected == sent()
+
+
+@pytest.mark.parametrize("max_timestamp", [-1, 0, 2**63 - 1])
+def test_any_append_time_fits(max_timestamp: int) -> None:
+    stamped = with_log_append_time(sent(), max_timestamp)
+    assert struct.unpack_from(">q", stamped, 35) == (max_timestamp,)
+
+
+def test_every_flipped_byte_is_refused_or_uncovered() -> None:
+    """Only partition_leader_epoch is neither checked nor under the checksum."""
+    accepted = {i for i in range(len(sent())) if refusal(flipped(i), RULES) is None}
+    assert accepted == set(range(12, 16))
