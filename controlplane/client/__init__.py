@@ -1,0 +1,15 @@
+"""What others hold of the control plane: the client Protocol, two transports, the views."""
+
+from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
+from controlplane.client.in_process import InProcessClient
+from controlplane.client.protocol import ControlClient
+from controlplane.client.views import ClusterView, PartitionView
+
+__all__ = [
+    "ClusterView",
+    "CommandRefused",
+    "ControlClient",
+    "ControlPlaneUnavailable",
+    "InProcessClient",
+    "PartitionView",
+]

@@ -1,0 +1,54 @@
+"""The calls of one session that wait for a reply."""
+
+import asyncio
+from collections.abc import Sequence
+
+from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
+from controlplane.v1.control_pb2 import Command, Reply
+
+
+class Calls:
+    """Futures by command id. At most `max_calls` wait; one more fails at once."""
+
+    def __init__(self, max_calls: int) -> None:
+        self._max_calls = max_calls
+        self._last_id = 0
+        self._waiting: dict[int, asyncio.Future[Reply]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, command: Command) -> "asyncio.Future[Reply]":
+        """Gives the command its id, and a future for the reply. Raises ControlPlaneUnavailable."""
+        if len(self._waiting) >= self._max_calls:
+            raise ControlPlaneUnavailable(
+                f"{len(self._waiting)} commands wait for the control plane: wait for some replies"
+            )
+        self._last_id += 1
+        command.command_id = self._last_id
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting[self._last_id] = future
+        return future
+
+    def forget(self, command_id: int) -> None:
+        """Nobody waits for this reply any more."""
+        self._waiting.pop(command_id, None)
+
+    def resolve(self, replies: Sequence[Reply]) -> None:
+        """Hands replies out; one that nobody waits for is dropped."""
+        for reply in replies:
+            future = self._waiting.pop(reply.command_id, None)
+            if future is None or future.done():
+                continue
+            if reply.HasField("failure"):
+                failure = reply.failure
+                future.set_exception(CommandRefused(failure.error_code, failure.message))
+            else:
+                future.set_result(reply)
+
+    def fail(self, error: ControlPlaneUnavailable) -> None:
+        """No reply comes any more, to any."""
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(ControlPlaneUnavailable(str(error)))

@@ -1,0 +1,233 @@
+"""Versioned replicas of what the control plane knows: one of the cluster, one of each partition in use (S3).
+
+A view changes only by deltas, in order, in one step each; between two awaits a reader sees one version.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Protocol
+
+from controlplane.extents import DeadRanges, ExtentTable
+from controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
+from controlplane.v1.log_pb2 import PartitionDelta
+
+Listener = Callable[[], None]
+
+
+class _Listeners:
+    """Callbacks without arguments. One that raises is reported to the loop and does not stop the others."""
+
+    __slots__ = ("_callbacks",)
+
+    def __init__(self) -> None:
+        self._callbacks: list[Listener] = []
+
+    def __len__(self) -> int:
+        return len(self._callbacks)
+
+    def add(self, callback: Listener) -> None:
+        self._callbacks.append(callback)
+
+    def remove(self, callback: Listener) -> None:
+        self._callbacks.remove(callback)
+
+    def notify(self) -> None:
+        for callback in tuple(self._callbacks):
+            try:
+                callback()
+            except Exception as error:
+                asyncio.get_running_loop().call_exception_handler(
+                    {"message": "a view's listener failed", "exception": error}
+                )
+
+
+class _Ready:
+    """Who waits for a view to be current."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def wait(self) -> "asyncio.Future[None]":
+        self._waiting = [future for future in self._waiting if not future.done()]
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        return future
+
+    def settle(self, error: Exception | None = None) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+
+class Feed(Protocol):
+    """What keeps a view current."""
+
+    def want(self, view: "PartitionView") -> None:
+        """Subscribes the view where it is not. Raises ControlPlaneUnavailable while there is no way."""
+        ...
+
+    def want_cluster(self) -> None:
+        """Raises ControlPlaneUnavailable while there is no way to a snapshot."""
+        ...
+
+
+class PartitionView:
+    """Replica of one partition. Read it only after `ready()`, and between two awaits.
+
+    `extents` and `dead` are changed in place by deltas and replaced by snapshots.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_feed",
+        "_listeners",
+        "_ready",
+        "dead",
+        "extents",
+        "high_watermark",
+        "is_current",
+        "is_deleted",
+        "last_stable_offset",
+        "log_start_offset",
+        "partition",
+        "topic_id",
+        "version",
+    )
+
+    def __init__(self, topic_id: bytes, partition: int, feed: Feed) -> None:
+        self.topic_id = topic_id
+        self.partition = partition
+        self.version = -1
+        self.log_start_offset = 0
+        self.high_watermark = 0
+        self.last_stable_offset = 0
+        self.extents = ExtentTable()
+        self.dead = DeadRanges()
+        self.is_deleted = False
+        #: False until the first snapshot, and while a version may have been missed.
+        self.is_current = False
+        self._feed = feed
+        self._listeners = _Listeners()
+        self._ready = _Ready()
+
+    async def ready(self) -> None:
+        """Returns when the view has missed nothing. Raises ControlPlaneUnavailable."""
+        while not self.is_current:
+            self._feed.want(self)
+            if not self.is_current:
+                await self._ready.wait()
+
+    def add_listener(self, callback: Listener) -> None:
+        """`callback` is called after each applied delta, before the reply to what caused it."""
+        self._listeners.add(callback)
+
+    def remove_listener(self, callback: Listener) -> None:
+        """The inverse; ValueError where it was not added."""
+        self._listeners.remove(callback)
+
+    @property
+    def is_in_use(self) -> bool:
+        """Somebody listens or waits, so the view is kept."""
+        return bool(self._listeners) or bool(self._ready)
+
+    def apply(self, delta: PartitionDelta) -> bool:
+        """Applies a delta; False, and the view is stale, where it follows another version than this."""
+        if delta.is_snapshot:
+            self.extents = ExtentTable()
+            self.dead = DeadRanges()
+        elif not self.is_current:
+            return True
+        elif delta.from_version != self.version:
+            self.is_current = False
+            return False
+        self._apply_columns(delta)
+        self.version = delta.version
+        self.log_start_offset = delta.log_start_offset
+        self.high_watermark = delta.high_watermark
+        self.last_stable_offset = delta.last_stable_offset
+        self.is_deleted = delta.is_deleted
+        self.is_current = True
+        self._ready.settle()
+        self._listeners.notify()
+        return True
+
+    def _apply_columns(self, delta: PartitionDelta) -> None:
+        if delta.HasField("appended"):
+            self.extents.append(delta.appended)
+        for first, end in zip(delta.dead_first_offsets, delta.dead_end_offsets, strict=True):
+            self.dead.add(first, end)
+        for swap in delta.swaps:
+            self.extents.replace(swap.first_offset, swap.end_offset, swap.extents)
+            self.dead.remove(swap.first_offset, swap.end_offset)
+        if delta.dropped_below:
+            self.extents.drop_below(delta.dropped_below)
+            gone = bisect_right(self.dead.ends, delta.dropped_below)
+            del self.dead.firsts[:gone], self.dead.ends[:gone]
+
+    def fail(self, error: Exception) -> None:
+        """The feed has no way to a snapshot for now: who waits hears it."""
+        self._ready.settle(error)
+
+
+class ClusterView:
+    """Replica of topics and live agents. `version` grows with every change, -1 before the first snapshot."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.version = -1
+        self.cluster_id = ""
+        self.topics_by_id: dict[bytes, Topic] = {}
+        self.topics_by_name: dict[str, Topic] = {}
+        self.agents: tuple[Agent, ...] = ()
+        self.is_current = False
+        self._feed = feed
+        self._listeners = _Listeners()
+        self._ready = _Ready()
+
+    async def ready(self) -> None:
+        """Returns when the view has missed nothing. Raises ControlPlaneUnavailable."""
+        while not self.is_current:
+            self._feed.want_cluster()
+            await self._ready.wait()
+
+    def add_listener(self, callback: Listener) -> None:
+        """`callback` is called after each applied delta."""
+        self._listeners.add(callback)
+
+    def remove_listener(self, callback: Listener) -> None:
+        """The inverse; ValueError where it was not added."""
+        self._listeners.remove(callback)
+
+    def apply(self, delta: ClusterDelta) -> None:
+        """Applies a delta; those of one session come in order and without gaps."""
+        if delta.is_snapshot:
+            self.topics_by_id = {}
+            self.topics_by_name = {}
+            self.cluster_id = delta.cluster_id
+        for topic_id in delta.deleted_topic_ids:
+            deleted = self.topics_by_id.pop(topic_id, None)
+            if deleted is not None and self.topics_by_name[deleted.name] is deleted:
+                del self.topics_by_name[deleted.name]
+        for topic in delta.topics:
+            self.topics_by_id[topic.topic_id] = topic
+            self.topics_by_name[topic.name] = topic
+        if delta.is_snapshot or delta.has_agents:
+            self.agents = tuple(delta.agents)
+        self.version = delta.version
+        self.is_current = True
+        self._ready.settle()
+        self._listeners.notify()
+
+    def fail(self, error: Exception) -> None:
+        """The feed has no way to a snapshot for now: who waits hears it."""
+        self._ready.settle(error)
