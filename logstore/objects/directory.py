@@ -42,6 +42,7 @@ from logstore.objects.store import (
 _TEMPORARY = ".tmp"
 _OPEN_FILES = 128
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
@@ -63,14 +64,14 @@ class DirectoryStore:
         self._names = itertools.count()
         self._durable = _DurableDirectories(self._fs)
         self._files = _OpenFiles(self._fs, open_files)
-        with self._errors(""):
+        with self._errors():
             self._durable.ensure_root(self._root)
             self._make_temporary_directory()
             self._sweep()
 
     def check(self) -> None:
         """Write, sync and remove a temporary file, as a put would."""
-        with self._errors(""):
+        with self._errors():
             path, fd = self._create_temporary()
             try:
                 self._fs.write(fd, [b"lacuna"])
@@ -81,7 +82,7 @@ class DirectoryStore:
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
         target = self._path(check_key(key))
-        with self._errors(key):
+        with self._errors():
             self._durable.ensure(os.path.dirname(target))
             temporary, fd = self._create_temporary()
             try:
@@ -91,8 +92,6 @@ class DirectoryStore:
                 self._fs.fsync_directory(os.path.dirname(target))
             except FileExistsError:
                 raise ObjectExistsError(key) from None
-            except FileNotFoundError as error:
-                raise self._system_error(error) from error
             finally:
                 self._fs.unlink(temporary)
                 self._fs.close(fd)
@@ -100,7 +99,7 @@ class DirectoryStore:
 
     def get(self, key: str, position: int, size: int) -> bytearray:
         check_range(key, position, size)
-        with self._errors(key), self._files.use(self._path(check_key(key))) as fd:
+        with self._reading(key), self._files.use(self._path(check_key(key))) as fd:
             length = self._fs.info_of(fd).size
             if position + size > length:
                 raise ShortReadError(key, position, size, max(0, length - position))
@@ -109,13 +108,13 @@ class DirectoryStore:
         return data
 
     def get_all(self, key: str) -> bytearray:
-        with self._errors(key), self._files.use(self._path(check_key(key))) as fd:
+        with self._reading(key), self._files.use(self._path(check_key(key))) as fd:
             data = self._read(fd, key, 0, self._fs.info_of(fd).size)
         self.metrics.count_get(len(data))
         return data
 
     def size(self, key: str) -> int:
-        with self._errors(key):
+        with self._reading(key):
             info = self._fs.info(self._path(check_key(key)))
         if info.is_directory:
             raise ObjectNotFoundError(key)
@@ -124,17 +123,15 @@ class DirectoryStore:
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
         above, _, _ = check_prefix(prefix).rpartition("/")
-        with self._errors(prefix):
+        with self._errors():
             yield from self._walk(above + "/" if above else "", prefix, start_after)
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             path = self._path(check_key(key))
             self._files.forget(path)
-            with self._errors(key):
-                # what is not there need not be deleted
-                with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                    self._fs.unlink(path)
+            with self._errors(), suppress(*_NOT_THERE):
+                self._fs.unlink(path)
             self.metrics.count_deletes(1)
 
     def close(self) -> None:
@@ -207,20 +204,27 @@ class DirectoryStore:
                 yield ObjectInfo(child, info.size, info.modified_ms)
 
     @contextmanager
-    def _errors(self, key: str) -> Iterator[None]:
+    def _reading(self, key: str) -> Iterator[None]:
+        """Turn the errors of the file system into those of a store that reads an object."""
+        with self._errors():
+            try:
+                yield
+            except _NOT_THERE:
+                raise ObjectNotFoundError(key) from None
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
         """Turn the errors of the file system into those of a store."""
         try:
             yield
-        except (FileNotFoundError, IsADirectoryError):
-            raise ObjectNotFoundError(key) from None
-        except NotADirectoryError as error:
-            raise StoreMisconfiguredError(
-                f"{self._root} holds a file where a directory must be ({error}): move it away"
-            ) from error
         except OSError as error:
             raise self._system_error(error) from error
 
     def _system_error(self, error: OSError) -> ObjectStoreError:
+        if error.errno == errno.ENOTDIR:
+            return StoreMisconfiguredError(
+                f"{self._root} holds a file where a directory must be ({error}): move it away"
+            )
         if error.errno in _NO_SPACE:
             return StoreMisconfiguredError(f"no space left below {self._root}: free some ({error})")
         if error.errno in _REFUSED:

@@ -20,6 +20,7 @@ from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    EndpointConnectionError,
     HTTPClientError,
     IncompleteReadError,
     NoCredentialsError,
@@ -50,6 +51,7 @@ _CONNECTIONS = 64
 _ATTEMPTS = 4
 _READ_ATTEMPTS = 3
 _DELETE_KEYS = 1000
+_PAGE_KEYS = 1000
 _CONNECT_TIMEOUT_S = 5
 _READ_TIMEOUT_S = 30
 _CREDENTIAL_CODES = frozenset(
@@ -91,6 +93,9 @@ class S3Store:
                 aws_secret_access_key=secret_access_key,
                 config=_client_config(connections, path_style=endpoint is not None),
             )
+
+            # It would have every PUT wait a round trip before it may send its body.
+            self._client.meta.events.register("before-sign.s3.PutObject", _drop_expect)
 
     def check(self) -> None:
         with self._errors(""):
@@ -139,7 +144,11 @@ class S3Store:
         return size
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
-        arguments = {"Bucket": self._bucket, "Prefix": self._prefix + check_prefix(prefix)}
+        arguments: dict[str, Any] = {
+            "Bucket": self._bucket,
+            "Prefix": self._prefix + check_prefix(prefix),
+        }
+        arguments["MaxKeys"] = _PAGE_KEYS
         if start_after:
             arguments["StartAfter"] = self._prefix + start_after
         while True:
@@ -213,7 +222,7 @@ class S3Store:
                 f"{self._where}: {error}: set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
                 "AWS_REGION, or a profile"
             ) from error
-        except HTTPClientError as error:
+        except (HTTPClientError, EndpointConnectionError) as error:
             raise StoreUnavailableError(
                 f"{self._where} cannot be reached: check the endpoint and that it runs ({error})"
             ) from error
@@ -269,6 +278,10 @@ def _client_config(connections: int, *, path_style: bool) -> Config:
         response_checksum_validation="when_required",
         s3={"addressing_style": "path" if path_style else "auto"},
     )
+
+
+def _drop_expect(request: Any, **_: object) -> None:
+    del request.headers["Expect"]
 
 
 def _read_body(answer: Any) -> bytearray:

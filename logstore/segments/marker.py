@@ -68,8 +68,8 @@ def check_marker(found: ClusterMarker | None, cluster_id: str) -> None:
     if found.cluster_id != cluster_id:
         raise ForeignStoreError(
             f"the bucket prefix belongs to cluster {found.cluster_id}, the journal to "
-            f"{cluster_id}: name the prefix that goes with this journal, or an empty one with a new "
-            "journal"
+            f"{cluster_id}: name the prefix that goes with this journal, or an empty one with a "
+            "new journal"
         )
 
 

@@ -1,0 +1,59 @@
+"""An S3 server of moto, one a session, and a store of every kind."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from logstore.objects import DirectoryStore, MemoryStore, ObjectStore
+from logstore.objects.s3 import S3Store
+
+_buckets = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def moto_endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def open_s3(moto_endpoint: str) -> Iterator[Callable[..., S3Store]]:
+    """Opens stores on a fresh bucket of this test's, each under the prefix it is given."""
+    bucket = f"bucket-{next(_buckets)}"
+    stores: list[S3Store] = []
+
+    def open_one(prefix: str = "some/prefix", *, create: bool = True) -> S3Store:
+        store = S3Store(
+            bucket,
+            prefix,
+            endpoint=moto_endpoint,
+            access_key_id="test",
+            secret_access_key="test",
+        )
+        stores.append(store)
+        if create:
+            store.create_bucket()
+        return store
+
+    yield open_one
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture(params=["memory", "directory", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
+    opened: ObjectStore
+    if request.param == "memory":
+        opened = MemoryStore()
+    elif request.param == "directory":
+        opened = DirectoryStore(tmp_path / "objects")
+    else:
+        opened = request.getfixturevalue("open_s3")()
+    yield opened
+    opened.close()

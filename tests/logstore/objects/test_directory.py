@@ -1,0 +1,362 @@
+"""The directory store: what survives a crash, what is cleaned and bounded, errors."""
+
+import errno
+import itertools
+import os
+import random  # noqa: TID251 - seeded
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from logstore.objects import (
+    DirectoryStore,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    ShortReadError,
+    StoreMisconfiguredError,
+    StoreUnavailableError,
+)
+from logstore.objects.filesystem import OsFileSystem
+from logstore.objects.store import Part
+from logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
+
+KEY = "cluster/segments/4321/7.seg"
+PAYLOAD = b"payload" * 100
+
+
+def put_and_crash(*skipped_syncs: int) -> tuple[UnsyncedFileSystem, bytes | None]:
+    """Open a store where nothing was, put an object, lose power; what is there afterwards."""
+    files = UnsyncedFileSystem()
+    files.skip_sync(*skipped_syncs)
+    DirectoryStore("/srv/data", file_system=files).put(KEY, [PAYLOAD[:50], PAYLOAD[50:]])
+    files.crash()
+    files.skip_sync()
+    try:
+        return files, bytes(DirectoryStore("/srv/data", file_system=files).get_all(KEY))
+    except ObjectNotFoundError:
+        return files, None
+
+
+SYNCS = [
+    "fsync_directory /",
+    "fsync_directory /srv",
+    "fsync_directory /srv/data",
+    "fsync_directory /srv/data/cluster",
+    "fsync_directory /srv/data/cluster/segments",
+    f"fsync /srv/data/.tmp/{os.getpid()}-0",
+    "fsync_directory /srv/data/cluster/segments/4321",
+]
+
+
+def test_an_acknowledged_object_survives_a_crash() -> None:
+    """S2: durable before acknowledged."""
+    files, found = put_and_crash()
+    assert found == PAYLOAD
+    assert files.syncs[: len(SYNCS)] == SYNCS
+
+
+@pytest.mark.parametrize("number", range(len(SYNCS)), ids=SYNCS)
+def test_each_sync_is_needed(number: int) -> None:
+    """S2: with any one sync taken out the object is lost or torn, so no sync can go unnoticed."""
+    _, found = put_and_crash(number)
+    assert found != PAYLOAD
+
+
+def test_a_directory_that_another_process_made_is_synced_all_the_same() -> None:
+    files = UnsyncedFileSystem()
+    files.make_directory("/data")
+    files.make_directory("/data/x")
+    DirectoryStore("/data", file_system=files).put("x/k", [PAYLOAD])
+    files.crash()
+    assert DirectoryStore("/data", file_system=files).get_all("x/k") == PAYLOAD
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_crash_at_any_moment_leaves_whole_objects_only(seed: int) -> None:
+    """S2: whatever was written back by chance, an object is whole or absent, and acknowledged ones
+    are there."""
+    source = random.Random(seed)
+    files = UnsyncedFileSystem()
+    keys = [f"a/{number % 3}/{number}" for number in range(6)]
+    acknowledged = []
+    files.cut_power_after(source.randrange(60))
+    try:
+        store = DirectoryStore("/data", file_system=files)
+        for key in keys:
+            store.put(key, [key.encode(), PAYLOAD])
+            acknowledged.append(key)
+    except PowerCutError:
+        pass
+    files.crash(keep=lambda: source.random() < 0.5)
+    store = DirectoryStore("/data", file_system=files)
+    found = {info.key: store.get_all(info.key) for info in store.list()}
+    assert set(acknowledged) <= found.keys()
+    assert all(data == key.encode() + PAYLOAD for key, data in found.items())
+    assert files.names("/data/.tmp") == []
+
+
+def test_leftovers_of_the_dead_are_swept_and_work_of_the_living_is_not(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    (tmp_path / ".tmp" / "999-0").write_bytes(b"of a process that died")
+    (tmp_path / ".tmp" / "someones").mkdir()
+    reached, go_on = threading.Event(), threading.Event()
+
+    class SlowFileSystem(OsFileSystem):
+        def fsync(self, fd: int) -> None:
+            reached.set()
+            assert go_on.wait(30)
+
+    slow = DirectoryStore(tmp_path, file_system=SlowFileSystem())
+    writer = threading.Thread(target=slow.put, args=("k", [b"x"]))
+    writer.start()
+    assert reached.wait(30)
+    DirectoryStore(tmp_path)
+    go_on.set()
+    writer.join()
+    assert store.get_all("k") == b"x"
+    assert os.listdir(tmp_path / ".tmp") == ["someones"]
+
+
+def test_a_temporary_name_that_is_taken_is_passed_over(tmp_path: Path) -> None:
+    """Two containers over one volume may both be process 1."""
+    store = DirectoryStore(tmp_path)
+    taken = tmp_path / ".tmp" / f"{os.getpid()}-0"
+    taken.write_bytes(b"another's")
+    store.put("k", [b"x"])
+    assert store.get_all("k") == b"x"
+    assert taken.read_bytes() == b"another's"
+
+
+def test_a_temporary_file_that_was_swept_before_it_was_locked_is_made_anew(tmp_path: Path) -> None:
+    class SweptOnce(OsFileSystem):
+        swept = False
+
+        def lock(self, fd: int) -> bool:
+            if not self.swept:
+                self.swept = True
+                for name in os.listdir(tmp_path / ".tmp"):
+                    os.unlink(tmp_path / ".tmp" / name)
+            return super().lock(fd)
+
+    store = DirectoryStore(tmp_path, file_system=SweptOnce())
+    store.put("k", [b"x"])
+    assert store.get_all("k") == b"x"
+    assert os.listdir(tmp_path / ".tmp") == []
+
+
+def test_a_leftover_that_another_store_sweeps_first_is_no_error(tmp_path: Path) -> None:
+    class Racing(OsFileSystem):
+        def names(self, path: str) -> list[tuple[str, bool]]:
+            return [*super().names(path), ("gone", False)]
+
+        def lock(self, fd: int) -> bool:
+            for name in os.listdir(tmp_path / ".tmp"):
+                os.unlink(tmp_path / ".tmp" / name)
+            return super().lock(fd)
+
+    DirectoryStore(tmp_path)
+    (tmp_path / ".tmp" / "1-1").write_bytes(b"x")
+    DirectoryStore(tmp_path, file_system=Racing())
+    assert os.listdir(tmp_path / ".tmp") == []
+
+
+class CountingFileSystem(OsFileSystem):
+    def __init__(self) -> None:
+        self.opened: set[int] = set()
+        self.opens = 0
+        self.most = 0
+
+    def open(self, path: str) -> int:
+        fd = super().open(path)
+        self.opened.add(fd)
+        self.opens += 1
+        self.most = max(self.most, len(self.opened))
+        return fd
+
+    def close(self, fd: int) -> None:
+        self.opened.discard(fd)
+        super().close(fd)
+
+
+def test_open_files_are_kept_and_bounded(tmp_path: Path) -> None:
+    files = CountingFileSystem()
+    store = DirectoryStore(tmp_path, file_system=files, open_files=3)
+    for number in range(5):
+        store.put(f"k{number}", [b"0123456789"])
+    for number in (0, 0, 1, 0, 2, 3, 0):
+        assert store.get(f"k{number}", number, 1) == b"%d" % number
+    assert files.opens == 4
+    assert len(files.opened) == 3
+    assert files.most <= 4
+    store.delete(["k0"])
+    assert len(files.opened) == 2
+    store.close()
+    assert files.opened == set()
+    assert store.get("k3", 3, 1) == b"3"
+    assert files.opened == set()
+
+
+def test_a_file_that_is_being_read_is_closed_only_afterwards(tmp_path: Path) -> None:
+    """Else its number could be another file's by then, and wrong bytes be served."""
+    reading, go_on = threading.Event(), threading.Event()
+
+    class SlowRead(CountingFileSystem):
+        def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
+            if not reading.is_set():
+                reading.set()
+                assert go_on.wait(30)
+            return super().read_into(fd, buffer, position)
+
+    files = SlowRead()
+    store = DirectoryStore(tmp_path, file_system=files, open_files=1)
+    store.put("slow", [b"slow"])
+    store.put("other", [b"other"])
+    result: list[bytearray] = []
+    reader = threading.Thread(target=lambda: result.append(store.get("slow", 0, 4)))
+    reader.start()
+    assert reading.wait(30)
+    assert store.get("other", 0, 5) == b"other"
+    store.delete(["slow"])
+    assert len(files.opened) == 2
+    go_on.set()
+    reader.join()
+    assert result == [bytearray(b"slow")]
+    assert len(files.opened) == 1
+
+
+def test_two_readers_that_open_at_once_share_one_cached_file(tmp_path: Path) -> None:
+    both = threading.Barrier(2)
+
+    class Meeting(CountingFileSystem):
+        meet = False
+
+        def open(self, path: str) -> int:
+            if self.meet:
+                both.wait(30)
+            return super().open(path)
+
+    files = Meeting()
+    store = DirectoryStore(tmp_path, file_system=files)
+    store.put("k", [b"x"])
+    files.meet = True
+    readers = [threading.Thread(target=store.get, args=("k", 0, 1)) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert len(files.opened) == 1
+
+
+def test_a_file_that_shrinks_under_a_reader_is_a_short_read(tmp_path: Path) -> None:
+    class Shrinking(OsFileSystem):
+        def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
+            os.truncate(tmp_path / "k", 4)
+            return super().read_into(fd, buffer, position)
+
+    store = DirectoryStore(tmp_path, file_system=Shrinking())
+    store.put("k", [b"0123456789"])
+    with pytest.raises(ShortReadError) as caught:
+        store.get("k", 2, 5)
+    assert caught.value.available == 2
+
+
+class FailingFileSystem(OsFileSystem):
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def write(self, fd: int, parts: Sequence[Part]) -> None:
+        raise OSError(self.number, os.strerror(self.number))
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "advice"),
+    [
+        (errno.ENOSPC, StoreMisconfiguredError, "free some"),
+        (errno.EROFS, StoreMisconfiguredError, "right to write"),
+        (errno.EIO, StoreUnavailableError, "failed"),
+    ],
+)
+def test_errors_say_what_to_do(
+    tmp_path: Path, number: int, error: type[Exception], advice: str
+) -> None:
+    store = DirectoryStore(tmp_path, file_system=FailingFileSystem(number))
+    with pytest.raises(error, match=advice):
+        store.put("k", [b"x"])
+    with pytest.raises(error, match=advice):
+        store.check()
+    assert os.listdir(tmp_path / ".tmp") == []
+    assert list(store.list()) == []
+
+
+@pytest.mark.parametrize("root", ["file", "file/below"])
+def test_a_root_that_is_a_file_is_refused(tmp_path: Path, root: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StoreMisconfiguredError, match="move it away"):
+        DirectoryStore(tmp_path / root)
+
+
+def test_a_key_below_an_object_is_refused(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    store.put("a", [b"x"])
+    with pytest.raises(StoreMisconfiguredError, match="holds a file where a directory must be"):
+        store.put("a/b", [b"x"])
+
+
+def test_a_key_that_is_a_directory_is_taken(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    store.put("a/b", [b"x"])
+    with pytest.raises(ObjectExistsError):
+        store.put("a", [b"x"])
+
+
+def test_a_directory_that_vanishes_is_said_to_have_failed(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    store.put("a/b", [b"x"])
+    store.delete(["a/b"])
+    os.rmdir(tmp_path / "a")
+    with pytest.raises(StoreUnavailableError):
+        store.put("a/b", [b"x"])
+
+
+def test_a_parent_that_may_not_be_opened_is_not_ours_to_sync(tmp_path: Path) -> None:
+    class Refusing(OsFileSystem):
+        def fsync_directory(self, path: str) -> None:
+            if path == str(tmp_path.parent):
+                raise PermissionError(errno.EACCES, "refused", path)
+            super().fsync_directory(path)
+
+    store = DirectoryStore(tmp_path, file_system=Refusing())
+    store.put("k", [b"x"])
+    assert store.get_all("k") == b"x"
+
+
+def test_an_object_that_goes_while_it_is_listed_is_left_out(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    for key in ("a", "b", "c"):
+        store.put(key, [b"x"])
+    listing = store.list()
+    keys = [next(listing).key]
+    store.delete(["b"])
+    keys += [info.key for info in listing]
+    assert keys == ["a", "c"]
+
+
+def test_a_write_that_takes_a_part_only_is_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = itertools.cycle([1, 5, 3])
+    real = os.writev
+
+    def stingy(fd: int, views: Sequence[memoryview]) -> int:
+        left, some = next(sizes), []
+        for view in views:
+            some.append(view[:left])
+            left -= len(some[-1])
+        return real(fd, some)
+
+    monkeypatch.setattr(os, "writev", stingy)
+    store = DirectoryStore(tmp_path)
+    store.put("k", [b"0123", b"45", b"6789abcdef"])
+    assert store.get_all("k") == b"0123456789abcdef"

@@ -1,0 +1,248 @@
+"""S3's own ways to fail, on a server that answers what it is told to, and on moto's."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from logstore.objects import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    ShortReadError,
+    StoreMisconfiguredError,
+    StoreUnavailableError,
+)
+from logstore.objects.s3 import READ_GAP, S3Store
+
+
+@dataclass
+class Answer:
+    """What the server says; `missing` bytes are promised and never sent."""
+
+    status: int
+    body: bytes = b""
+    missing: int = 0
+
+
+@dataclass
+class Script:
+    """The answers still to give (the last one for ever) and the requests that came."""
+
+    answers: list[Answer] = field(default_factory=list)
+    requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+
+    def next(self) -> Answer:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def error(status: int, code: str) -> Answer:
+    return Answer(status, f"<Error><Code>{code}</Code><Message>m</Message></Error>".encode())
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+def scripted(script: Script) -> Iterator[S3Store]:
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            script.requests.append((self.command, self.path, dict(self.headers)))
+            answer = script.next()
+            self.send_response(answer.status)
+            self.send_header("Content-Length", str(len(answer.body) + answer.missing))
+            self.end_headers()
+            self.wfile.write(answer.body)
+
+        def log_message(self, *args: object) -> None:
+            """Quiet."""
+
+    for command in ("GET", "PUT", "HEAD", "POST"):
+        setattr(Handler, f"do_{command}", Handler.answer)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    store = S3Store(
+        "bucket",
+        "prefix",
+        endpoint=f"http://127.0.0.1:{server.server_port}",
+        access_key_id="a",
+        secret_access_key="b",
+    )
+    yield store
+    store.close()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("logstore.objects.s3._ATTEMPTS", 1)
+
+
+def test_a_put_is_one_conditional_request_without_extra_checksums(
+    scripted: S3Store, script: Script
+) -> None:
+    script.answers = [Answer(200)]
+    scripted.put("k", [b"payload"])
+    ((command, path, headers),) = script.requests
+    assert (command, path) == ("PUT", "/bucket/prefix/k")
+    assert headers["If-None-Match"] == "*"
+    assert "Expect" not in headers
+    assert not [name for name in headers if "checksum" in name.lower() or name == "Trailer"]
+
+
+def test_a_repeated_put_that_meets_its_own_object_has_succeeded(
+    scripted: S3Store, script: Script
+) -> None:
+    """The first PUT arrived but its reply did not: the second is refused by its own object."""
+    script.answers = [error(500, "InternalError"), error(412, "PreconditionFailed")]
+    script.answers += [Answer(200, b"payload")]
+    scripted.put("k", [b"pay", b"load"])
+    assert [command for command, _, _ in script.requests] == ["PUT", "PUT", "GET"]
+    assert scripted.metrics.puts == 1
+
+
+def test_a_repeated_put_that_meets_another_object_is_refused(
+    scripted: S3Store, script: Script
+) -> None:
+    script.answers = [error(500, "InternalError"), error(412, "PreconditionFailed")]
+    script.answers += [Answer(200, b"another's")]
+    with pytest.raises(ObjectExistsError):
+        scripted.put("k", [b"payload"])
+
+
+def test_a_put_refused_at_once_is_refused_whatever_is_there(
+    scripted: S3Store, script: Script
+) -> None:
+    script.answers = [error(412, "PreconditionFailed"), Answer(200, b"payload")]
+    with pytest.raises(ObjectExistsError):
+        scripted.put("k", [b"payload"])
+    assert [command for command, _, _ in script.requests] == ["PUT", "HEAD"]
+
+
+def test_a_put_that_collides_with_one_under_way(scripted: S3Store, script: Script) -> None:
+    conflict = error(409, "ConditionalRequestConflict")
+    script.answers = [conflict, Answer(200)]
+    with pytest.raises(ObjectExistsError):
+        scripted.put("k", [b"payload"])
+    script.answers = [conflict, Answer(404)]
+    with pytest.raises(StoreUnavailableError, match="nothing was written"):
+        scripted.put("k", [b"payload"])
+
+
+def test_a_body_that_breaks_off_is_read_again(scripted: S3Store, script: Script) -> None:
+    script.answers = [Answer(206, b"012", missing=2), Answer(206, b"01234")]
+    assert scripted.get("k", 0, 5) == b"01234"
+    assert script.requests[0][2]["Range"] == "bytes=0-4"
+    script.answers = [Answer(200, b"012", missing=2)]
+    with pytest.raises(StoreUnavailableError, match="broke off reading 'k' 3 times"):
+        scripted.get_all("k")
+
+
+def test_a_server_that_ignores_ranges_is_found_out(scripted: S3Store, script: Script) -> None:
+    script.answers = [Answer(200, b"0123456789")]
+    with pytest.raises(ShortReadError):
+        scripted.get("k", 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "advice"),
+    [
+        (error(403, "InvalidAccessKeyId"), StoreMisconfiguredError, "AWS_ACCESS_KEY_ID"),
+        (error(403, "AccessDenied"), StoreMisconfiguredError, "rights to list, get, put"),
+        (error(400, "ExpiredToken"), StoreMisconfiguredError, "refuses the credentials"),
+        (error(404, "NoSuchBucket"), StoreMisconfiguredError, "create it, or name another"),
+        (error(404, "NoSuchKey"), ObjectNotFoundError, "'k' does not exist"),
+        (error(400, "Whatever"), StoreMisconfiguredError, "refuses the request"),
+        (error(416, "InvalidRange"), ShortReadError, "holds only 0 of the 5 bytes"),
+    ],
+)
+def test_errors_of_the_server_say_what_to_do(
+    scripted: S3Store, script: Script, answer: Answer, expected: type[Exception], advice: str
+) -> None:
+    script.answers = [answer]
+    with pytest.raises(expected, match=advice):
+        scripted.get("k", 0, 5)
+
+
+@pytest.mark.parametrize("answer", [error(503, "SlowDown"), error(429, "TooManyRequests")])
+def test_errors_that_pass_are_worth_a_retry(
+    one_attempt: None, scripted: S3Store, script: Script, answer: Answer
+) -> None:
+    script.answers = [answer]
+    with pytest.raises(StoreUnavailableError, match="failed for now"):
+        scripted.get_all("k")
+
+
+def test_a_failed_delete_is_an_error(scripted: S3Store, script: Script) -> None:
+    script.answers = [
+        Answer(
+            200,
+            b"<DeleteResult><Error><Key>prefix/k</Key><Code>InternalError</Code>"
+            b"<Message>no</Message></Error></DeleteResult>",
+        )
+    ]
+    with pytest.raises(StoreUnavailableError, match="did not delete 'prefix/k': no"):
+        scripted.delete(["k"])
+
+
+def test_an_endpoint_that_does_not_answer(one_attempt: None) -> None:
+    store = S3Store(
+        "bucket", endpoint="http://127.0.0.1:1", access_key_id="a", secret_access_key="b"
+    )
+    with pytest.raises(StoreUnavailableError, match=r"cannot be reached: check the endpoint"):
+        store.check()
+    store.close()
+
+
+def test_no_credentials_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    store = S3Store("bucket", endpoint="http://127.0.0.1:1")
+    with pytest.raises(StoreMisconfiguredError, match="set AWS_ACCESS_KEY_ID"):
+        store.check()
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("bucket", "endpoint"), [("bucket", "no url"), ("not a bucket/", "http://127.0.0.1:1")]
+)
+def test_names_that_cannot_be_are_refused(bucket: str, endpoint: str) -> None:
+    with pytest.raises(StoreMisconfiguredError):
+        S3Store(bucket, endpoint=endpoint, access_key_id="a", secret_access_key="b").check()
+
+
+def test_a_bucket_that_is_missing_is_said_to_be(open_s3: Callable[..., S3Store]) -> None:
+    store = open_s3(create=False)
+    for call in (store.check, lambda: store.put("k", [b"x"]), lambda: list(store.list())):
+        with pytest.raises(StoreMisconfiguredError, match="does not exist: create it"):
+            call()
+    store.create_bucket()
+    store.create_bucket()
+    store.check()
+
+
+def test_a_bucket_that_is_somebody_elses(scripted: S3Store, script: Script) -> None:
+    script.answers = [error(409, "BucketAlreadyOwnedByYou"), error(409, "BucketAlreadyExists")]
+    scripted.create_bucket()
+    with pytest.raises(StoreMisconfiguredError, match="refuses the request"):
+        scripted.create_bucket()
+
+
+def test_prefixes_of_one_bucket_do_not_see_each_other(open_s3: Callable[..., S3Store]) -> None:
+    one, other, whole = open_s3("one"), open_s3("other/"), open_s3("")
+    one.put("k", [b"1"])
+    other.put("k", [b"2"])
+    assert [info.key for info in one.list()] == ["k"]
+    assert other.get_all("k") == b"2"
+    assert [info.key for info in whole.list()] == ["one/k", "other/k"]
+    assert one.read_gap == READ_GAP

@@ -1,0 +1,162 @@
+"""The file system that forgets: it must behave as a real one but for the crash."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from logstore.objects.filesystem import FileSystem, OsFileSystem
+from logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
+
+
+@pytest.fixture(params=["real", "unsynced"])
+def files(request: pytest.FixtureRequest) -> FileSystem:
+    return OsFileSystem() if request.param == "real" else UnsyncedFileSystem()
+
+
+@pytest.fixture
+def base(files: FileSystem, tmp_path: Path) -> str:
+    if isinstance(files, UnsyncedFileSystem):
+        files.make_directory("/base")
+        return "/base"
+    return str(tmp_path)
+
+
+def read(files: FileSystem, path: str) -> bytes:
+    fd = files.open(path)
+    buffer = bytearray(files.info_of(fd).size)
+    assert files.read_into(fd, memoryview(buffer), 0) == len(buffer)
+    files.close(fd)
+    return bytes(buffer)
+
+
+def write(files: FileSystem, path: str, *parts: bytes) -> None:
+    fd = files.create(path)
+    files.write(fd, parts)
+    files.close(fd)
+
+
+def test_both_kinds_write_link_and_unlink_alike(files: FileSystem, base: str) -> None:
+    write(files, f"{base}/a", b"12", b"", b"345")
+    files.link(f"{base}/a", f"{base}/b")
+    assert files.info(f"{base}/a").links == 2
+    files.unlink(f"{base}/a")
+    assert read(files, f"{base}/b") == b"12345"
+    files.make_directory(f"{base}/d")
+    assert sorted(files.names(base)) == [("b", False), ("d", True)]
+    assert files.info(f"{base}/d").is_directory
+    fd = files.open(f"{base}/b")
+    files.unlink(f"{base}/b")
+    assert files.info_of(fd).links == 0
+    buffer = bytearray(10)
+    assert files.read_into(fd, memoryview(buffer), 2) == 3
+    assert files.read_into(fd, memoryview(buffer), 9) == 0
+    files.close(fd)
+
+
+def test_both_kinds_fail_alike(files: FileSystem, base: str) -> None:
+    write(files, f"{base}/a", b"x")
+    with pytest.raises(FileExistsError):
+        files.create(f"{base}/a")
+    with pytest.raises(FileExistsError):
+        files.link(f"{base}/a", f"{base}/a")
+    with pytest.raises(FileExistsError):
+        files.make_directory(f"{base}/a")
+    with pytest.raises(FileNotFoundError):
+        files.open(f"{base}/none")
+    with pytest.raises(FileNotFoundError):
+        files.unlink(f"{base}/none")
+    with pytest.raises(NotADirectoryError):
+        files.info(f"{base}/a/b")
+    with pytest.raises(NotADirectoryError):
+        files.names(f"{base}/a")
+    with pytest.raises(OSError, match=r"EISDIR|directory|permitted") as caught:
+        files.unlink(base)
+    assert caught.value.errno in (errno.EISDIR, errno.EPERM)
+    fd = files.open(base)
+    with pytest.raises(IsADirectoryError):
+        files.read_into(fd, memoryview(bytearray(1)), 0)
+    files.close(fd)
+
+
+def test_both_kinds_lock_alike(files: FileSystem, base: str) -> None:
+    write(files, f"{base}/a", b"x")
+    one, other = files.open(f"{base}/a"), files.open(f"{base}/a")
+    assert files.lock(one)
+    assert files.lock(one)
+    assert not files.lock(other)
+    files.close(one)
+    assert files.lock(other)
+    files.close(other)
+
+
+def test_unsynced_bytes_are_lost() -> None:
+    files = UnsyncedFileSystem()
+    fd = files.create("/a")
+    files.write(fd, [b"synced"])
+    files.fsync(fd)
+    files.write_at(fd, b"not", 0)
+    files.fsync_directory("/")
+    files.crash()
+    assert read(files, "/a") == b"synced"
+
+
+def test_unsynced_names_are_lost_and_unsynced_removals_undone() -> None:
+    files = UnsyncedFileSystem()
+    write(files, "/kept", b"")
+    files.fsync_directory("/")
+    files.rename("/kept", "/renamed")
+    write(files, "/new", b"")
+    assert sorted(name for name, _ in files.names("/")) == ["new", "renamed"]
+    files.crash()
+    assert files.names("/") == [("kept", False)]
+
+
+def test_truncating_and_rewriting_need_a_sync_too() -> None:
+    files = UnsyncedFileSystem()
+    fd = files.open_or_create("/a")
+    files.write_at(fd, b"tail", 4)
+    files.fsync(fd)
+    files.fsync_directory("/")
+    files.truncate(fd, 2)
+    assert files.info("/a").size == 2
+    files.crash()
+    assert read(files, "/a") == b"\0\0\0\0tail"
+    fd = files.open_or_create("/a")
+    files.rename("/a", "/b")
+    files.truncate(fd, 1)
+    files.fsync(fd)
+    files.fsync_directory("/")
+    files.crash()
+    assert read(files, "/b") == b"\0"
+
+
+def test_chance_may_keep_all_or_tear_a_file() -> None:
+    for answers, expected in ([True, True, True], b"12345678"), ([True, True, False], b"1234"):
+        files = UnsyncedFileSystem()
+        write(files, "/a", b"12345678")
+        told = iter(answers)
+        files.crash(keep=lambda told=told: next(told))  # type: ignore[misc]
+        assert read(files, "/a") == expected
+
+
+def test_names_of_one_file_stay_names_of_one_file() -> None:
+    files = UnsyncedFileSystem()
+    write(files, "/a", b"")
+    files.link("/a", "/b")
+    files.fsync_directory("/")
+    files.crash()
+    assert files.info("/a").links == 2
+
+
+def test_without_power_nothing_works_until_the_crash() -> None:
+    files = UnsyncedFileSystem()
+    files.cut_power_after(1)
+    fd = files.create("/a")
+    for _ in range(2):
+        with pytest.raises(PowerCutError):
+            files.write(fd, [b"x"])
+    with pytest.raises(PowerCutError):
+        files.fsync(fd)
+    files.crash()
+    files.create("/a")

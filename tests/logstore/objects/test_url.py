@@ -1,0 +1,48 @@
+"""Which URL opens which store."""
+
+from pathlib import Path
+
+import pytest
+
+from logstore.objects import DirectoryStore, MemoryStore, StoreMisconfiguredError, open_store
+from logstore.objects.s3 import S3Store
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/with%20space")
+    assert isinstance(store, DirectoryStore)
+    store.put("k", [b"x"])
+    assert (tmp_path / "with space" / "k").read_bytes() == b"x"
+
+
+def test_memory_is_stamped_by_the_clock_that_is_handed_in() -> None:
+    store = open_store("memory:", now_ms=lambda: 17)
+    assert isinstance(store, MemoryStore)
+    store.put("k", [b"x"])
+    assert next(store.list()).modified_ms == 17
+    store.close()
+
+
+def test_a_bucket(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    store = open_store(f"s3://url-bucket/deep/prefix?endpoint={moto_endpoint}&region=us-east-1")
+    assert isinstance(store, S3Store)
+    store.create_bucket()
+    store.put("k", [b"x"])
+    whole = open_store(f"s3://url-bucket?endpoint={moto_endpoint}")
+    assert [info.key for info in whole.list()] == ["deep/prefix/k"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "data", "/data", "file:", "file://host/dir", "memory://x", "s3:///x", "http://h/", "s3:b"],
+)
+def test_any_other_url_is_refused_with_the_forms_there_are(url: str) -> None:
+    with pytest.raises(StoreMisconfiguredError, match="file:///directory, memory:, s3://bucket"):
+        open_store(url)
+
+
+def test_an_option_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(StoreMisconfiguredError, match="no option is called enpoint"):
+        open_store("s3://bucket?enpoint=http://x")
