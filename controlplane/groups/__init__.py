@@ -1,54 +1,51 @@
 """Classic consumer groups and committed offsets: pure and deterministic (S26).
 
-    handle(groups, command, context, partition_exists=...) -> Decision
+    handle(groups, command, context, partition_exists=...) -> Decision      # one of GROUP_VERBS
     decide_txn_offset_commit(groups, command, context, partition_exists=...) -> Decision
     tick(groups, context) -> Decision
-    replay(groups, record: GroupRecord, now_ms)
+    replay(groups, record)
     groups.end_transaction(producer_id, committed)   # from the replay of a transaction's outcome
     groups.forget_topic(topic_id)                    # from the replay of a topic's deletion
     groups.forget_token(token)                       # who waited under it is gone
-    groups.to_snapshot() / Groups.from_snapshot(message)
+    groups.to_snapshot() / Groups.from_snapshot(snapshot, settings)
 
-Only `replay`, `end_transaction` and `forget_topic` change what a snapshot holds.
+Behaviour is that of Kafka 4.1's classic groups. Durable are offsets and generations; a generation
+is journalled when the leader's assignment arrives, when a static member is replaced in a stable
+group, and when a group becomes empty. Who is joining, who waits for an answer and all deadlines are
+volatile (`live`).
 """
 
-from collections.abc import Callable, Iterable
-
 from controlplane.decision import Context, Decision
+from controlplane.groups.dispatch import (
+    GROUP_VERBS,
+    NotAGroupCommandError,
+    decide,
+    decide_tick,
+    decide_txn,
+)
+from controlplane.groups.settings import GroupSettings
+from controlplane.groups.states import TRANSITIONS, GroupState, IllegalTransitionError
+from controlplane.groups.store import Groups, UnknownGroupRecordError, replay
+from controlplane.groups.turn import GroupDecision, PartitionExists, any_partition
 from controlplane.v1.control_pb2 import Command
-from controlplane.v1.group_records_pb2 import GroupRecord, GroupsSnapshot
 from controlplane.v1.groups_pb2 import TxnOffsetCommit
+from controlplane.v1.journal_pb2 import JournalRecord
 
-PartitionExists = Callable[[bytes, int], bool]
-
-
-class Groups:
-    """All groups."""
-
-    def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Make the pending offsets of a producer count, or drop them."""
-        raise NotImplementedError
-
-    def forget_topic(self, topic_id: bytes) -> None:
-        """Drop all offsets of a deleted topic, pending ones too."""
-        raise NotImplementedError
-
-    def forget_token(self, token: int) -> None:
-        """Nobody waits under this token any more."""
-        raise NotImplementedError
-
-    def forget_tokens(self, tokens: Iterable[int]) -> None:
-        """Nobody waits under these tokens any more."""
-        raise NotImplementedError
-
-    def to_snapshot(self) -> GroupsSnapshot:
-        """All durable state."""
-        raise NotImplementedError
-
-    @classmethod
-    def from_snapshot(cls, message: GroupsSnapshot) -> "Groups":
-        """The state that a snapshot holds; sessions start anew at the first use or tick."""
-        raise NotImplementedError
+__all__ = [
+    "GROUP_VERBS",
+    "TRANSITIONS",
+    "GroupSettings",
+    "GroupState",
+    "Groups",
+    "IllegalTransitionError",
+    "NotAGroupCommandError",
+    "PartitionExists",
+    "UnknownGroupRecordError",
+    "decide_txn_offset_commit",
+    "handle",
+    "replay",
+    "tick",
+]
 
 
 def handle(
@@ -56,10 +53,13 @@ def handle(
     command: Command,
     context: Context,
     *,
-    partition_exists: PartitionExists = lambda _topic_id, _partition: True,
+    partition_exists: PartitionExists = any_partition,
 ) -> Decision:
-    """Decide one group command."""
-    raise NotImplementedError
+    """Decide one of GROUP_VERBS; the caller replays the records at once.
+
+    `partition_exists` (topic id, partition) refuses commits for what is deleted (S6).
+    """
+    return _journalled(decide(groups, command, context, partition_exists), context.now_ms)
 
 
 def decide_txn_offset_commit(
@@ -67,17 +67,20 @@ def decide_txn_offset_commit(
     command: TxnOffsetCommit,
     context: Context,
     *,
-    partition_exists: PartitionExists = lambda _topic_id, _partition: True,
+    partition_exists: PartitionExists = any_partition,
 ) -> Decision:
-    """Decide a transactional commit whose transaction the caller found valid."""
-    raise NotImplementedError
-
-
-def replay(groups: Groups, record: GroupRecord, now_ms: int) -> None:
-    """Apply one record."""
-    raise NotImplementedError
+    """Decide a transactional commit whose transaction the caller found valid (S4, KIP-447)."""
+    return _journalled(decide_txn(groups, command, context, partition_exists), context.now_ms)
 
 
 def tick(groups: Groups, context: Context) -> Decision:
-    """End what is overdue."""
-    raise NotImplementedError
+    """End sessions, joins, syncs and offsets that are overdue at `context.now_ms`."""
+    return _journalled(decide_tick(groups, context), context.now_ms)
+
+
+def _journalled(decided: GroupDecision, now_ms: int) -> Decision:
+    return Decision(
+        records=[JournalRecord(now_ms=now_ms, group=record) for record in decided.records],
+        reply=decided.reply,
+        completions=decided.completions,
+    )

@@ -1,0 +1,99 @@
+"""DescribeGroups, ListGroups and DeleteGroups."""
+
+from controlplane.errors import ErrorCode
+from controlplane.groups.live import LiveGroup, LiveMember
+from controlplane.groups.states import GroupState
+from controlplane.groups.turn import Turn
+from controlplane.v1.control_pb2 import Reply
+from controlplane.v1.group_records_pb2 import GroupDeleted, GroupRecord
+from controlplane.v1.groups_pb2 import (
+    DeleteGroups,
+    DescribedGroup,
+    DescribedMember,
+    DescribeGroups,
+    GroupsDeleted,
+    GroupsDescribed,
+    GroupsListed,
+    ListedGroup,
+    ListGroups,
+)
+
+GROUP_TYPE = "Classic"
+
+
+def decide_describe(turn: Turn, command: DescribeGroups) -> Reply:
+    """Every group with its members; one that does not exist is Dead, with GROUP_ID_NOT_FOUND."""
+    groups = [_describe(turn, group_id) for group_id in command.group_ids]
+    return Reply(groups_described=GroupsDescribed(groups=groups))
+
+
+def _describe(turn: Turn, group_id: str) -> DescribedGroup:
+    group = turn.groups.find(group_id, turn.now_ms)
+    if group is None:
+        return DescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            state=GroupState.DEAD,
+        )
+    # In a rebalance neither protocol nor assignments are settled, so they are not shown.
+    is_stable = group.state is GroupState.STABLE
+    return DescribedGroup(
+        group_id=group_id,
+        state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name if is_stable else "",
+        members=[_describe_member(group, member) for member in group.members.values()],
+    )
+
+
+def _describe_member(group: LiveGroup, member: LiveMember) -> DescribedMember:
+    is_stable = group.state is GroupState.STABLE
+    return DescribedMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        metadata=member.metadata_of(group.protocol_name) if is_stable else b"",
+        assignment=member.assignment if is_stable else b"",
+    )
+
+
+def decide_list(turn: Turn, command: ListGroups) -> Reply:
+    """All groups, or those in one of the states and of one of the types; case does not matter."""
+    states = {state.lower() for state in command.states}
+    types = {group_type.lower() for group_type in command.types}
+    groups: list[ListedGroup] = []
+    if not types or GROUP_TYPE.lower() in types:
+        for group_id in turn.groups.group_ids():
+            group = turn.groups.open(group_id, turn.now_ms)
+            if not states or group.state.lower() in states:
+                groups.append(_list(group))
+    return Reply(groups_listed=GroupsListed(groups=groups))
+
+
+def _list(group: LiveGroup) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type,
+        state=group.state,
+        group_type=GROUP_TYPE,
+    )
+
+
+def decide_delete(turn: Turn, command: DeleteGroups) -> Reply:
+    """Delete groups that have no members, with their offsets."""
+    deleted: set[str] = set()
+    error_codes = [_delete(turn, group_id, deleted) for group_id in command.group_ids]
+    return Reply(groups_deleted=GroupsDeleted(error_codes=error_codes))
+
+
+def _delete(turn: Turn, group_id: str, deleted: set[str]) -> ErrorCode:
+    group = turn.groups.find(group_id, turn.now_ms)
+    if group is None or group_id in deleted:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not GroupState.EMPTY:
+        return ErrorCode.NON_EMPTY_GROUP
+    deleted.add(group_id)
+    group.transition_to(GroupState.DEAD)
+    turn.records.append(GroupRecord(group_deleted=GroupDeleted(group_id=group_id)))
+    return ErrorCode.NONE

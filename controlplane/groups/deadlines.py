@@ -1,0 +1,94 @@
+"""What time ends: sessions, joins, syncs, and offsets that nobody used for long."""
+
+from controlplane.groups.live import LiveGroup
+from controlplane.groups.rebalance import (
+    complete_join_if_all,
+    end_joining,
+    end_syncing,
+    rebalance_or_complete,
+    remove_member,
+)
+from controlplane.groups.states import GroupState
+from controlplane.groups.turn import Turn
+from controlplane.v1.cluster_pb2 import TopicPartition
+from controlplane.v1.group_records_pb2 import GroupDeleted, GroupRecord, OffsetsExpired
+
+
+def end_overdue(turn: Turn) -> None:
+    """Everything whose deadline is not after now."""
+    live = turn.groups.live
+    for group_id in sorted(live.asleep):
+        turn.groups.open(group_id, turn.now_ms)
+    for group in list(live.groups.values()):
+        if group.due_ms is not None and group.due_ms <= turn.now_ms:
+            _end_in_group(turn, group)
+            group.refresh_due()
+            drop_if_nothing(turn, group)
+    if live.next_expiry_check_ms <= turn.now_ms:
+        interval_ms = turn.groups.settings.offsets_retention_check_interval_ms
+        live.next_expiry_check_ms = turn.now_ms + interval_ms
+        for group_id in turn.groups.group_ids():
+            _expire_offsets(turn, turn.groups.open(group_id, turn.now_ms))
+
+
+def drop_if_nothing(turn: Turn, group: LiveGroup) -> None:
+    """Forget a group that nobody is in, nobody may come back to, and of which nothing is kept."""
+    if group.members or group.pending_joins or group.state is not GroupState.EMPTY:
+        return
+    is_kept = group.group_id in turn.groups.generations or any(
+        record.group_generation.group_id == group.group_id for record in turn.records
+    )
+    if not is_kept and not turn.groups.offsets.has_group(group.group_id):
+        del turn.groups.live.groups[group.group_id]
+
+
+def _end_in_group(turn: Turn, group: LiveGroup) -> None:
+    for member_id in [
+        member_id
+        for member_id, member in group.members.items()
+        if member.session_deadline_ms is not None and member.session_deadline_ms <= turn.now_ms
+    ]:
+        _end_session(turn, group, member_id)
+    for member_id, deadline_ms in list(group.pending_joins.items()):
+        if deadline_ms <= turn.now_ms:
+            group.remove(member_id)
+            complete_join_if_all(turn, group)
+    if group.join_deadline_ms is not None and group.join_deadline_ms <= turn.now_ms:
+        end_joining(turn, group)
+    if group.sync_deadline_ms is not None and group.sync_deadline_ms <= turn.now_ms:
+        end_syncing(turn, group)
+
+
+def _end_session(turn: Turn, group: LiveGroup, member_id: str) -> None:
+    member = group.members.get(member_id)
+    if member is None or member.session_deadline_ms is None:
+        return
+    if member.session_deadline_ms > turn.now_ms:
+        return  # the end of another session has just answered this member
+    if member.awaits_answer:
+        member.session_deadline_ms = None
+        return
+    remove_member(turn, group, member_id)
+    rebalance_or_complete(turn, group)
+
+
+def _expire_offsets(turn: Turn, group: LiveGroup) -> None:
+    """Kafka's offsets.retention: since the group became empty, or since a standalone commit."""
+    if group.state is not GroupState.EMPTY or group.pending_joins:
+        return
+    offsets = turn.groups.offsets
+    generation = turn.groups.generations.get(group.group_id)
+    horizon_ms = turn.now_ms - turn.groups.settings.offsets_retention_ms
+    expired = [
+        TopicPartition(topic_id=key[0], partition=key[1])
+        for key, stored in sorted(offsets.committed.get(group.group_id, {}).items())
+        if (generation.written_at_ms if generation else stored.written_at_ms) <= horizon_ms
+        and not offsets.is_pending(group.group_id, key)
+    ]
+    if expired:
+        record = OffsetsExpired(group_id=group.group_id, partitions=expired)
+        turn.records.append(GroupRecord(offsets_expired=record))
+    is_bare = len(expired) == len(offsets.committed.get(group.group_id, {}))
+    if is_bare and group.group_id not in offsets.pending_producers:
+        group.transition_to(GroupState.DEAD)
+        turn.records.append(GroupRecord(group_deleted=GroupDeleted(group_id=group.group_id)))

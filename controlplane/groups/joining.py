@@ -1,0 +1,178 @@
+"""JoinGroup: into a group, or back into it (KIP-394 member ids, KIP-345 static members)."""
+
+from controlplane.errors import ErrorCode
+from controlplane.groups.live import LiveGroup, LiveMember, Protocols
+from controlplane.groups.membership import find_member_error
+from controlplane.groups.rebalance import (
+    complete_join_if_all,
+    joined_reply,
+    prepare_rebalance,
+    rebalance_or_complete,
+    remove_member,
+)
+from controlplane.groups.states import GroupState
+from controlplane.groups.turn import Turn
+from controlplane.v1.control_pb2 import Reply
+from controlplane.v1.groups_pb2 import GroupJoined, GroupSynced, JoinGroup
+
+
+def decide_join(turn: Turn, command: JoinGroup) -> Reply | None:
+    """Answer at once, or park until the others have joined too (None)."""
+    settings = turn.groups.settings
+    if not command.group_id:
+        return _refuse(ErrorCode.INVALID_GROUP_ID, command.member_id)
+    if not (
+        settings.group_min_session_timeout_ms
+        <= command.session_timeout_ms
+        <= settings.group_max_session_timeout_ms
+    ):
+        return _refuse(ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
+    if command.member_id and not turn.groups.exists(command.group_id):
+        return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
+    group = turn.groups.open(command.group_id, turn.now_ms)
+    if not _has_room(turn, group, command):
+        if command.member_id in group.members:
+            remove_member(turn, group, command.member_id)
+        return _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
+    if not group.supports(command.protocol_type, (entry.name for entry in command.protocols)):
+        return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, command.member_id)
+    if command.member_id:
+        return _join_known(turn, group, command)
+    return _join_unknown(turn, group, command)
+
+
+def _has_room(turn: Turn, group: LiveGroup, command: JoinGroup) -> bool:
+    """Members count, in a rebalance only those who are back; pending ones count for new ones."""
+    max_size = turn.groups.settings.group_max_size
+    if not command.member_id and len(group.pending_joins) >= max_size:
+        return False
+    if group.state is GroupState.EMPTY:
+        return True
+    member = group.members.get(command.member_id)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        is_back = member is not None and member.join_token is not None
+        return is_back or sum(1 for _ in group.joined_members()) < max_size
+    return member is not None or len(group.members) < max_size
+
+
+def _join_unknown(turn: Turn, group: LiveGroup, command: JoinGroup) -> Reply | None:
+    instance_id = command.group_instance_id
+    member_id = f"{instance_id or command.client_id}-{_as_uuid(turn.context.new_id())}"
+    if instance_id in group.static_members:
+        return _replace_static(turn, group, command, member_id)
+    if not instance_id and command.requires_known_member_id:
+        deadline_ms = turn.now_ms + command.session_timeout_ms
+        group.pending_joins[member_id] = deadline_ms
+        group.note_due(deadline_ms)
+        return _refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+    return _add_member(turn, group, command, member_id)
+
+
+def _join_known(turn: Turn, group: LiveGroup, command: JoinGroup) -> Reply | None:
+    if command.member_id in group.pending_joins and not command.group_instance_id:
+        return _add_member(turn, group, command, command.member_id)
+    error_code = find_member_error(group, command.member_id, command.group_instance_id)
+    if error_code:
+        return _refuse(error_code, command.member_id)
+    member = group.members[command.member_id]
+    if _is_up_to_date(group, member, command):
+        return Reply(group_joined=joined_reply(group, member))
+    _update_member(turn, member, command)
+    rebalance_or_complete(turn, group)
+    return None
+
+
+def _is_up_to_date(group: LiveGroup, member: LiveMember, command: JoinGroup) -> bool:
+    """Whether the current generation already is what this member asks for.
+
+    So it is when the answer to its JoinGroup got lost, and when an unchanged follower is back. The
+    leader joins a stable group to have it assigned anew, for instance because a topic has grown.
+    """
+    if member.protocols != _protocols_of(command):
+        return False
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        return True
+    return group.state is GroupState.STABLE and member.member_id != group.leader
+
+
+def _add_member(turn: Turn, group: LiveGroup, command: JoinGroup, member_id: str) -> Reply | None:
+    member = LiveMember(
+        member_id=member_id,
+        group_instance_id=command.group_instance_id,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        session_timeout_ms=command.session_timeout_ms,
+        rebalance_timeout_ms=command.rebalance_timeout_ms,
+        protocols=_protocols_of(command),
+        is_new=True,
+        join_token=turn.park(),
+    )
+    if not group.members:
+        group.protocol_type = command.protocol_type
+    group.has_new_member = group.is_initial_rebalance
+    group.add(member)
+    group.expect_heartbeat(member, turn.now_ms, turn.groups.settings.new_member_join_timeout_ms)
+    rebalance_or_complete(turn, group)
+    return None
+
+
+def _update_member(turn: Turn, member: LiveMember, command: JoinGroup) -> None:
+    """Take over what the member now says of itself; an older unanswered JoinGroup gives way."""
+    turn.answer_join(member, GroupJoined(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    member.protocols = _protocols_of(command)
+    member.session_timeout_ms = command.session_timeout_ms
+    member.rebalance_timeout_ms = command.rebalance_timeout_ms
+    member.client_id = command.client_id
+    member.client_host = command.client_host
+    member.join_token = turn.park()
+
+
+def _replace_static(
+    turn: Turn, group: LiveGroup, command: JoinGroup, member_id: str
+) -> Reply | None:
+    """A static member is back under a new id: the old one is fenced (KIP-345)."""
+    old_leader = group.leader
+    old_member_id = group.static_members[command.group_instance_id]
+    member = group.rename(old_member_id, member_id)
+    fenced = ErrorCode.FENCED_INSTANCE_ID
+    turn.answer_join(member, GroupJoined(error_code=fenced, member_id=old_member_id))
+    turn.answer_sync(member, GroupSynced(error_code=fenced))
+    _update_member(turn, member, command)
+    group.expect_heartbeat(member, turn.now_ms)
+    if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
+        return _keep_replacement(turn, group, member, command, old_leader)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        complete_join_if_all(turn, group)
+    else:
+        # The leader may be assigning to the old id just now.
+        prepare_rebalance(turn, group)
+    return None
+
+
+def _keep_replacement(
+    turn: Turn, group: LiveGroup, member: LiveMember, command: JoinGroup, old_leader: str
+) -> Reply | None:
+    """No rebalance: the group goes on as it is, and a leader is told to skip its assignment."""
+    turn.keep(group.to_generation(turn.now_ms))
+    reply = joined_reply(group, member)
+    if not command.supports_skipping_assignment:
+        # Before v9 a leader would assign, so it must not learn that it leads.
+        reply.leader = old_leader
+        del reply.members[:]
+    elif member.member_id == group.leader:
+        reply.skip_assignment = True
+    turn.answer_join(member, reply)
+    return None
+
+
+def _protocols_of(command: JoinGroup) -> Protocols:
+    return tuple((entry.name, entry.metadata) for entry in command.protocols)
+
+
+def _as_uuid(identifier: bytes) -> str:
+    text = identifier.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _refuse(error_code: ErrorCode, member_id: str = "") -> Reply:
+    return Reply(group_joined=GroupJoined(error_code=error_code, member_id=member_id))

@@ -1,0 +1,244 @@
+"""The volatile part of groups: who joins, who waits, and what is due when.
+
+Nothing here is journalled. After a restart it is built anew from the last journalled generation,
+with full session timeouts (S26).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from controlplane.groups.states import TRANSITIONS, GroupState, IllegalTransitionError
+from controlplane.v1.group_records_pb2 import GroupGeneration, GroupMember
+
+Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata), the member's preference first
+
+
+@dataclass(slots=True, kw_only=True)
+class LiveMember:
+    """One member. A token that is set says that its JoinGroup or SyncGroup is unanswered."""
+
+    member_id: str
+    group_instance_id: str  # empty: a dynamic member
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    is_new: bool = False  # has not got an answer to its first JoinGroup
+    join_token: int | None = None
+    sync_token: int | None = None
+    session_deadline_ms: int | None = None  # None: it waits for us, so it need not show itself
+
+    @property
+    def awaits_answer(self) -> bool:
+        """A member that waits for others cannot send heartbeats and is not expected to.
+
+        Only a new one is: it has no id yet, so its client may have come back as another member.
+        """
+        return not self.is_new and (self.join_token is not None or self.sync_token is not None)
+
+    def metadata_of(self, protocol_name: str) -> bytes:
+        """The metadata of one protocol; empty when the member does not speak it."""
+        return dict(self.protocols).get(protocol_name, b"")
+
+
+@dataclass(slots=True, kw_only=True)
+class LiveGroup:
+    """A group as it is now, perhaps ahead of its last journalled generation."""
+
+    group_id: str
+    state: GroupState = GroupState.EMPTY
+    generation_id: int = 0
+    protocol_type: str = ""  # empty: no member yet, only offsets
+    protocol_name: str = ""
+    leader: str = ""
+    members: dict[str, LiveMember] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)  # instance id → member id
+    pending_joins: dict[str, int] = field(default_factory=dict)  # member id → its deadline
+    pending_syncs: set[str] = field(default_factory=set)
+    join_deadline_ms: int | None = None
+    sync_deadline_ms: int | None = None
+    # Of the first rebalance of an empty group: it may be put off while members keep coming.
+    is_initial_rebalance: bool = False
+    initial_remaining_ms: int = 0
+    has_new_member: bool = False
+    # A lower bound of all deadlines: heartbeats move them on without touching it.
+    due_ms: int | None = None
+
+    def transition_to(self, target: GroupState) -> None:
+        """Move, or raise IllegalTransitionError."""
+        if target not in TRANSITIONS[self.state]:
+            raise IllegalTransitionError(self.group_id, self.state, target)
+        self.state = target
+
+    def add(self, member: LiveMember) -> None:
+        """Take in a member; the first one sets the protocol type and leads."""
+        self.members[member.member_id] = member
+        if member.group_instance_id:
+            self.static_members[member.group_instance_id] = member.member_id
+        if not self.leader:
+            self.leader = member.member_id
+        self.pending_joins.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> LiveMember | None:
+        """Take a member or a pending one out; the leader's place falls to the oldest."""
+        member = self.members.pop(member_id, None)
+        if member is not None and member.group_instance_id:
+            del self.static_members[member.group_instance_id]
+        if member_id == self.leader:
+            self.leader = next(iter(self.members), "")
+        self.pending_joins.pop(member_id, None)
+        self.pending_syncs.discard(member_id)
+        return member
+
+    def rename(self, old_member_id: str, new_member_id: str) -> LiveMember:
+        """Give a static member a new id in place (KIP-345)."""
+        member = self.members[old_member_id]
+        self.members = {
+            (new_member_id if member_id == old_member_id else member_id): other
+            for member_id, other in self.members.items()
+        }
+        member.member_id = new_member_id
+        self.static_members[member.group_instance_id] = new_member_id
+        if self.leader == old_member_id:
+            self.leader = new_member_id
+        if old_member_id in self.pending_syncs:
+            self.pending_syncs.discard(old_member_id)
+            self.pending_syncs.add(new_member_id)
+        return member
+
+    def joined_members(self) -> Iterator[LiveMember]:
+        """Members whose JoinGroup is unanswered."""
+        return (member for member in self.members.values() if member.join_token is not None)
+
+    def have_all_joined(self) -> bool:
+        """Whether nobody is waited for."""
+        return not self.pending_joins and all(
+            member.join_token is not None for member in self.members.values()
+        )
+
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that a member asked for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether one who joins with these protocols can agree with the members."""
+        if not self.members:
+            return bool(protocol_type) and any(True for _ in names)
+        common = self._common_protocols()
+        return protocol_type == self.protocol_type and any(name in common for name in names)
+
+    def select_protocol(self) -> str:
+        """The protocol that all speak and most prefer; of equals the one first voted for."""
+        common = self._common_protocols()
+        votes = Counter(
+            next(name for name, _ in member.protocols if name in common)
+            for member in self.members.values()
+        )
+        return votes.most_common(1)[0][0]
+
+    def elect_joined_leader(self) -> bool:
+        """Keep the leader if it joined, else choose one who did. False: nobody did."""
+        if self.leader and self.members[self.leader].join_token is not None:
+            return True
+        joined = next(self.joined_members(), None)
+        if joined is None:
+            return False
+        self.leader = joined.member_id
+        return True
+
+    def note_due(self, deadline_ms: int) -> None:
+        """Something is to be looked at by then."""
+        if self.due_ms is None or deadline_ms < self.due_ms:
+            self.due_ms = deadline_ms
+
+    def expect_heartbeat(self, member: LiveMember, now_ms: int, timeout_ms: int = 0) -> None:
+        """Start the session of a member anew, with its own timeout unless another is given."""
+        member.session_deadline_ms = now_ms + (timeout_ms or member.session_timeout_ms)
+        self.note_due(member.session_deadline_ms)
+
+    def refresh_due(self) -> None:
+        """Recompute the lower bound of all deadlines."""
+        deadlines = [
+            member.session_deadline_ms
+            for member in self.members.values()
+            if member.session_deadline_ms is not None
+        ]
+        deadlines.extend(self.pending_joins.values())
+        deadlines.extend(
+            deadline
+            for deadline in (self.join_deadline_ms, self.sync_deadline_ms)
+            if deadline is not None
+        )
+        self.due_ms = min(deadlines, default=None)
+
+    def to_generation(self, now_ms: int) -> GroupGeneration:
+        """The group as the journal keeps it."""
+        return GroupGeneration(
+            group_id=self.group_id,
+            generation_id=self.generation_id,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol_name,
+            leader=self.leader,
+            members=[_to_record(member, self.protocol_name) for member in self.members.values()],
+            written_at_ms=now_ms,
+        )
+
+    @classmethod
+    def from_generation(cls, record: GroupGeneration, now_ms: int) -> "LiveGroup":
+        """The group as the journal kept it, with full session timeouts from now on."""
+        group = cls(
+            group_id=record.group_id,
+            state=GroupState.STABLE if record.members else GroupState.EMPTY,
+            generation_id=record.generation_id,
+            protocol_type=record.protocol_type,
+            protocol_name=record.protocol_name,
+            leader=record.leader,
+        )
+        for member in record.members:
+            live = _from_record(member, record.protocol_name)
+            group.add(live)
+            group.expect_heartbeat(live, now_ms)
+        return group
+
+    def _common_protocols(self) -> set[str]:
+        names = [{name for name, _ in member.protocols} for member in self.members.values()]
+        return set.intersection(*names) if names else set()
+
+
+@dataclass(slots=True)
+class LiveGroups:
+    """All volatile state of all groups."""
+
+    groups: dict[str, LiveGroup] = field(default_factory=dict)
+    asleep: set[str] = field(default_factory=set)  # journalled with members, not yet woken
+    parked: set[int] = field(default_factory=set)  # tokens under which somebody still waits
+    next_expiry_check_ms: int = 0
+
+
+def _to_record(member: LiveMember, protocol_name: str) -> GroupMember:
+    return GroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        metadata=member.metadata_of(protocol_name),
+        assignment=member.assignment,
+    )
+
+
+def _from_record(member: GroupMember, protocol_name: str) -> LiveMember:
+    return LiveMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        protocols=((protocol_name, member.metadata),),
+        assignment=member.assignment,
+    )
