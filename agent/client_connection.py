@@ -50,6 +50,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def __init__(self, server: "AgentServer") -> None:
         self._server = server
         self._context = server.context
+        self._loop = asyncio.get_running_loop()
         self._reader = FrameReader(
             server.context.settings.max_request_bytes,
             server.scratch,
@@ -82,15 +83,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._transport = transport
         address = transport.get_extra_info("peername") or ("", 0)
         self._peer = Peer(host=str(address[0]), port=int(address[1]))
-        self.last_active = self._context.clock.monotonic()
+        self.last_active = self._loop.time()
         if not self._server.admit(self):
             log.warning("%s: closed, there are too many connections", self.peer_name)
             self._is_closing = True
             transport.abort()
             return
         transport.set_write_buffer_limits(high=self._context.settings.write_buffer_bytes)
-        loop = asyncio.get_running_loop()
-        self._serving = loop.create_task(self._serve(), name=f"serve {self.peer_name}")
+        self._serving = self._loop.create_task(self._serve(), name=f"serve {self.peer_name}")
         self._serving.add_done_callback(self._serving_ended)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
@@ -101,7 +101,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Bytes have come."""
         if self._is_closing:
             return
-        self.last_active = self._context.clock.monotonic()
+        self.last_active = self._loop.time()
         self._context.metrics.bytes_received += nbytes
         try:
             frames = self._reader.received(nbytes)
@@ -125,7 +125,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         """It does again."""
-        self.last_active = self._context.clock.monotonic()
+        self.last_active = self._loop.time()
         self._may_write.set()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
@@ -199,7 +199,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._frames.popleft()
             slot = self._open_slot(frame)
             if api.pipelined:
-                task = asyncio.get_running_loop().create_task(self._answer(api, frame, slot))
+                task = self._loop.create_task(self._answer(api, frame, slot))
                 self._pipelined.add(task)
                 task.add_done_callback(self._pipelined.discard)
             else:
@@ -280,7 +280,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             if slot.buffers is not None and self._transport is not None and not self._is_closing:
                 self._context.metrics.bytes_sent += sum(map(len, slot.buffers))
                 self._transport.writelines(slot.buffers)
-        self.last_active = self._context.clock.monotonic()
+        self.last_active = self._loop.time()
         self._release(released)
 
     def _hold(self, frames: Sequence[RequestFrame]) -> None:

@@ -73,7 +73,7 @@ class FrameReader:
         return memoryview(self._frame)[self._filled :]
 
     def received(self, count: int) -> Sequence[RequestFrame]:
-        """The requests that `count` more bytes completed; none: more is needed. Raises FrameError."""
+        """The requests that `count` more bytes make whole; none: wait for more. Raises FrameError."""
         if self._frame is None:
             return self._cut(self._scratch[:count])
         self._filled += count

@@ -70,7 +70,7 @@ class AgentLease:
         return SegmentId(self.lease_id, self._sequence)
 
     def report_expired(self, lease_id: int) -> None:
-        """A commit was answered LEASE_EXPIRED: register again at once, unless that has happened since."""
+        """A commit was answered LEASE_EXPIRED: register again at once, unless that was done."""
         if lease_id == self.lease_id:
             self.lease_id = NO_LEASE
             self._lost.set()

@@ -108,7 +108,7 @@ class AgentServer:
         self._sweep = asyncio.get_running_loop().call_later(seconds, self._close_idle)
 
     def _close_idle(self) -> None:
-        oldest = self.context.clock.monotonic() - self.context.settings.max_idle_ms / 1000
+        oldest = asyncio.get_running_loop().time() - self.context.settings.max_idle_ms / 1000
         for connection in list(self._connections):
             if connection.last_active < oldest and not connection.is_busy:
                 self.context.metrics.connections_closed_idle += 1

@@ -17,7 +17,7 @@ class AgentSettings:
     """
 
     advertised_host: str = "127.0.0.1"
-    """advertised.listeners: what clients connect to. The port is that of the listener unless set."""
+    """advertised.listeners: what clients connect to. The port is the listener's unless set."""
     advertised_port: int = 0
     zone: str = ""
     """broker.rack: clients are sent to agents of the zone of the agent that they ask."""

@@ -94,7 +94,7 @@ KAFKA_4_1: Mapping[int, tuple[int, int]] = MappingProxyType(
 )
 
 
-class MalformedRequest(Exception):  # noqa: N818 - it names what was found
+class MalformedRequest(Exception):
     """A request's body is not what its schema says. The connection is closed, as Kafka does."""
 
 

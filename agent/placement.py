@@ -1,0 +1,57 @@
+"""Which agent clients are sent to: rendezvous hashing over the live agents, in our own zone first.
+ Any agent can serve any partition and any group, so a placement is only a habit that keeps caches
+and flushes together; two agents that see different live sets for a moment do no harm. When an agent
+comes or goes, only its own share moves. A client asks an agent of its own zone (it was bootstrapped
+there), so the zone of the agent that answers stands for the client's.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from controlplane.v1.cluster_pb2 import Agent
+
+if TYPE_CHECKING:
+    from agent.context import AgentContext
+
+
+def live_agents(context: "AgentContext") -> Sequence[Agent]:
+    """One entry a node id, ordered by it. Ourselves where the control plane names nobody."""
+    found = {agent.node_id: agent for agent in context.control.cluster.agents}
+    if not found and context.lease.node_id >= 0:
+        return (_ourselves(context),)
+    return [found[node_id] for node_id in sorted(found)]
+
+
+def candidates(context: "AgentContext") -> Sequence[Agent]:
+    """The live agents that work is given to: those of our zone if there are any, else all."""
+    agents = live_agents(context)
+    near = [agent for agent in agents if agent.zone == context.settings.zone]
+    return near or agents
+
+
+def partition_key(topic_id: bytes, partition: int) -> bytes:
+    """What a partition is placed by."""
+    return topic_id + partition.to_bytes(4, "big", signed=True)
+
+
+def place(key: bytes, node_ids: tuple[int, ...]) -> int:
+    """The node id of `node_ids` (not empty) that `key` belongs to."""
+    return node_ids[0] if len(node_ids) == 1 else _place(key, node_ids)
+
+
+@lru_cache(maxsize=65_536)
+def _place(key: bytes, node_ids: tuple[int, ...]) -> int:
+    return max(node_ids, key=lambda node_id: _weight(key, node_id))
+
+
+def _weight(key: bytes, node_id: int) -> bytes:
+    return blake2b(key, digest_size=8, salt=node_id.to_bytes(8, "big", signed=True)).digest()
+
+
+def _ourselves(context: "AgentContext") -> Agent:
+    lease = context.lease
+    return Agent(
+        node_id=lease.node_id, host=lease.host, port=lease.port, zone=context.settings.zone
+    )

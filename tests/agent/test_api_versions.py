@@ -1,0 +1,105 @@
+"""ApiVersions against what Apache Kafka 4.1.0 answered (S9, S24)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.apis.registry import KAFKA_4_1, Api, Registry, discover
+from tests.agent.harness import (
+    RawClient,
+    ScriptedControl,
+    encode_request,
+    make_context,
+    serving,
+)
+
+GOLDEN = json.loads(
+    (Path(__file__).parent.parent / "golden" / "api_versions_kafka_4_1.json").read_text()
+)
+SOFTWARE = {"client_software_name": "lib", "client_software_version": "1.0"}
+
+
+async def ask(version: int, **fields: str) -> Any:
+    async with serving(make_context(ScriptedControl())) as server:
+        client = await RawClient.connect(server.port)
+        try:
+            return await client.ask(18, version, **fields)
+        finally:
+            await client.close()
+
+
+def test_the_table_is_what_kafka_advertises() -> None:
+    """S24."""
+    golden = GOLDEN["versions"]["4"]["api_keys"]
+    assert {str(key): list(value) for key, value in KAFKA_4_1.items()} == {
+        str(key): golden[str(key)] for key in KAFKA_4_1
+    }
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_ranges_are_kafkas_of_what_is_served(version: int) -> None:
+    """S24: at every version, and the versions between are those that `serves` says."""
+    answer = await ask(version, **(SOFTWARE if version >= 3 else {}))
+    golden = GOLDEN["versions"][str(version)]["api_keys"]
+    registry = discover()
+    assert answer.error_code == 0
+    assert [api.api_key for api in answer.api_keys] == sorted(api.key for api in registry.apis())
+    for api in answer.api_keys:
+        low, high = golden[str(api.api_key)]
+        served = registry.get(api.api_key)
+        assert served is not None
+        assert (api.min_version, api.max_version) == (low, high)
+        assert all(served.serves(each) for each in range(low, high + 1)) or api.api_key == 0
+
+
+async def test_features_turn_on_tv2_and_only_that() -> None:
+    """S9: finalized with an epoch that is not negative; the supported range 0-2 only from v4 on."""
+    v3, v4 = await ask(3, **SOFTWARE), await ask(4, **SOFTWARE)
+    for answer in (v3, v4):
+        (feature,) = answer.finalized_features
+        assert feature.name == "transaction.version"
+        assert (feature.min_version_level, feature.max_version_level) == (2, 2)
+        assert answer.finalized_features_epoch >= 0
+    assert v3.supported_features == ()
+    (supported,) = v4.supported_features
+    assert (supported.name, supported.min_version, supported.max_version) == (
+        "transaction.version",
+        0,
+        2,
+    )
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+async def test_unknown_versions_are_answered_as_v0(version: int) -> None:
+    """As Kafka, to the byte."""
+    async with serving(make_context(ScriptedControl())) as server:
+        client = await RawClient.connect(server.port)
+        client.send(encode_request(18, version, b"", correlation_id=0x63))
+        assert (await client.frame()).hex() == GOLDEN["unsupported_version"]["raw_response_hex"]
+        await client.close()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "-a", "a-"])
+async def test_bad_software_names_are_invalid_requests(name: str) -> None:
+    answer = await ask(3, client_software_name=name, client_software_version="1")
+    assert answer.error_code == 42
+    assert answer.api_keys == ()
+
+
+def test_produce_says_0_and_others_what_they_serve() -> None:
+    """S24."""
+
+    async def handle(context: Any, request: Any, peer: Any) -> Any:
+        raise AssertionError
+
+    registry = Registry(
+        [
+            Api(key=0, min_version=3, max_version=13, handle=handle),
+            Api(key=1, min_version=4, max_version=17, handle=handle),
+        ]
+    )
+    assert registry.advertised() == {0: (0, 13), 1: (4, 17)}
+    with pytest.raises(ValueError, match="twice"):
+        Registry([Api(key=1, min_version=4, max_version=4, handle=handle)] * 2)

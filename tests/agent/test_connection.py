@@ -1,0 +1,128 @@
+"""Framing: whole, byte by byte, with a tail, in one buffer shared by many; and what is refused."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.connection import FrameError, FrameReader, RequestFrame, answer_buffers
+from tests.agent.harness import encode_request
+
+LIMIT = 1 << 20
+
+
+def make_reader(limit: int = LIMIT, scratch_bytes: int = 64) -> FrameReader:
+    return FrameReader(limit, memoryview(bytearray(scratch_bytes)), lambda key, version: True)
+
+
+def feed(reader: FrameReader, data: bytes, step: int) -> list[RequestFrame]:
+    frames: list[RequestFrame] = []
+    while data:
+        buffer = reader.get_buffer()
+        count = min(len(buffer), len(data), step)
+        buffer[:count] = data[:count]
+        frames += reader.received(count)
+        data = data[count:]
+    return frames
+
+
+bodies = st.lists(st.binary(max_size=300), min_size=1, max_size=6)
+
+
+@given(bodies=bodies, step=st.integers(1, 400))
+def test_frames_come_whole_however_the_bytes_are_cut(bodies: list[bytes], step: int) -> None:
+    """Each stream at once, byte by byte and in steps between; the start of a next frame is no frame."""
+    data = b"".join(encode_request(18, 0, body, i, "c") for i, body in enumerate(bodies))
+    for size in (1, step, len(data)):
+        reader = make_reader()
+        frames = feed(reader, data + b"\0\0", size)
+        assert [bytes(frame.body) for frame in frames] == bodies
+        assert [frame.correlation_id for frame in frames] == list(range(len(bodies)))
+        assert all(frame.client_id == "c" and frame.body.readonly for frame in frames)
+
+
+@given(bodies=bodies)
+def test_a_shared_scratch_keeps_nothing(bodies: list[bytes]) -> None:
+    scratch = memoryview(bytearray(50))
+    data = b"".join(encode_request(18, 0, body) for body in bodies)
+    readers = [FrameReader(LIMIT, scratch, lambda key, version: True) for _ in range(3)]
+    found: list[list[bytes]] = [[], [], []]
+    positions = [0, 0, 0]
+    while any(position < len(data) for position in positions):
+        for i, reader in enumerate(readers):
+            buffer = reader.get_buffer()
+            part = data[positions[i] : positions[i] + min(len(buffer), 7 + i)]
+            buffer[: len(part)] = part
+            positions[i] += len(part)
+            found[i] += [bytes(frame.body) for frame in reader.received(len(part))]
+    assert found == [bodies] * 3
+
+
+def test_a_large_frame_lands_in_its_own_buffer() -> None:
+    """Only what came with the size is copied; the rest is received into the frame itself."""
+    data = encode_request(0, 8, bytes(range(256)) * 100)
+    reader = make_reader()
+    first = reader.get_buffer()
+    first[:64] = data[:64]
+    assert not reader.received(64)
+    assert reader.incoming_bytes == len(data) - 4
+    rest = reader.get_buffer()
+    assert len(rest) == len(data) - 64
+    rest[:] = data[64:]
+    (frame,) = reader.received(len(rest))
+    assert bytes(frame.body) == bytes(range(256)) * 100
+    assert frame.body.obj is rest.obj
+    assert reader.incoming_bytes == 0
+
+
+def test_header_versions_and_tagged_fields() -> None:
+    header = struct.pack(">hhih", 3, 9, 5, -1) + b"\2\0\3abc\x81\1\1x"
+    reader = make_reader()
+    (frame,) = feed(reader, struct.pack(">i", len(header) + 2) + header + b"ok", 1000)
+    assert (frame.header_version, frame.client_id, bytes(frame.body)) == (2, "", b"ok")
+
+
+BAD = {
+    "http": b"GET / HTTP/1.1\r\n\r\n",
+    "tls": bytes.fromhex("16030100c8010000c40303"),
+    "negative size": struct.pack(">i", -1),
+    "size 0": struct.pack(">i", 0),
+    "too small for a header": struct.pack(">i", 8) + b"\0\3\0\1\0\0\0\0",
+    "beyond the limit": struct.pack(">i", LIMIT + 1),
+    "client id passes the end": struct.pack(">ihhih", 12, 3, 1, 0, 9) + b"ab",
+    "client id of size -2": struct.pack(">ihhih", 10, 3, 1, 0, -2),
+    "client id not UTF-8": struct.pack(">ihhih", 11, 3, 1, 0, 1) + b"\xff",
+    "tags pass the end": struct.pack(">ihhih", 12, 3, 9, 0, -1) + b"\1\0",
+    "a varint without end": struct.pack(">ihhih", 17, 3, 9, 0, -1) + b"\xff" * 7,
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("step", [1, 1000])
+def test_what_is_no_request_is_a_typed_error(name: str, step: int) -> None:
+    with pytest.raises(FrameError):
+        feed(make_reader(), BAD[name], step)
+
+
+def test_unknown_apis_are_refused_before_their_header_is_read() -> None:
+    reader = FrameReader(LIMIT, memoryview(bytearray(64)), lambda key, version: key == 3)
+    with pytest.raises(FrameError, match="API 999 version 0"):
+        feed(reader, struct.pack(">ihhih", 10, 999, 0, 0, -1), 100)
+
+
+@given(data=st.binary(max_size=400), step=st.integers(1, 50))
+def test_any_bytes_are_frames_or_a_typed_error(data: bytes, step: int) -> None:
+    reader = make_reader(limit=4096)
+    try:
+        frames = feed(reader, data, step)
+    except FrameError:
+        return
+    assert sum(frame.size + 4 for frame in frames) <= len(data)
+
+
+def test_answers_keep_the_buffers_of_their_body() -> None:
+    payload = memoryview(b"payload")
+    assert answer_buffers(9, 0, [payload])[1] is payload
+    assert b"".join(answer_buffers(9, 0, [payload, b"x"])) == b"\0\0\0\x0c\0\0\0\x09payloadx"
+    assert b"".join(answer_buffers(9, 1, [b"x"])) == b"\0\0\0\x06\0\0\0\x09\0x"

@@ -1,0 +1,348 @@
+"""Connections: order, pipelining, bounds, bad bytes, idleness, stopping."""
+
+import asyncio
+import logging
+import struct
+from typing import Any
+
+import pytest
+
+from agent.apis.registry import Api, MalformedRequest, Peer, Registry
+from agent.context import AgentContext
+from agent.server import AgentServer
+from agent.settings import AgentSettings
+from controlplane.client import CommandRefused, ControlPlaneUnavailable
+from tests.agent.harness import RawClient, ScriptedControl, encode_request, make_context, serving
+
+PIPELINED, SEQUENTIAL = 0, 12
+
+
+class Doors:
+    """Handlers that wait until the test lets them go: the body names the door."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.ended: list[str] = []
+        self.doors: dict[str, asyncio.Event] = {}
+        self.fail: dict[str, Exception] = {}
+        self.step = asyncio.Event()
+
+    def door(self, name: str) -> asyncio.Event:
+        return self.doors.setdefault(name, asyncio.Event())
+
+    async def handle(self, context: AgentContext, request: str, peer: Peer) -> Any:
+        self.started.append(request)
+        self.step.set()
+        try:
+            if request in self.fail:
+                raise self.fail[request]
+            if not request.startswith("now"):
+                await self.door(request).wait()
+            return None if "silent" in request else request.encode()
+        finally:
+            self.ended.append(request)
+            self.step.set()
+
+    async def until(self, started: int = 0, ended: int = 0) -> None:
+        async with asyncio.timeout(5):
+            while len(self.started) < started or len(self.ended) < ended:
+                self.step.clear()
+                await self.step.wait()
+
+    def registry(self) -> Registry:
+        def decode(body: memoryview, version: int) -> str:
+            if bytes(body) == b"bad":
+                raise MalformedRequest("bad body")
+            return bytes(body[:60]).decode()
+
+        def api(key: int, pipelined: bool) -> Api:
+            return Api(
+                key=key,
+                min_version=0,
+                max_version=1,
+                handle=self.handle,
+                decode=decode,
+                encode=lambda response, version: [response, memoryview(b"!")],
+                refuse=lambda request, code: f"error {code}".encode(),
+                pipelined=pipelined,
+                unavailable=15,
+            )
+
+        without = Api(key=13, min_version=0, max_version=0, handle=self.handle, decode=decode)
+        return Registry([api(PIPELINED, True), api(SEQUENTIAL, False), without])
+
+
+def setup(**settings: Any) -> tuple[Doors, AgentContext]:
+    doors = Doors()
+    return doors, make_context(
+        ScriptedControl(), AgentSettings(**settings), registry=doors.registry()
+    )
+
+
+def frame(key: int, body: str, correlation_id: int = 0) -> bytes:
+    return encode_request(key, 0, body.encode(), correlation_id)
+
+
+async def answers(client: RawClient, count: int) -> list[tuple[int, str]]:
+    found = []
+    async with asyncio.timeout(5):
+        for _ in range(count):
+            data = await client.frame()
+            found.append((struct.unpack_from(">i", data)[0], data[4:].decode()))
+    return found
+
+
+async def test_pipelined_requests_overlap_and_are_answered_in_order() -> None:
+    doors, context = setup()
+    async with serving(context) as server:
+        client = await RawClient.connect(server.port)
+        client.send(b"".join(frame(PIPELINED, name, i) for i, name in enumerate("abc")))
+        await doors.until(started=3)
+        assert doors.started == ["a", "b", "c"]
+        doors.door("c").set()
+        doors.door("b").set()
+        await doors.until(ended=2)
+        doors.door("a").set()
+        assert await answers(client, 3) == [(0, "a!"), (1, "b!"), (2, "c!")]
+
+
+async def test_other_requests_wait_for_all_before_them() -> None:
+    """And a pipelined one waits for a sequential one before it."""
+    doors, context = setup()
+    async with serving(context) as server:
+        client = await RawClient.connect(server.port)
+        client.send(frame(PIPELINED, "a", 1) + frame(SEQUENTIAL, "b", 2) + frame(PIPELINED, "c", 3))
+        await doors.until(started=1)
+        other = await RawClient.connect(server.port)
+        other.send(frame(SEQUENTIAL, "now", 9))
+        assert await answers(other, 1) == [(9, "now!")]
+        assert doors.started == ["a", "now"]
+        doors.door("a").set()
+        await doors.until(started=3)
+        assert doors.started == ["a", "now", "b"]
+        doors.door("b").set()
+        doors.door("c").set()
+        assert await answers(client, 3) == [(1, "a!"), (2, "b!"), (3, "c!")]
+
+
+async def test_a_request_may_want_no_answer() -> None:
+    """acks=0."""
+    _, context = setup()
+    async with serving(context) as server:
+        client = await RawClient.connect(server.port)
+        client.send(frame(PIPELINED, "now silent", 1) + frame(SEQUENTIAL, "now", 2))
+        assert await answers(client, 1) == [(2, "now!")]
+
+
+BAD = {
+    "garbage": b"GET / HTTP/1.1\r\n\r\n",
+    "beyond the limit": struct.pack(">i", 100 * (1 << 20) + 1),
+    "unknown api": encode_request(999 - 987 + 48, 0, b""),
+    "unknown version": encode_request(SEQUENTIAL, 2, b""),
+    "bad body": frame(SEQUENTIAL, "bad"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_bad_bytes_close_with_one_line_that_names_the_peer(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, context = setup()
+    async with serving(context) as server:
+        client = await RawClient.connect(server.port)
+        own = client.writer.get_extra_info("sockname")
+        with caplog.at_level(logging.DEBUG, logger="lacuna"):
+            client.send(BAD[name] + b"more and more")
+            assert await client.is_closed()
+        (record,) = [each for each in caplog.records if each.name.startswith("lacuna")]
+        assert record.getMessage().startswith(f"127.0.0.1:{own[1]}: connection closed: ")
+        assert record.exc_info is None
+        assert context.metrics.connections_closed_malformed == 1
+        other = await RawClient.connect(server.port)
+        other.send(frame(SEQUENTIAL, "now", 5))
+        assert await answers(other, 1) == [(5, "now!")]
+
+
+async def test_our_own_mistake_is_logged_and_answered(caplog: pytest.LogCaptureFixture) -> None:
+    doors, context = setup()
+    doors.fail = {
+        "now bug": KeyError("x"),
+        "now away": ControlPlaneUnavailable("x"),
+        "now refused": CommandRefused(42, "x"),
+    }
+    async with serving(context) as server:
+        client = await RawClient.connect(server.port)
+        client.send(b"".join(frame(SEQUENTIAL, name) for name in doors.fail))
+        assert await answers(client, 3) == [(0, "error -1!"), (0, "error 15!"), (0, "error -1!")]
+    assert [record.exc_info is not None for record in caplog.records if record.levelno >= 40] == [
+        True
+    ]
+    assert (context.metrics.requests_failed, context.metrics.requests_unavailable) == (2, 1)
+
+
+async def test_without_an_answer_for_errors_the_connection_closes() -> None:
+    doors, context = setup()
+    doors.fail = {"now bug": KeyError("x")}
+    async with serving(context) as server:
+        client = await RawClient.connect(server.port)
+        client.send(encode_request(13, 0, b"now bug"))
+        assert await client.is_closed()
+
+
+async def test_reading_pauses_at_the_bound_of_requests() -> None:
+    """What is beyond stays in the socket; nothing is lost once answers leave."""
+    doors, context = setup(max_in_flight_requests=4)
+    async with serving(context) as server:
+        client = await RawClient.connect(server.port)
+        for i in range(30):
+            client.send(frame(PIPELINED, str(i), i))
+            await client.writer.drain()
+            await asyncio.sleep(0)
+        await doors.until(started=4)
+        assert context.metrics.reading_paused >= 1
+        assert len(doors.started) < 30
+        for i in range(30):
+            doors.door(str(i)).set()
+        assert [found for found, _ in await answers(client, 30)] == list(range(30))
+
+
+async def test_bytes_of_the_agent_are_bounded_and_given_back() -> None:
+    doors, context = setup(max_agent_bytes=4096)
+    async with serving(context) as server:
+        clients = [await RawClient.connect(server.port) for _ in range(4)]
+        for client in clients:
+            client.send(frame(SEQUENTIAL, "wait" + "x" * 3000, 7))
+        await doors.until(started=2)
+        third = await RawClient.connect(server.port)
+        third.send(frame(SEQUENTIAL, "now", 8) * 2)
+        name = doors.started[0]
+        doors.door(name).set()
+        for client in clients:
+            assert (await answers(client, 1))[0][0] == 7
+        assert [found for found, _ in await answers(third, 2)] == [8, 8]
+        assert server.budget.taken == 0
+    assert context.metrics.request_bytes_now == 0
+
+
+async def test_a_slow_reader_holds_only_itself() -> None:
+    """One answer beyond the write buffer, then its next request waits."""
+    started = 0
+
+    async def handle(context: AgentContext, request: Any, peer: Peer) -> bytes:
+        nonlocal started
+        started += 1
+        return bytes(4 << 20)
+
+    api = Api(
+        key=SEQUENTIAL,
+        min_version=0,
+        max_version=0,
+        handle=handle,
+        decode=lambda body, version: None,
+        encode=lambda response, version: [response],
+    )
+    settings = AgentSettings(write_buffer_bytes=1024)
+    context = make_context(ScriptedControl(), settings, registry=Registry([api]))
+    async with serving(context) as server:
+        slow, quick = await RawClient.connect(server.port), await RawClient.connect(server.port)
+        slow.send(frame(SEQUENTIAL, "") * 20)
+        quick.send(frame(SEQUENTIAL, ""))
+        assert len(await quick.frame()) == 4 + (4 << 20)
+        assert started <= 6
+        for _ in range(20):
+            await slow.frame()
+        assert started == 21
+
+
+async def test_too_many_connections_are_refused() -> None:
+    _, context = setup(max_connections=2)
+    async with serving(context) as server:
+        first, second = await RawClient.connect(server.port), await RawClient.connect(server.port)
+        for client in (first, second):
+            client.send(frame(SEQUENTIAL, "now"))
+            await answers(client, 1)
+        third = await RawClient.connect(server.port)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await third.frame()
+        await first.close()
+        async with asyncio.timeout(5):
+            while context.metrics.connections_now > 1:
+                await asyncio.sleep(0.01)
+        fourth = await RawClient.connect(server.port)
+        fourth.send(frame(SEQUENTIAL, "now"))
+        await answers(fourth, 1)
+        assert (context.metrics.connections_refused, context.metrics.connections_accepted) == (1, 3)
+
+
+async def test_idle_connections_are_closed_and_busy_ones_not() -> None:
+    doors, context = setup(max_idle_ms=200)
+    async with serving(context) as server:
+        idle, busy = await RawClient.connect(server.port), await RawClient.connect(server.port)
+        busy.send(frame(SEQUENTIAL, "long", 3))
+        await doors.until(started=1)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            async with asyncio.timeout(5):
+                await idle.frame()
+        doors.door("long").set()
+        assert await answers(busy, 1) == [(3, "long!")]
+        assert context.metrics.connections_closed_idle == 1
+
+
+async def test_a_lost_client_ends_its_wait_but_not_its_produce() -> None:
+    doors, context = setup()
+    async with serving(context) as server:
+        first, second = await RawClient.connect(server.port), await RawClient.connect(server.port)
+        first.send(frame(SEQUENTIAL, "fetch"))
+        second.send(frame(PIPELINED, "produce"))
+        await doors.until(started=2)
+        first.writer.transport.abort()
+        second.writer.transport.abort()
+        await doors.until(ended=1)
+        assert doors.ended == ["fetch"]
+        doors.door("produce").set()
+        await doors.until(ended=2)
+        async with asyncio.timeout(5):
+            while server.budget.taken:
+                await asyncio.sleep(0)
+
+
+async def test_stopping_answers_what_was_read() -> None:
+    doors, context = setup()
+    server = AgentServer(context)
+    await server.start()
+    client = await RawClient.connect(server.port)
+    client.send(frame(PIPELINED, "a", 1) + frame(SEQUENTIAL, "now", 2))
+    await doors.until(started=1)
+    stopping = asyncio.create_task(server.stop())
+    await asyncio.sleep(0.01)
+    with pytest.raises(OSError, match="Connect call failed"):
+        await RawClient.connect(server.port)
+    doors.door("a").set()
+    assert await answers(client, 2) == [(1, "a!"), (2, "now!")]
+    await stopping
+    assert await client.is_closed()
+
+
+async def test_stopping_takes_bounded_time() -> None:
+    doors, context = setup(shutdown_grace_ms=50)
+    server = AgentServer(context)
+    await server.start()
+    client = await RawClient.connect(server.port)
+    client.send(frame(SEQUENTIAL, "for ever"))
+    await doors.until(started=1)
+    async with asyncio.timeout(2):
+        await server.stop()
+
+
+async def test_workers_share_a_port() -> None:
+    (_, one), (_, two) = setup(), setup()
+    first, second = AgentServer(one), AgentServer(two)
+    await first.start(reuse_port=True)
+    await second.start(port=first.port, reuse_port=True)
+    clients = [await RawClient.connect(first.port) for _ in range(20)]
+    for client in clients:
+        client.send(frame(SEQUENTIAL, "now"))
+        assert await answers(client, 1) == [(0, "now!")]
+    assert one.metrics.connections_accepted + two.metrics.connections_accepted == 20
+    await first.stop()
+    await second.stop()
