@@ -1,7 +1,6 @@
 """The machine as the runtime sees it: functions over a state that the runtime never looks into."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from controlplane.decision import Context, Decision
@@ -11,14 +10,6 @@ from controlplane.v1.journal_pb2 import JournalRecord
 from controlplane.v1.log_pb2 import PartitionDelta
 
 S = TypeVar("S")
-
-
-@dataclass(slots=True)
-class Changes:
-    """What one step changed, for those who watch: deltas of watched partitions, and of the cluster."""
-
-    partitions: list[PartitionDelta] = field(default_factory=list)
-    cluster: list[ClusterDelta] = field(default_factory=list)
 
 
 class Machine(Protocol[S]):
@@ -61,15 +52,15 @@ class Machine(Protocol[S]):
         ...
 
     def watch(self, state: S, topic_id: bytes, partition: int) -> PartitionDelta:
-        """A delta that holds the whole partition (or that it is deleted); from now on its changes are collected."""
+        """One watcher more; a delta that holds the whole partition, or that it is deleted."""
         ...
 
     def unwatch(self, state: S, topic_id: bytes, partition: int) -> None:
-        """Its changes are no longer collected."""
+        """One watcher less; without any its changes are no longer collected."""
         ...
 
-    def take_changes(self, state: S) -> Changes:
-        """What changed since the last call."""
+    def take_changes(self, state: S) -> Sequence[PartitionDelta | ClusterDelta]:
+        """What changed since the last call, in order."""
         ...
 
     def forget_tokens(self, state: S, tokens: Iterable[int]) -> None:

@@ -1,10 +1,10 @@
 """The single writer: decides, replays, journals, and answers when it is durable (S2).
 
-The state runs ahead of the journal, so that a command sees what the one before it did. Every reply and every
-delta carries the journal position that it saw and is held until that is on the disk; what holds them is one
-queue, so the order is the order of the decisions. While an append runs, the records of all commands that
-arrive are gathered for the next one (group commit). An append that failed ends everything: what is in memory
-then may never have happened.
+The state runs ahead of the journal, so that a command sees what the one before it did. Every reply
+and every delta carries the journal position that it saw and is held until that is on the disk; what
+holds them is one queue, so the order is the order of the decisions. While an append runs, the
+records of all commands that arrive are gathered for the next one (group commit). An append that
+failed ends everything: what is in memory then may never have happened.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ EARLY_REPLIES: Final[dict[str, Callable[[Command, Reply], bool]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSettings:
-    """Bounds and intervals. Held replies and backlog are in commands, sizes in bytes, times in ms."""
+    """Bounds and intervals: counts of commands, bytes, milliseconds."""
 
     tick_interval_ms: int = 100
     max_held: int = 50_000
@@ -115,7 +115,7 @@ class ControlPlane(Generic[S]):
         settings: RuntimeSettings,
         *,
         snapshotter: Snapshotter | None = None,
-        on_fatal: Callable[[BaseException], None] = lambda error: None,
+        on_fatal: Callable[[BaseException], None],
     ) -> None:
         self._machine = machine
         self._journal = journal
@@ -153,7 +153,8 @@ class ControlPlane(Generic[S]):
     async def start(self, cluster_id: str | None = None) -> None:
         """Opens the journal, replays it, and begins to serve.
 
-        `cluster_id` is the one that is expected (None: whatever the journal has). Raises JournalError.
+        `cluster_id` is the one that is expected (None: whatever the journal has). Raises
+        JournalError.
         """
         opened = await self._journal.open(cluster_id)
         self.cluster_id = opened.cluster_id
@@ -184,7 +185,9 @@ class ControlPlane(Generic[S]):
         self._machine.take_changes(self._state)
 
     async def close(self) -> None:
-        """Ends: what was decided is written and answered, later commands are not taken. Twice is once."""
+        """Ends: what was decided is written and answered, later commands are not taken. Twice is
+        once.
+        """
         for task in (self._timer, self._snapshot):
             if task is not None:
                 task.cancel()
@@ -240,13 +243,16 @@ class ControlPlane(Generic[S]):
         self._check_running()
         held = _Held(self._position, session)
         for key in keys:
-            if key not in session.keys and len(session.keys) >= self._settings.max_subscriptions:
+            if key in session.keys:
+                self._machine.unwatch(self._state, *key)
+            elif len(session.keys) >= self._settings.max_subscriptions:
                 raise ControlPlaneUnavailable(
-                    f"a session may watch {self._settings.max_subscriptions} partitions: unsubscribe some"
+                    f"a session may watch {self._settings.max_subscriptions} partitions: "
+                    "unsubscribe some"
                 )
-            held.partitions.append(self._machine.watch(self._state, *key))
             session.keys.add(key)
             self._watchers.setdefault(key, {})[session] = None
+            held.partitions.append(self._machine.watch(self._state, *key))
         self._hold((held,))
 
     def unsubscribe(self, session: PlaneSession, keys: Sequence[PartitionKey]) -> None:
@@ -255,11 +261,11 @@ class ControlPlane(Generic[S]):
             if key not in session.keys:
                 continue
             session.keys.remove(key)
+            self._machine.unwatch(self._state, *key)
             watchers = self._watchers[key]
             del watchers[session]
             if not watchers:
                 del self._watchers[key]
-                self._machine.unwatch(self._state, *key)
 
     # Commands
 
@@ -349,14 +355,14 @@ class ControlPlane(Generic[S]):
             self._hold(held.values())
 
     def _hold_changes(self, held: dict[PlaneSession, _Held]) -> None:
-        changes = self._machine.take_changes(self._state)
-        for delta in changes.partitions:
+        for delta in self._machine.take_changes(self._state):
+            if isinstance(delta, ClusterDelta):
+                for session in self._sessions:
+                    self._held_for(held, session).cluster.append(delta)
+                continue
             key = (delta.partition.topic_id, delta.partition.partition)
             for session in self._watchers.get(key, ()):
                 self._held_for(held, session).partitions.append(delta)
-        for cluster_delta in changes.cluster:
-            for session in self._sessions:
-                self._held_for(held, session).cluster.append(cluster_delta)
 
     def _held_for(self, held: dict[PlaneSession, _Held], session: PlaneSession) -> _Held:
         found = held.get(session)
@@ -401,7 +407,9 @@ class ControlPlane(Generic[S]):
             self._release()
 
     def _release(self) -> None:
-        """Delivers, in order, what has become durable. Who is called here may call back in: one loop only."""
+        """Delivers, in order, what has become durable. Who is called here may call back in: one
+        loop only.
+        """
         if self._is_releasing:
             return
         self._is_releasing = True
@@ -439,7 +447,9 @@ class ControlPlane(Generic[S]):
             self._snapshot = asyncio.create_task(self._make_snapshot(self._snapshotter))
 
     async def _make_snapshot(self, snapshotter: Snapshotter) -> None:
-        """A snapshot that fails costs a longer replay; the next one is tried as if this had been made."""
+        """A snapshot that fails costs a longer replay; the next one is tried as if this had been
+        made.
+        """
         try:
             await snapshotter.make(self._durable)
         except JournalError as error:

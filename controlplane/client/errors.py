@@ -1,12 +1,14 @@
 """How a call fails."""
 
 
-class ControlPlaneUnavailable(Exception):
-    """No answer: whether the command took effect is not known. Idempotent commands may be tried again."""
+class ControlPlaneUnavailable(Exception):  # noqa: N818 - names the event
+    """No answer: whether the command took effect is not known. Idempotent commands may be tried
+    again.
+    """
 
 
-class CommandRefused(Exception):
-    """The control plane did not take the command; nothing changed. `code` is an ErrorCode's number."""
+class CommandRefused(Exception):  # noqa: N818 - names the event
+    """The command was not taken; nothing changed. `code` is an ErrorCode's number."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{message} (error {code})")

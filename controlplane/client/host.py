@@ -1,4 +1,6 @@
-"""The seam between the in-process transport and the runtime: the same messages, handed over as objects."""
+"""The seam between the in-process transport and the runtime: the same messages, handed over as
+objects.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -37,7 +39,9 @@ class HostSession(Protocol):
         ...
 
     def subscribe(self, keys: Sequence[PartitionKey]) -> None:
-        """Each is answered by a snapshot, then deltas; again by a new snapshot where it was subscribed."""
+        """Each is answered by a snapshot, then deltas; again by a new snapshot where it was
+        subscribed.
+        """
         ...
 
     def unsubscribe(self, keys: Sequence[PartitionKey]) -> None:

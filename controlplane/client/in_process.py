@@ -1,4 +1,4 @@
-"""The transport without a wire: the runtime of the same event loop, the same messages, no copies."""
+"""The transport without a wire: a runtime in the same event loop, the same messages."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,8 @@ from controlplane.v1.log_pb2 import PartitionDelta
 
 
 class InProcessClient:
-    """A ControlClient of a runtime in this process. A command is decided within `call`, before it first waits.
+    """A ControlClient of a runtime in this process. A command is decided within `call`, before it
+    first waits.
 
     `max_partitions` bounds the subscribed views, `max_calls` the calls under way.
     """

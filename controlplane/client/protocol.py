@@ -17,15 +17,17 @@ class ControlClient(Protocol):
     async def call(self, command: Command) -> Reply:
         """Sets `command.command_id`, sends the command and gives the reply to it.
 
-        Commands are taken in the order of the calls. When the reply is there, the views have what it saw.
-        Raises ControlPlaneUnavailable (the outcome is not known) and CommandRefused (nothing happened).
+        Commands are taken in the order of the calls. When the reply is there, the views have what
+        it saw. Raises ControlPlaneUnavailable (the outcome is not known) and CommandRefused
+        (nothing happened).
         """
         ...
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
         """The view of a partition, subscribed at first use; await `ready()` before reading it.
 
-        The least recently used views without listeners are given up beyond a bound; ask here at each use.
+        The least recently used views without listeners are given up beyond a bound; ask here at
+        each use.
         """
         ...
 

@@ -58,9 +58,7 @@ class Subscriptions:
         if self._failure is not None:
             raise ControlPlaneUnavailable(str(self._failure))
 
-    def apply(
-        self, partitions: Sequence[PartitionDelta], cluster: Sequence[ClusterDelta]
-    ) -> None:
+    def apply(self, partitions: Sequence[PartitionDelta], cluster: Sequence[ClusterDelta]) -> None:
         """Applies deltas in order; a view that missed a version is subscribed anew (S3)."""
         for delta in partitions:
             key = (delta.partition.topic_id, delta.partition.partition)

@@ -1,6 +1,8 @@
-"""Versioned replicas of what the control plane knows: one of the cluster, one of each partition in use (S3).
+"""Versioned replicas of what the control plane knows: one of the cluster, one of each partition in
+use (S3).
 
-A view changes only by deltas, in order, in one step each; between two awaits a reader sees one version.
+A view changes only by deltas, in order, in one step each; between two awaits a reader sees one
+version.
 """
 
 import asyncio
@@ -16,7 +18,9 @@ Listener = Callable[[], None]
 
 
 class _Listeners:
-    """Callbacks without arguments. One that raises is reported to the loop and does not stop the others."""
+    """Callbacks without arguments. One that raises is reported to the loop and does not stop the
+    others.
+    """
 
     __slots__ = ("_callbacks",)
 
@@ -74,7 +78,9 @@ class Feed(Protocol):
     """What keeps a view current."""
 
     def want(self, view: "PartitionView") -> None:
-        """Subscribes the view where it is not. Raises ControlPlaneUnavailable while there is no way."""
+        """Subscribes the view where it is not. Raises ControlPlaneUnavailable while there is no
+        way.
+        """
         ...
 
     def want_cluster(self) -> None:
@@ -142,7 +148,9 @@ class PartitionView:
         return bool(self._listeners) or bool(self._ready)
 
     def apply(self, delta: PartitionDelta) -> bool:
-        """Applies a delta; False, and the view is stale, where it follows another version than this."""
+        """Applies a delta; False, and the view is stale, where it follows another version than
+        this.
+        """
         if delta.is_snapshot:
             self.extents = ExtentTable()
             self.dead = DeadRanges()
@@ -181,7 +189,9 @@ class PartitionView:
 
 
 class ClusterView:
-    """Replica of topics and live agents. `version` grows with every change, -1 before the first snapshot."""
+    """Replica of topics and live agents. `version` grows with every change, -1 before the first
+    snapshot.
+    """
 
     def __init__(self, feed: Feed) -> None:
         self.version = -1

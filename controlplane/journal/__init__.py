@@ -1,1 +1,3 @@
-"""Where the control plane's decisions are kept: an ordered, durable list of record batches, and snapshots."""
+"""Where the control plane's decisions are kept: an ordered, durable list of record batches, and
+snapshots.
+"""

@@ -1,4 +1,6 @@
-"""SQLite connections as the journal opens them, behind a Protocol, so that a test can put a fault layer below."""
+"""SQLite connections as the journal opens them, behind a Protocol, so that a test can put a fault
+layer below.
+"""
 
 import os
 import sqlite3

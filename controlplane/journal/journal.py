@@ -1,7 +1,9 @@
-"""What the runtime needs of a journal. Records are opaque bytes here; a position counts records from 1.
+"""What the runtime needs of a journal. Records are opaque bytes here; a position counts records
+from 1.
 
-A journal is opened by one writer at a time. Opening yields a fencing token; an append under an older token
-is refused, so that a writer that was thought dead can never add behind the back of its successor.
+A journal is opened by one writer at a time. Opening yields a fencing token; an append under an
+older token is refused, so that a writer that was thought dead can never add behind the back of its
+successor.
 """
 
 import asyncio
@@ -14,25 +16,27 @@ class JournalError(Exception):
     """The journal cannot be used; the message says why and what to do."""
 
 
-class JournalInUse(JournalError):
+class JournalInUse(JournalError):  # noqa: N818 - names the event
     """Another control plane runs on this data."""
 
 
-class JournalForeign(JournalError):
+class JournalForeign(JournalError):  # noqa: N818 - names the event
     """The data belongs to another cluster, or is no journal of ours."""
 
 
-class JournalCorrupt(JournalError):
+class JournalCorrupt(JournalError):  # noqa: N818 - names the event
     """What was read is not what was written; the message names the position."""
 
 
-class JournalFenced(JournalError):
+class JournalFenced(JournalError):  # noqa: N818 - names the event
     """A later writer has opened the journal; this one must stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedJournal:
-    """`cluster_id` is the journal's own; `position` is that of the last record, 0 in an empty journal."""
+    """`cluster_id` is the journal's own; `position` is that of the last record, 0 in an empty
+    journal.
+    """
 
     cluster_id: str
     fencing_token: int
@@ -61,25 +65,28 @@ class Journal(Protocol):
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         """Takes the journal for this writer, and makes it where there is none.
 
-        `cluster_id` is the one that the caller expects (None: any; a new journal then gets a new one).
-        Raises JournalInUse, JournalForeign, JournalCorrupt.
+        `cluster_id` is the one that the caller expects (None: any; a new journal then gets a new
+        one). Raises JournalInUse, JournalForeign, JournalCorrupt.
         """
         ...
 
     def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """All batches that hold records behind `after_position`, in order. Raises JournalCorrupt."""
+        """All batches behind `after_position`, in order. Raises JournalCorrupt."""
         ...
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
-        """Appends at least one record, all or none; the future gives the last one's position once it is durable.
+        """Appends at least one record, all or none; the future gives the last one's position once
+        it is durable.
 
-        At most one append may be under way. The future fails with JournalFenced or what the disk said; then
-        nothing is known about the records and the writer must stop.
+        At most one append may be under way. The future fails with JournalFenced or what the disk
+        said; then nothing is known about the records and the writer must stop.
         """
         ...
 
     async def load_snapshot(self) -> Snapshot | None:
-        """The newest usable snapshot. Raises JournalCorrupt where none is left but the records are trimmed."""
+        """The newest usable snapshot. Raises JournalCorrupt where none is left but the records are
+        trimmed.
+        """
         ...
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:

@@ -14,7 +14,9 @@ from controlplane.journal.journal import (
 
 
 class MemoryJournal:
-    """Appends are durable at the next turn of the event loop, or when `release` says so while `held`."""
+    """Appends are durable at the next turn of the event loop, or when `release` says so while
+    `held`.
+    """
 
     def __init__(self, new_cluster_id: str = "memory") -> None:
         self._new_cluster_id = new_cluster_id
@@ -34,7 +36,9 @@ class MemoryJournal:
         if self._cluster_id is None:
             self._cluster_id = cluster_id or self._new_cluster_id
         elif cluster_id not in (None, self._cluster_id):
-            raise JournalForeign(f"the journal belongs to cluster {self._cluster_id}, not {cluster_id}")
+            raise JournalForeign(
+                f"the journal belongs to cluster {self._cluster_id}, not {cluster_id}"
+            )
         self._is_open = True
         self._fencing_token += 1
         return OpenedJournal(self._cluster_id, self._fencing_token, self._position)
@@ -50,7 +54,9 @@ class MemoryJournal:
         loop = asyncio.get_running_loop()
         appended: asyncio.Future[int] = loop.create_future()
         if fencing_token != self._fencing_token:
-            appended.set_exception(JournalFenced("another control plane has taken this journal over"))
+            appended.set_exception(
+                JournalFenced("another control plane has taken this journal over")
+            )
             return appended
         self._under_way = (appended, list(records))
         if not self.is_held:

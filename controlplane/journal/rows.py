@@ -1,4 +1,5 @@
-"""How a batch of records, and a part of a snapshot, lies in a row: lengths and bytes, under a CRC-32.
+"""How a batch of records, and a part of a snapshot, lies in a row: lengths and bytes, under a
+CRC-32.
 
 The checksum covers the position too, so that a row that turned up in another's place is found out.
 """
@@ -24,7 +25,7 @@ def encode_records(records: Sequence[bytes]) -> bytes:
 
 
 def decode_records(blob: bytes) -> list[bytes]:
-    """The inverse; the caller has checked the checksum. Raises ValueError where lengths do not fit."""
+    """The inverse; the checksum was right. Raises ValueError where lengths do not fit."""
     records: list[bytes] = []
     at = 0
     while at < len(blob):

@@ -1,7 +1,7 @@
 """Snapshots, in a database of their own beside the journal, so that writing one holds no commit up.
 
-Two generations are kept: the journal forgets only what the older one covers, so a snapshot that was damaged
-costs a longer replay and not the cluster.
+Two generations are kept: the journal forgets only what the older one covers, so a snapshot that was
+damaged costs a longer replay and not the cluster.
 """
 
 from collections.abc import Callable
@@ -109,7 +109,9 @@ class SnapshotDatabase:
         execute("COMMIT")
 
     def trimmable(self) -> int:
-        """The journal's records up to this position are needed by no restart, even from the older snapshot."""
+        """The journal's records up to this position are needed by no restart, even from the older
+        snapshot.
+        """
         positions = self.positions()
         return positions[_KEPT - 1] if len(positions) >= _KEPT else 0
 

@@ -1,14 +1,15 @@
 """The journal in SQLite: the embedded default.
 
-WAL with synchronous=FULL, so a commit is one write and one sync of the log file; one row an append; one
-thread that writes. Readers (the snapshot process) do not hold the writer up. A lock on a file beside the
-database keeps a second control plane out, whatever it thinks of itself.
+WAL with synchronous=FULL, so a commit is one write and one sync of the log file; one row an append;
+one thread that writes. Readers (the snapshot process) do not hold the writer up. A lock on a file
+beside the database keeps a second control plane out, whatever it thinks of itself.
 """
 
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from controlplane.journal.connections import (
@@ -36,8 +37,10 @@ from controlplane.journal.worker import Worker
 
 _SCHEMA: Final = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
-    "CREATE TABLE batches (position INTEGER PRIMARY KEY, count INTEGER NOT NULL,"
-    " crc INTEGER NOT NULL, records BLOB NOT NULL)",
+    """CREATE TABLE batches (
+        position INTEGER PRIMARY KEY, count INTEGER NOT NULL,
+        crc INTEGER NOT NULL, records BLOB NOT NULL
+    )""",
 )
 _Result = TypeVar("_Result")
 
@@ -48,8 +51,8 @@ _ROWS_A_TRIM: Final = 64
 class SqliteJournal:
     """A journal in the file `path`; its directory must exist.
 
-    `new_cluster_id` names a cluster that begins here. `connect` and `sync_directory` are the ways to the
-    disk, handed in so that a test can lose what was not synced.
+    `new_cluster_id` names a cluster that begins here. `connect` and `sync_directory` are the ways
+    to the disk, handed in so that a test can lose what was not synced.
     """
 
     def __init__(
@@ -111,15 +114,18 @@ class SqliteJournal:
         return OpenedJournal(stored_id, fencing_token, self._position)
 
     async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """All batches behind `after_position`. Raises JournalCorrupt at a gap or a wrong checksum."""
+        """All batches behind `after_position`. Raises JournalCorrupt at a gap or wrong bytes."""
         position = after_position
         while True:
-            batches = await self._submit(lambda at=position: read_batches(self._opened(), at))
+            batches = await self._submit(partial(self._read, position))
             for batch in batches:
                 yield batch
             if not batches:
                 return
             position = batches[-1].position
+
+    def _read(self, after_position: int) -> list[JournalBatch]:
+        return read_batches(self._opened(), after_position)
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
         """One row, durable when the future is done."""
@@ -148,15 +154,16 @@ class SqliteJournal:
 
     async def load_snapshot(self) -> Snapshot | None:
         """The newest whole snapshot."""
-        snapshot: Snapshot | None = await self._submit(lambda: self._load_snapshot())
-        return snapshot
+        return await self._submit(self._load_snapshot)
 
     def _load_snapshot(self) -> Snapshot | None:
         assert self._snapshots is not None
         return self._snapshots.load()
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Keeps a snapshot from this process; a cluster with many partitions has `SnapshotProcess` do it."""
+        """Keeps a snapshot from this process; a cluster with many partitions has `SnapshotProcess`
+        do it.
+        """
         await self._submit(lambda: self._store_snapshot(snapshot))
         await self.trim()
 
@@ -165,7 +172,9 @@ class SqliteJournal:
         self._snapshots.store(snapshot)
 
     async def trim(self) -> None:
-        """Forgets the rows that snapshots make needless, a few at a time, so that appends come between."""
+        """Forgets the rows that snapshots make needless, a few at a time, so that appends come
+        between.
+        """
         while await self._submit(self._trim_some):
             pass
 
@@ -221,7 +230,8 @@ class SqliteJournal:
 def read_batches(connection: Connection, after_position: int) -> list[JournalBatch]:
     """The next batches behind `after_position`, a bounded number; empty at the end."""
     found = connection.execute(
-        "SELECT position, count, crc, records FROM batches WHERE position>? ORDER BY position LIMIT ?",
+        "SELECT position, count, crc, records FROM batches WHERE position>?"
+        " ORDER BY position LIMIT ?",
         (after_position, _ROWS_A_READ),
     )
     batches: list[JournalBatch] = []
@@ -229,8 +239,8 @@ def read_batches(connection: Connection, after_position: int) -> list[JournalBat
         records = decode_records(check_row("the journal's batch", position, blob, crc))
         if len(records) != count or position - count != after_position:
             raise JournalCorrupt(
-                f"the journal has a gap: the batch that ends at position {position} does not follow "
-                f"position {after_position}; restore it from a backup"
+                f"the journal has a gap: the batch that ends at position {position} does not "
+                f"follow position {after_position}; restore it from a backup"
             )
         batches.append(JournalBatch(position, records))
         after_position = position
@@ -288,6 +298,7 @@ def _lock(path: str) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise JournalInUse(
-            f"another control plane runs on this data ({path}): stop it first, or give another folder"
+            f"another control plane runs on this data ({path}): stop it first, "
+            "or give another folder"
         ) from None
     return descriptor

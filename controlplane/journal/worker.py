@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Worker:
-    """A thread with a queue. Callers bound what they queue: the journal has one append under way."""
+    """A thread with a queue, which its caller bounds: a journal has one append under way."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[

@@ -1,15 +1,16 @@
 """A machine of a few lines, so that the runtime is tested apart from the real one.
 
-Topics are created; a CommitSegment appends one record to each named partition; JoinGroup parks until a
-LeaveGroup of the same group; AddPartitionsToTxn journals a record; Heartbeat reads. A record is a JournalRecord.
+Topics are created; a CommitSegment appends one record to each named partition; JoinGroup parks
+until a LeaveGroup of the same group; AddPartitionsToTxn journals a record; Heartbeat reads. A
+record is a JournalRecord.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from controlplane.decision import Context, Decision
 from controlplane.errors import ErrorCode
-from controlplane.pure import Changes
 from controlplane.v1.cluster_pb2 import (
     ClusterDelta,
     Topic,
@@ -50,8 +51,8 @@ class FakeState:
     topics: list[Topic] = field(default_factory=list)
     high_watermarks: dict[Key, int] = field(default_factory=dict)
     joined: int = 0
-    watched: set[Key] = field(default_factory=set)
-    changes: Changes = field(default_factory=Changes)
+    watched: Counter[Key] = field(default_factory=Counter)
+    changes: list[PartitionDelta | ClusterDelta] = field(default_factory=list)
     waiting: dict[str, list[int]] = field(default_factory=dict)
     forgotten: list[int] = field(default_factory=list)
     ticks: list[int] = field(default_factory=list)
@@ -123,7 +124,9 @@ class FakeMachine:
     def _add_partitions_to_txn(
         self, state: FakeState, command: Command, context: Context
     ) -> Decision:
-        added = PartitionsAddedToTxn(error_codes=[0] * len(command.add_partitions_to_txn.partitions))
+        added = PartitionsAddedToTxn(
+            error_codes=[0] * len(command.add_partitions_to_txn.partitions)
+        )
         if command.add_partitions_to_txn.producer_id < 0:
             added = PartitionsAddedToTxn(error_code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
             return Decision(reply=Reply(partitions_added_to_txn=added))
@@ -160,7 +163,7 @@ class FakeMachine:
                     for partition in range(topic.partition_count):
                         state.high_watermarks[topic.topic_id, partition] = 0
                 delta = ClusterDelta(version=len(state.topics), topics=record.topics_added.topics)
-                state.changes.cluster.append(delta)
+                state.changes.append(delta)
             case "segment_recorded":
                 for part in record.segment_recorded.slices:
                     self._append(state, part)
@@ -172,8 +175,8 @@ class FakeMachine:
     def _append(self, state: FakeState, part: RecordedSlice) -> None:
         key = _key(part.partition)
         state.high_watermarks[key] = part.high_watermark
-        if key in state.watched:
-            state.changes.partitions.append(
+        if state.watched[key]:
+            state.changes.append(
                 PartitionDelta(
                     partition=part.partition,
                     from_version=part.high_watermark - 1,
@@ -202,9 +205,7 @@ class FakeMachine:
         state = FakeState(cluster_id=cluster_id, now_ms=int(now_ms), joined=int(joined))
         for line in rest:
             topic_id, name, *offsets = line.split(" ")
-            topic = Topic(
-                topic_id=bytes.fromhex(topic_id), name=name, partition_count=len(offsets)
-            )
+            topic = Topic(topic_id=bytes.fromhex(topic_id), name=name, partition_count=len(offsets))
             state.topics.append(topic)
             for partition, offset in enumerate(offsets):
                 state.high_watermarks[topic.topic_id, partition] = int(offset)
@@ -223,7 +224,7 @@ class FakeMachine:
 
     def watch(self, state: FakeState, topic_id: bytes, partition: int) -> PartitionDelta:
         key = (topic_id, partition)
-        state.watched.add(key)
+        state.watched[key] += 1
         at = state.high_watermarks.get(key, -1)
         count = max(0, at)
         return PartitionDelta(
@@ -242,10 +243,11 @@ class FakeMachine:
         )  # fmt: skip
 
     def unwatch(self, state: FakeState, topic_id: bytes, partition: int) -> None:
-        state.watched.discard((topic_id, partition))
+        state.watched[topic_id, partition] -= 1
+        assert state.watched[topic_id, partition] >= 0
 
-    def take_changes(self, state: FakeState) -> Changes:
-        changes, state.changes = state.changes, Changes()
+    def take_changes(self, state: FakeState) -> list[PartitionDelta | ClusterDelta]:
+        changes, state.changes = state.changes, []
         return changes
 
     def forget_tokens(self, state: FakeState, tokens: Iterable[int]) -> None:
