@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
-
-from typing_extensions import Buffer
+from typing import TYPE_CHECKING, TypeAlias
 
 from logstore.records import kernel
 from logstore.records.compression import (
@@ -26,7 +24,6 @@ from logstore.records.layout import (
     ATTRIBUTES_AT,
     CODEC_MASK,
     CONTROL_BIT,
-    CRC_AT,
     DELETE_HORIZON_BIT,
     HEADER,
     HEADER_SIZE,
@@ -44,6 +41,10 @@ from logstore.records.layout import (
     Codec,
     TimestampType,
 )
+from logstore.records.packing import pack_batch
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
 
@@ -268,22 +269,19 @@ class BatchToWrite:
         section = b"".join(_encode_record(record, base_timestamp) for record in self.records)
         if self.codec is not Codec.NONE:
             section = compress(self.codec, section)
-        header = HEADER.pack(
-            self.base_offset,
-            HEADER_SIZE - LOG_OVERHEAD + len(section),
-            self.partition_leader_epoch,
-            MAGIC,
-            0,
-            self._attributes(),
-            self._last_offset_delta(),
-            base_timestamp,
-            max_timestamp,
-            self.producer_id,
-            self.producer_epoch,
-            self.base_sequence,
-            len(self.records),
+        return pack_batch(
+            section,
+            base_offset=self.base_offset,
+            attributes=self._attributes(),
+            last_offset_delta=self._last_offset_delta(),
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            record_count=len(self.records),
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.base_sequence,
+            partition_leader_epoch=self.partition_leader_epoch,
         )
-        return with_crc(bytearray(header + section))
 
     def _attributes(self) -> int:
         bits = int(self.codec)
@@ -310,12 +308,6 @@ class BatchToWrite:
         if not max(highest, 0) <= last <= MAX_INT32:
             raise ValueError(f"last_offset_delta {last} is not in [{max(highest, 0)}, 2^31)")
         return last
-
-
-def with_crc(batch: bytearray) -> bytes:
-    """The batch with the CRC-32C of its bytes; `batch` is changed too."""
-    batch[CRC_AT:ATTRIBUTES_AT] = crc32c(memoryview(batch)[ATTRIBUTES_AT:]).to_bytes(4, "big")
-    return bytes(batch)
 
 
 def _encode_record(record: NewRecord, base_timestamp: int) -> bytes:

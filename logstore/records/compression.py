@@ -11,12 +11,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import cramjam
 import lz4.frame
 import zstandard
-from typing_extensions import Buffer
 
 from logstore.records.errors import (
     CorruptRecordsError,
@@ -24,6 +23,9 @@ from logstore.records.errors import (
     UnsupportedCodecError,
 )
 from logstore.records.layout import Codec
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from crc32c import crc32c as _crc32c
-from typing_extensions import Buffer
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 def crc32c(data: Buffer, value: int = 0) -> int:

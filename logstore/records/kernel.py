@@ -17,6 +17,7 @@ from crc32c import crc32c
 from logstore.records import layout
 from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress, decompress
 from logstore.records.errors import CorruptBatchError, InvalidRecordError, TruncatedBatchError
+from logstore.records.packing import pack_batch
 
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
 _LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
@@ -386,7 +387,7 @@ class _Merge:
         self.capacity = _FIRST_CAPACITY
         self.buffer = bytearray(_FIRST_CAPACITY)
         self.out = memoryview(self.buffer)
-        self.size = _HEADER_SIZE
+        self.size = 0
         self.timestamp_bit = 0
         self.append_time = -1
         self.count = 0
@@ -424,7 +425,7 @@ class _Merge:
         if offset <= self.last_offset:
             raise CorruptBatchError(f"offset {offset} comes behind offset {self.last_offset}")
         if self.count > 0 and (
-            self.size + _MAX_RECORD_HEAD + length > self.max_bytes
+            _HEADER_SIZE + self.size + _MAX_RECORD_HEAD + length > self.max_bytes
             or offset - self.base_offset > _MAX_INT32
             # timestamp - base_timestamp is to fit 64 bits
             or (self.base_timestamp >= 0 and timestamp < self.base_timestamp - _MAX_INT64)
@@ -471,30 +472,21 @@ class _Merge:
         """End the batch, if it has records: header, compression, CRC-32C."""
         if self.count == 0:
             return 0
-        section = memoryview(self.buffer)[_HEADER_SIZE : self.size]
-        max_timestamp = self.append_time if self.timestamp_bit else self.max_timestamp
-        batch = bytearray(
-            layout.HEADER.pack(
-                self.base_offset,
-                0,
-                0,
-                layout.MAGIC,
-                0,
-                self.codec | self.timestamp_bit,
-                self.last_offset - self.base_offset,
-                self.base_timestamp,
-                max_timestamp,
-                layout.NO_PRODUCER_ID,
-                layout.NO_PRODUCER_EPOCH,
-                layout.NO_SEQUENCE,
-                self.count,
+        section = memoryview(self.buffer)[: self.size]
+        if self.codec != 0:
+            section = compress(self.codec, section)
+        self.done.append(
+            pack_batch(
+                section,
+                base_offset=self.base_offset,
+                attributes=self.codec | self.timestamp_bit,
+                last_offset_delta=self.last_offset - self.base_offset,
+                base_timestamp=self.base_timestamp,
+                max_timestamp=self.append_time if self.timestamp_bit else self.max_timestamp,
+                record_count=self.count,
             )
         )
-        batch += section if self.codec == 0 else compress(self.codec, section)
-        batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
-        batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
-        self.done.append(bytes(batch))
-        self.size = _HEADER_SIZE
+        self.size = 0
         self.count = 0
         return 0
 

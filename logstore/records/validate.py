@@ -15,12 +15,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
-
-from typing_extensions import Buffer
+from typing import TYPE_CHECKING, Final
 
 from logstore.records import kernel
-from logstore.records.batch import BatchHeader, RecordBatch, with_crc
+from logstore.records.batch import BatchHeader, RecordBatch
 from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
 from logstore.records.errors import (
     BatchTooLargeError,
@@ -40,6 +38,10 @@ from logstore.records.layout import (
     RecordTimes,
     TimestampType,
 )
+from logstore.records.packing import with_crc
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _INT64_SIZE: Final = 8
 

@@ -40,3 +40,9 @@ def _compiled() -> ModuleType:
 def kernel(request: pytest.FixtureRequest) -> ModuleType:
     """`logstore.records.kernel`, interpreted and compiled."""
     return _interpreted() if request.param == "interpreted" else _compiled()
+
+
+@pytest.fixture(scope="session")
+def both_kernels() -> tuple[ModuleType, ModuleType]:
+    """The interpreted kernel and the compiled one."""
+    return _interpreted(), _compiled()

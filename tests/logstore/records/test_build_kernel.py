@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from pathlib import Path
 
@@ -47,3 +48,17 @@ def test_it_compiles_beside_the_source(copied: Path, capsys: pytest.CaptureFixtu
     assert build_kernel.is_fresh()
     os.utime(copied, ns=(2**62, 2**62))
     assert not build_kernel.is_fresh()
+
+
+def signatures(path: Path) -> dict[str, list[str]]:
+    """The public functions of a source file and their parameters' names."""
+    return {
+        node.name: [arg.arg for arg in node.args.args]
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    }
+
+
+def test_the_stub_names_what_the_source_defines() -> None:
+    source = build_kernel.SOURCE
+    assert signatures(source.with_suffix(".pyi")) == signatures(source)

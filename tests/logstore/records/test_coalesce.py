@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches, with_crc
+from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
 from logstore.records.control import filler
 from logstore.records.errors import (
     CorruptBatchError,
@@ -18,6 +18,7 @@ from logstore.records.errors import (
     TruncatedBatchError,
 )
 from logstore.records.layout import HEADER_SIZE, Codec, TimestampType
+from logstore.records.packing import with_crc
 
 record_bytes = st.none() | st.binary(max_size=300)
 headers = st.lists(st.tuples(st.binary(max_size=5), record_bytes), max_size=2).map(tuple)

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches, with_crc
+from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
 from logstore.records.compression import compress
 from logstore.records.errors import KafkaErrorName, RecordsError
 from logstore.records.layout import HEADER_SIZE, Codec, TimestampType
+from logstore.records.packing import with_crc
 from logstore.records.validate import (
     BatchSummary,
     ProduceRules,
