@@ -85,7 +85,9 @@ class KafkaConnection:
                     raise BootstrapUnavailable("the address does not speak the Kafka protocol")
                 body = await self._reader.readexactly(size)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-            raise BootstrapUnavailable(f"the agent closed the connection or is silent: {error}") from error
+            raise BootstrapUnavailable(
+                f"the agent closed the connection or is silent: {error}"
+            ) from error
         _, position = entity_reader(response_type.__header_schema__)(body, 0)
         response, _ = entity_reader(response_type)(body, position)
         return response

@@ -66,7 +66,9 @@ def describe(code: ErrorCode) -> str:
     return code.name.replace("_", " ")
 
 
-def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: str | None = None) -> None:
+def table(
+    headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: str | None = None
+) -> None:
     """Prints rows under headings; where the output is no terminal, tab-separated for scripts."""
     headings = list(headings)
     if not out.is_terminal and "FORCE_COLOR" not in os.environ:

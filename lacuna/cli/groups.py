@@ -6,7 +6,16 @@ import typer
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32
 
-from lacuna.cli.console import DEFAULT_BOOTSTRAP, Bootstrap, asynchronous, check, describe, fail, out, table
+from lacuna.cli.console import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    asynchronous,
+    check,
+    describe,
+    fail,
+    out,
+    table,
+)
 from lacuna.cli.topics import LATEST, READ_COMMITTED, schema_module, topic_offsets
 from lacuna.kafka import KafkaConnection
 

@@ -55,7 +55,11 @@ async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
     table(
         ("config", "value", "set"),
         (
-            (config.name, config.value, "default" if config.config_source == SOURCE_DEFAULT else "here")
+            (
+                config.name,
+                config.value,
+                "default" if config.config_source == SOURCE_DEFAULT else "here",
+            )
             for config in configs
         ),
     )
@@ -87,7 +91,8 @@ async def create_topic(
                     replication_factor=i16(-1),
                     assignments=(),
                     configs=tuple(
-                        module.CreatableTopicConfig(name=key, value=value) for key, _, value in pairs
+                        module.CreatableTopicConfig(name=key, value=value)
+                        for key, _, value in pairs
                     ),
                 ),
             )

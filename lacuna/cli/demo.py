@@ -1,0 +1,83 @@
+"""`lacuna demo`: the two scenarios, what each isolation level reads, and the plan behind it."""
+
+import asyncio
+import secrets
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.panel import Panel
+from rich.table import Table
+
+from lacuna.cli.console import fail, out
+from lacuna.cli.options import Control
+from lacuna.control import open_control
+from lacuna.explained import Explanation, explain_partition, table_of
+
+if TYPE_CHECKING:
+    from lacuna.demo import Scenario
+
+
+def demo(
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap",
+            "-b",
+            help="HOST:PORT of a running cluster; without it a throw-away one is started.",
+        ),
+    ] = None,
+    control: Control = None,
+) -> None:
+    """Shows with a real client what aborted records mean to a consumer.
+
+    Starts a throw-away cluster by itself, or uses `--bootstrap` (then `--control` adds the explained plan).
+    Each claim is checked; the exit code is 1 where one does not hold.
+    """
+    try:
+        from lacuna.demo import SCENARIOS, DemoFailedError
+    except ImportError:
+        fail("the demo needs a Kafka client: pip install 'lacuna[demo]'")
+    from lacuna.testing import Cluster
+
+    suffix = secrets.token_hex(3)
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster()) if bootstrap is None else None
+        address = cluster.bootstrap if cluster is not None else bootstrap
+        assert address is not None
+        for tell in SCENARIOS:
+            try:
+                scenario = tell(address, suffix)
+            except DemoFailedError as error:
+                fail(str(error))
+            explanation = None
+            if cluster is not None:
+                explanation = cluster.explain(scenario.topic, 0)
+            elif control is not None:
+                explanation = asyncio.run(_explain(control, scenario.topic))
+            _show(scenario, explanation)
+    out.print("Every claim above was checked against what the client read.", style="bold green")
+
+
+async def _explain(control: str, topic: str) -> Explanation:
+    async with open_control(control, None) as client:
+        return await explain_partition(client, topic, 0)
+
+
+def _show(scenario: "Scenario", explanation: Explanation | None) -> None:
+    out.print(Panel("\n".join(scenario.story), title=scenario.title, title_align="left"))
+    committed = dict(scenario.committed.records)
+    readings = Table(title="What a client reads", title_justify="left", header_style="bold")
+    for heading in ("offset", "read_uncommitted", "read_committed"):
+        readings.add_column(heading)
+    for offset, value in scenario.uncommitted.records:
+        kept = committed.get(offset)
+        readings.add_row(str(offset), value, "[dim]-[/dim]" if kept is None else kept)
+    readings.add_row(
+        "[dim]continues at[/dim]",
+        f"[dim]{scenario.uncommitted.position}[/dim]",
+        f"[dim]{scenario.committed.position}[/dim]",
+    )
+    out.print(readings)
+    if explanation is not None:
+        out.print(table_of(explanation))

@@ -1,0 +1,176 @@
+"""The demo's two scenarios, told with a real client, and checked while they are told.
+
+The first is the one of the article on isolation levels: an aborted transactional producer, a plain one and a
+committed transactional one write to one partition in turns. The second is a range that was aborted whole: no record is
+left for the consumer, and still it has to move on.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+TIMEOUT_SECONDS = 30.0
+
+
+class DemoFailedError(Exception):
+    """A client saw something else than the scenario promises; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one consumer read from the start to the end of partition 0: (offset, value), and where it stands."""
+
+    records: tuple[tuple[int, str], ...]
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What was written to `topic`, and what each isolation level read of it."""
+
+    title: str
+    topic: str
+    story: Sequence[str]
+    uncommitted: Reading
+    committed: Reading
+
+
+def isolation_levels(bootstrap: str, suffix: str) -> Scenario:
+    """An aborted transaction, plain records and a committed transaction, in turns."""
+    topic = create_topic(bootstrap, f"demo-isolation-{suffix}")
+    aborted = transactional(bootstrap, f"demo-aborted-{suffix}")
+    plain = Producer({"bootstrap.servers": bootstrap})
+    committed = transactional(bootstrap, f"demo-committed-{suffix}")
+    story = []
+
+    def write(producer: Any, whose: str, value: str) -> None:
+        _deliver(producer, topic, value)
+        story.append(f"{whose} writes {value!r}")
+
+    aborted.begin_transaction()
+    write(aborted, "transaction A", "a1")
+    write(plain, "a plain producer", "p1")
+    committed.begin_transaction()
+    write(committed, "transaction C", "c1")
+    write(aborted, "transaction A", "a2")
+    write(plain, "a plain producer", "p2")
+    write(committed, "transaction C", "c2")
+    expect(
+        "read_committed before any outcome", read(bootstrap, topic, "read_committed").records, ()
+    )
+    aborted.abort_transaction(TIMEOUT_SECONDS)
+    story.append("transaction A aborts")
+    before_commit = read(bootstrap, topic, "read_committed")
+    expect("read_committed before C commits", before_commit.records, ((1, "p1"),))
+    committed.commit_transaction(TIMEOUT_SECONDS)
+    story.append("transaction C commits")
+    scenario = Scenario(
+        "an aborted, a plain and a committed producer in turns",
+        topic,
+        story,
+        read(bootstrap, topic, "read_uncommitted"),
+        read(bootstrap, topic, "read_committed"),
+    )
+    everything = ("a1", "p1", "c1", "a2", "p2", "c2")
+    expect("read_uncommitted", scenario.uncommitted.records, tuple(enumerate(everything)))
+    expect(
+        "read_committed",
+        scenario.committed.records,
+        ((1, "p1"), (2, "c1"), (4, "p2"), (5, "c2")),
+    )
+    return scenario
+
+
+def wholly_aborted(bootstrap: str, suffix: str, count: int = 11) -> Scenario:
+    """`count` records of an aborted transaction and nothing else: the next fetch is at offset `count`."""
+    topic = create_topic(bootstrap, f"demo-aborted-range-{suffix}")
+    producer = transactional(bootstrap, f"demo-range-{suffix}")
+    producer.begin_transaction()
+    for index in range(count):
+        producer.produce(topic, f"r{index}".encode(), partition=0)
+    flush(producer)
+    producer.abort_transaction(TIMEOUT_SECONDS)
+    scenario = Scenario(
+        "a range that was aborted whole",
+        topic,
+        (f"transaction R writes {count} records", "transaction R aborts"),
+        read(bootstrap, topic, "read_uncommitted"),
+        read(bootstrap, topic, "read_committed"),
+    )
+    expect("records that read_uncommitted sees", len(scenario.uncommitted.records), count)
+    expect("records that read_committed sees", scenario.committed.records, ())
+    expect("where read_committed stands", scenario.committed.position, count)
+    return scenario
+
+
+SCENARIOS: Sequence[Callable[[str, str], Scenario]] = (isolation_levels, wholly_aborted)
+
+
+def create_topic(bootstrap: str, topic: str) -> str:
+    """Makes a topic with one partition."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    try:
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_SECONDS)
+    except KafkaException as error:
+        raise DemoFailedError(f"the topic {topic} could not be made: {error}") from error
+    return topic
+
+
+def transactional(bootstrap: str, transactional_id: str) -> Any:
+    """A producer whose transactions are initialised."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+    producer.init_transactions(TIMEOUT_SECONDS)
+    return producer
+
+
+def flush(producer: Any) -> None:
+    """Waits until the log has what was produced."""
+    if remaining := producer.flush(TIMEOUT_SECONDS):
+        raise DemoFailedError(f"{remaining} records were not taken within {TIMEOUT_SECONDS:.0f} s")
+
+
+def _deliver(producer: Any, topic: str, value: str) -> None:
+    producer.produce(topic, value.encode(), partition=0)
+    flush(producer)
+
+
+def read(bootstrap: str, topic: str, isolation_level: str) -> Reading:
+    """Reads partition 0 from its start to its end."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "demo",
+            "isolation.level": isolation_level,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+        }
+    )
+    partition = TopicPartition(topic, 0, 0)
+    records: list[tuple[int, str]] = []
+    try:
+        consumer.assign([partition])
+        while True:
+            message = consumer.poll(TIMEOUT_SECONDS)
+            if message is None:
+                raise DemoFailedError(
+                    f"a {isolation_level} consumer never reached the end of {topic}"
+                )
+            error = message.error()
+            if error is None:
+                records.append((message.offset(), message.value().decode()))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return Reading(tuple(records), message.offset())
+            else:
+                raise DemoFailedError(f"a {isolation_level} consumer failed: {error}")
+    finally:
+        consumer.close()
+
+
+def expect(what: str, found: object, promised: object) -> None:
+    """Raises DemoFailedError where the two differ."""
+    if found != promised:
+        raise DemoFailedError(f"{what}: expected {promised}, the client has {found}")
