@@ -287,3 +287,15 @@ def test_any_bytes_are_records_or_a_typed_error(
         assert "offset delta" in str(validated)
     else:
         assert validated.reason == read.reason or "offset delta" in validated.reason
+
+
+@pytest.mark.parametrize(("key", "refused"), [("01", True), ("00", False), ("02 6b", False)])
+def test_s11_compacted_topics_need_keys(kernel: ModuleType, key: str, refused: bool) -> None:
+    """A null key is none, an empty one is one."""
+    section = record(f"00 00 00 {key} 01 00")
+    assert kernel.validate_records(section, 1, 0, False) == RecordTimes(0, 0, 0, 0)
+    if refused:
+        with pytest.raises(InvalidRecordError, match="record 0: a compacted topic needs a key"):
+            kernel.validate_records(section, 1, 0, True)
+    else:
+        assert kernel.validate_records(section, 1, 0, True) == RecordTimes(0, 0, 0, 0)
