@@ -1,0 +1,162 @@
+"""What a fetch of one partition reads, drops and jumps over; pure (S13-S18).
+
+A plan is made from the extents and dead ranges of the partition's view and touches no byte of
+payload. Whole extents are live or dead, since none spans two transactions: a dead range is
+bisected and jumped, however many extents it covers, so that aborted records cost neither reading
+nor time.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from controlplane.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
+
+Key: TypeAlias = tuple[int, int, int]
+
+_NEVER = 1 << 63
+
+
+class Piece(NamedTuple):
+    """One extent to read: `size` bytes at `position` of the object (lease_id, sequence)."""
+
+    lease_id: int
+    sequence: int
+    position: int
+    size: int
+    base_offset: int
+    next_offset: int
+    flags: int
+
+    @property
+    def key(self) -> Key:
+        """What the bytes are cached under: they never change."""
+        return self[:3]
+
+    @property
+    def end_position(self) -> int:
+        """The byte behind the extent in its object."""
+        return self.position + self.size
+
+    @property
+    def has_true_offsets(self) -> bool:
+        """Whether the batches carry their own offsets, as merged ones do."""
+        return self.flags & FLAG_TRUE_OFFSETS != 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to read for [asked_offset, end_offset).
+
+    `size` estimates the bytes of `pieces` from `asked_offset` on. `resume_offset` is where the next
+    live extent begins, which was not planned, or `end_offset` where there is none: from the last
+    piece on (or from `asked_offset`) up to there is a hole.
+    """
+
+    asked_offset: int
+    end_offset: int
+    pieces: list[Piece]
+    size: int
+    resume_offset: int
+
+    @property
+    def is_nothing_left(self) -> bool:
+        """Offsets were asked for and none of them has a live record: the filler's case (S17)."""
+        return not self.pieces and self.asked_offset < self.end_offset
+
+    def describe(self) -> str:
+        """The plan in one line."""
+        pieces = ", ".join(
+            f"[{piece.base_offset}, {piece.next_offset}) from {piece.lease_id:x}-{piece.sequence:x}"
+            f" at {piece.position}, {piece.size} bytes"
+            for piece in self.pieces
+        )
+        return (
+            f"[{self.asked_offset}, {self.end_offset}): read {pieces or 'nothing'};"
+            f" resume at {self.resume_offset}"
+        )
+
+
+def plan_fetch(
+    extents: ExtentTable,
+    dead: DeadRanges | None,
+    asked_offset: int,
+    end_offset: int,
+    max_bytes: int,
+) -> Plan:
+    """The live extents of [asked_offset, end_offset) in order, until they reach `max_bytes`.
+
+    The first one is planned whatever its size, and the one that reaches the limit is included (the
+    answer is cut between its batches). `dead` is None for read_uncommitted, which drops nothing.
+    """
+    base_offsets, next_offsets, sizes = extents.base_offsets, extents.next_offsets, extents.sizes
+    count = len(base_offsets)
+    index = bisect_right(next_offsets, asked_offset)
+    dead_index, dead_first = _dead_from(dead, asked_offset)
+    pieces: list[Piece] = []
+    total = 0
+    while index < count:
+        base_offset = base_offsets[index]
+        if base_offset >= end_offset:
+            break
+        if dead is not None and base_offset >= dead_first:
+            dead_end = dead.ends[dead_index]
+            if base_offset < dead_end:
+                index = bisect_right(next_offsets, dead_end, index)
+                base_offset = dead_end
+            dead_index, dead_first = _dead_from(dead, base_offset)
+            continue
+        if total >= max_bytes and pieces:
+            return Plan(asked_offset, end_offset, pieces, total, base_offset)
+        piece = _piece(extents, index)
+        pieces.append(piece)
+        if base_offset < asked_offset:
+            # Which batches lie before the offset is known when they are read: take their share.
+            span = piece.next_offset - base_offset
+            total += sizes[index] * (piece.next_offset - asked_offset) // span
+        else:
+            total += sizes[index]
+        index += 1
+    return Plan(asked_offset, end_offset, pieces, total, end_offset)
+
+
+def _dead_from(dead: DeadRanges | None, offset: int) -> tuple[int, int]:
+    """The first range that ends behind `offset`: its index and its first offset."""
+    if dead is None:
+        return 0, _NEVER
+    index = bisect_right(dead.ends, offset)
+    return index, dead.firsts[index] if index < len(dead.firsts) else _NEVER
+
+
+def _piece(extents: ExtentTable, index: int) -> Piece:
+    return Piece(
+        extents.lease_ids[index],
+        extents.sequences[index],
+        extents.positions[index],
+        extents.sizes[index],
+        extents.base_offsets[index],
+        extents.next_offsets[index],
+        extents.flags[index],
+    )
+
+
+def group_reads(pieces: list[Piece], read_gap: int, max_bytes: int) -> list[list[Piece]]:
+    """Pieces that one read of the store should bring: neighbours in one object, in order (S18).
+
+    Two are neighbours where the bytes between them are at most `read_gap`; a group spans at most
+    `max_bytes` unless one piece is larger.
+    """
+    groups: list[list[Piece]] = []
+    for piece in pieces:
+        if groups:
+            first, last = groups[-1][0], groups[-1][-1]
+            gap = piece.position - last.end_position
+            if (
+                piece[:2] == last[:2]
+                and 0 <= gap <= read_gap
+                and piece.end_position - first.position <= max_bytes
+            ):
+                groups[-1].append(piece)
+                continue
+        groups.append([piece])
+    return groups
