@@ -64,7 +64,7 @@ def compress(codec: int, data: bytes) -> bytes:
     if codec == CODECS["snappy"]:
         return bytes(cramjam.snappy.compress_raw(data))
     if codec == CODECS["lz4"]:
-        return lz4.frame.compress(data)
+        return bytes(lz4.frame.compress(data))
     if codec == CODECS["zstd"]:
         return zstandard.compress(data)
     return data

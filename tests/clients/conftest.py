@@ -19,7 +19,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("clients")
     group.addoption("--bootstrap", default=None, help="run the client tests on this broker")
     group.addoption(
-        "--kafka", action="store_true", help="that broker is Apache Kafka: control records take offsets"
+        "--kafka",
+        action="store_true",
+        help="that broker is Apache Kafka: control records take offsets",
     )
 
 
@@ -33,13 +35,13 @@ class Cluster:
 @pytest.fixture(scope="session")
 def is_kafka(pytestconfig: pytest.Config) -> bool:
     """Whether this run looks at Apache Kafka, where control records take offsets."""
-    return bool(pytestconfig.getoption("--kafka"))
+    return bool(pytestconfig.getoption("--kafka", default=False))
 
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Any:
     """Anything with `.bootstrap`: the broker of --bootstrap, else the embedded cluster."""
-    bootstrap = request.config.getoption("--bootstrap")
+    bootstrap = request.config.getoption("--bootstrap", default=None)
     if bootstrap is not None:
         return Cluster(bootstrap)
     return request.getfixturevalue("lacuna_cluster")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
+import sys
 import traceback
 
 from . import (  # noqa: F401  (each import registers its probes)
@@ -56,12 +57,14 @@ def main() -> None:
     parser.add_argument("--out", type=pathlib.Path)
     arguments = parser.parse_args()
     text = json.dumps(
-        run_all(arguments.bootstrap, arguments.only, not arguments.no_slow), indent=1, sort_keys=True
+        run_all(arguments.bootstrap, arguments.only, not arguments.no_slow),
+        indent=1,
+        sort_keys=True,
     )
     if arguments.out:
         arguments.out.write_text(text + "\n")
     else:
-        print(text)
+        sys.stdout.write(text + "\n")
 
 
 if __name__ == "__main__":

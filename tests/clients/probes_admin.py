@@ -25,9 +25,14 @@ def create_topics(t: Target) -> Outcome:
     name = t.name()
     twice = t.name()
     bad = {
-        "empty name": "", "dot": ".", "dots": "..", "slash": "a/b", "space": "a b",
-        "too long": "x" * 250, "longest": "x" * 217 + uuid.uuid4().hex,
-    }  # fmt: skip
+        "empty name": "",
+        "dot": ".",
+        "dots": "..",
+        "slash": "a/b",
+        "space": "a b",
+        "too long": "x" * 250,
+        "longest": "x" * 217 + uuid.uuid4().hex,
+    }
     out: dict[str, Any] = {word: _create(t, creatable(value)) for word, value in bad.items()}
     out |= {
         "good": _create(t, creatable(name, 3)),
@@ -49,7 +54,8 @@ def create_topics(t: Target) -> Outcome:
     }
     dotted = t.name() + ".x_y"
     out["dots and underscores collide"] = [
-        _create(t, creatable(dotted)), _create(t, creatable(dotted.replace(".", "_")))
+        _create(t, creatable(dotted)),
+        _create(t, creatable(dotted.replace(".", "_"))),
     ]
     assigned = creatable(t.name(), -1, -1)
     assigned["assignments"] = [{"partition_index": 0, "broker_ids": [99]}]
@@ -63,9 +69,12 @@ def create_partitions(t: Target) -> Outcome:
 
     def grow(name: str, count: int, validate_only: bool = False) -> str:
         answer = t.call(
-            "create_partitions", 3, timeout=5000, validate_only=validate_only,
+            "create_partitions",
+            3,
+            timeout=5000,
+            validate_only=validate_only,
             topics=[{"name": name, "count": count, "assignments": None}],
-        )  # fmt: skip
+        )
         return error_name(answer["results"][0]["error_code"])
 
     return {
@@ -137,8 +146,12 @@ def metadata(t: Target) -> Outcome:
 
     def named(name: str | None, which: uuid.UUID | None = None) -> list[Any]:
         row = ask(12, [{"topic_id": which or uuid.UUID(int=0), "name": name}])["topics"][0]
-        return [error_name(row["error_code"]), row["name"] == topic,
-                topic_id(row["topic_id"]).int != 0, len(row["partitions"])]  # fmt: skip
+        return [
+            error_name(row["error_code"]),
+            row["name"] == topic,
+            topic_id(row["topic_id"]).int != 0,
+            len(row["partitions"]),
+        ]
 
     row = ask(12, [{"topic_id": uuid.UUID(int=0), "name": topic}])
     part = row["topics"][0]["partitions"][0]
@@ -164,9 +177,12 @@ def metadata_creates(t: Target) -> Outcome:
 
     def ask(topic: str) -> str:
         answer = t.call(
-            "metadata", 12, topics=[{"topic_id": uuid.UUID(int=0), "name": topic}],
-            allow_auto_topic_creation=True, include_topic_authorized_operations=False,
-        )  # fmt: skip
+            "metadata",
+            12,
+            topics=[{"topic_id": uuid.UUID(int=0), "name": topic}],
+            allow_auto_topic_creation=True,
+            include_topic_authorized_operations=False,
+        )
         return error_name(answer["topics"][0]["error_code"])
 
     first, second = ask(name), ask(name)
@@ -186,21 +202,33 @@ def configs(t: Target) -> Outcome:
 
     def describe(kind: int, name: str, keys: list[str] | None = None) -> list[Any]:
         answer = t.call(
-            "describe_configs", 4, include_synonyms=False, include_documentation=False,
+            "describe_configs",
+            4,
+            include_synonyms=False,
+            include_documentation=False,
             resources=[{"resource_type": kind, "resource_name": name, "configuration_keys": keys}],
-        )  # fmt: skip
+        )
         row = answer["results"][0]
         named = keys or []
-        return [error_name(row["error_code"]), sorted(
-            [c["name"], c["value"], c["config_source"], c["read_only"]]
-            for c in row["configs"] if c["name"] in named)]  # fmt: skip
+        return [
+            error_name(row["error_code"]),
+            sorted(
+                [c["name"], c["value"], c["config_source"], c["read_only"]]
+                for c in row["configs"]
+                if c["name"] in named
+            ),
+        ]
 
-    def alter(name: str, key: str, op: int, value: str | None, kind: int = 2, check: bool = False) -> str:
+    def alter(
+        name: str, key: str, op: int, value: str | None, kind: int = 2, check: bool = False
+    ) -> str:
         config = {"name": key, "config_operation": op, "value": value}
         answer = t.call(
-            "incremental_alter_configs", 1, validate_only=check,
+            "incremental_alter_configs",
+            1,
+            validate_only=check,
             resources=[{"resource_type": kind, "resource_name": name, "configs": [config]}],
-        )  # fmt: skip
+        )
         return error_name(answer["responses"][0]["error_code"])
 
     keys = ["max.message.bytes", "retention.ms", "cleanup.policy", "message.timestamp.type"]
@@ -254,6 +282,14 @@ def describe_cluster(t: Target) -> Outcome:
     def ask(**over: Any) -> list[Any]:
         fields = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
         answer = t.call("describe_cluster", 1, **(fields | over))
-        return [error_name(answer["error_code"]), len(answer["brokers"]) > 0, answer["endpoint_type"]]
+        return [
+            error_name(answer["error_code"]),
+            len(answer["brokers"]) > 0,
+            answer["endpoint_type"],
+        ]
 
-    return {"brokers": ask(), "controllers": ask(endpoint_type=2), "unknown type": ask(endpoint_type=9)}
+    return {
+        "brokers": ask(),
+        "controllers": ask(endpoint_type=2),
+        "unknown type": ask(endpoint_type=9),
+    }

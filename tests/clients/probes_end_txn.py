@@ -22,7 +22,9 @@ def _shape(answer: Fields, who: Producer) -> list[object]:
     ]
 
 
-def _open(t: Target, version: int, who: Producer | None = None, sequence: int = 0) -> tuple[str, Producer]:
+def _open(
+    t: Target, version: int, who: Producer | None = None, sequence: int = 0
+) -> tuple[str, Producer]:
     """A transaction with one record in it, as a client of that EndTxn version makes it."""
     topic, who = t.topic(), who or t.transactional()
     if version < 5:
@@ -79,8 +81,10 @@ def of_nothing(t: Target) -> Outcome:
         for committed in (True, False):
             who = t.transactional()
             name = f"v{version} {'commit' if committed else 'abort'}"
-            out[name] = _shape(t.end_txn(who, committed, version), who) if version == 5 else (
-                t.end(who, committed, version)
+            out[name] = (
+                _shape(t.end_txn(who, committed, version), who)
+                if version == 5
+                else (t.end(who, committed, version))
             )
     who = t.transactional()
     one = _shape(t.end_txn(who, False, 5), who)
@@ -131,7 +135,7 @@ def delayed_into_the_next_transaction(t: Target) -> Outcome:
     topic, who = _open(t, 4)
     t.end(who, True)
     t.await_stable(topic)
-    second, _ = _open(t, 4, who)
+    _open(t, 4, who)
     tv1 = {"delayed commit": t.end(who, True), "the abort that was meant": t.end(who, False)}
 
     topic, who = _open(t, 5)
@@ -153,7 +157,7 @@ def mixed_protocols(t: Target) -> Outcome:
     topic, who = _open(t, 5)
     first = t.end(who, True, 4)
     t.await_stable(topic)
-    other, tv1 = _open(t, 4)
+    _, tv1 = _open(t, 4)
     second = _shape(t.end_txn(tv1, True, 5), tv1)
     return {"produced as TV2, ended as v4": first, "produced as TV1, ended as v5": second}
 
@@ -169,9 +173,9 @@ def after_the_coordinator_aborted(t: Target) -> Outcome:
         t.txn_produce(who, topic, 0, version=12 if version >= 5 else 11)
         t.await_stable(topic)
         out[f"v{version}"] = {
-            "abort": _shape(t.end_txn(who, False, version), who) if version == 5 else (
-                t.end(who, False, version)
-            ),
+            "abort": _shape(t.end_txn(who, False, version), who)
+            if version == 5
+            else (t.end(who, False, version)),
             "commit": t.end(who, True, version),
         }
     return out

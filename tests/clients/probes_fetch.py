@@ -8,7 +8,7 @@ from typing import Any
 
 from .batch import TIMESTAMP, Rec, batch, headers_of
 from .probing import Outcome, Target, error_name, probe
-from .wire import Closed, Fields
+from .wire import ClosedError, Fields
 
 
 def _shape(row: Fields, offset: int = 0) -> list[Any]:
@@ -21,10 +21,14 @@ def _shape(row: Fields, offset: int = 0) -> list[Any]:
     aborted = row["aborted_transactions"]
     span = [max(served[0].base_offset, offset), served[-1].last_offset] if served else []
     return [
-        error_name(row["error_code"]), row["high_watermark"], row["last_stable_offset"],
-        row["log_start_offset"], aborted if aborted is None else len(aborted),
-        span, "null" if row["records"] is None else "bytes",
-    ]  # fmt: skip
+        error_name(row["error_code"]),
+        row["high_watermark"],
+        row["last_stable_offset"],
+        row["log_start_offset"],
+        aborted if aborted is None else len(aborted),
+        span,
+        "null" if row["records"] is None else "bytes",
+    ]
 
 
 def _fill(t: Target, topic: str, batches: int = 3, per: int = 2, size: int = 1) -> None:
@@ -63,14 +67,27 @@ def addressing(t: Target) -> Outcome:
     def by_id(topic_id: uuid.UUID, version: int) -> list[Any]:
         who = {"replica_id": -1} if version < 15 else {}
         part = {
-            "partition": 0, "current_leader_epoch": -1, "fetch_offset": 0,
-            "last_fetched_epoch": -1, "log_start_offset": -1, "partition_max_bytes": 1000,
-        }  # fmt: skip
+            "partition": 0,
+            "current_leader_epoch": -1,
+            "fetch_offset": 0,
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
+            "partition_max_bytes": 1000,
+        }
         answer = t.call(
-            "fetch", version, **who, max_wait=0, min_bytes=0, max_bytes=1 << 20,
-            isolation_level=0, session_id=0, session_epoch=-1, forgotten_topics_data=[],
-            topics=[{"topic_id": topic_id, "partitions": [part]}], rack_id="",
-        )  # fmt: skip
+            "fetch",
+            version,
+            **who,
+            max_wait=0,
+            min_bytes=0,
+            max_bytes=1 << 20,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            forgotten_topics_data=[],
+            topics=[{"topic_id": topic_id, "partitions": [part]}],
+            rack_id="",
+        )
         return [error_name(answer["error_code"])] + [
             error_name(p["error_code"]) for x in answer["responses"] for p in x["partitions"]
         ]
@@ -96,7 +113,7 @@ def strange_isolation_level(t: Target) -> Outcome:
     with t.connect(timeout=2.0) as t.connection:
         try:
             return _shape(t.fetch(topic, 0, isolation=2))
-        except Closed:
+        except ClosedError:
             return "closed"
         except TimeoutError:
             return "no answer"
@@ -132,15 +149,31 @@ def size_limits(t: Target) -> Outcome:
             t.produce(topic, batch([b"x" * 1000]), index=index)
 
     def both(max_bytes: int, partition_max_bytes: int) -> list[Any]:
-        parts = [{
-            "partition": index, "current_leader_epoch": -1, "fetch_offset": 0,
-            "last_fetched_epoch": -1, "log_start_offset": -1,
-            "partition_max_bytes": partition_max_bytes} for index in (0, 1)]  # fmt: skip
+        parts = [
+            {
+                "partition": index,
+                "current_leader_epoch": -1,
+                "fetch_offset": 0,
+                "last_fetched_epoch": -1,
+                "log_start_offset": -1,
+                "partition_max_bytes": partition_max_bytes,
+            }
+            for index in (0, 1)
+        ]
         answer = t.call(
-            "fetch", 12, replica_id=-1, max_wait=100, min_bytes=1, max_bytes=max_bytes,
-            isolation_level=0, session_id=0, session_epoch=-1, forgotten_topics_data=[],
-            topics=[{"topic": topic, "partitions": parts}], rack_id="",
-        )  # fmt: skip
+            "fetch",
+            12,
+            replica_id=-1,
+            max_wait=100,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            forgotten_topics_data=[],
+            topics=[{"topic": topic, "partitions": parts}],
+            rack_id="",
+        )
         return [
             sum(b.count for b in headers_of(p["records"]))
             for p in answer["responses"][0]["partitions"]
@@ -172,18 +205,40 @@ def waiting(t: Target) -> Outcome:
     }
 
 
-def _session(t: Target, topic: str, session: int, epoch: int, parts: list[int] | None = None,
-             forget: list[int] | None = None, offset: int = 0) -> Fields:  # fmt: skip
-    rows = [{
-        "partition": index, "current_leader_epoch": -1, "fetch_offset": offset,
-        "last_fetched_epoch": -1, "log_start_offset": -1, "partition_max_bytes": 1 << 20}
-        for index in parts or []]  # fmt: skip
+def _session(
+    t: Target,
+    topic: str,
+    session: int,
+    epoch: int,
+    parts: list[int] | None = None,
+    forget: list[int] | None = None,
+    offset: int = 0,
+) -> Fields:
+    rows = [
+        {
+            "partition": index,
+            "current_leader_epoch": -1,
+            "fetch_offset": offset,
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
+            "partition_max_bytes": 1 << 20,
+        }
+        for index in parts or []
+    ]
     return t.call(
-        "fetch", 12, replica_id=-1, max_wait=0, min_bytes=0, max_bytes=1 << 24, isolation_level=0,
-        session_id=session, session_epoch=epoch, rack_id="",
+        "fetch",
+        12,
+        replica_id=-1,
+        max_wait=0,
+        min_bytes=0,
+        max_bytes=1 << 24,
+        isolation_level=0,
+        session_id=session,
+        session_epoch=epoch,
+        rack_id="",
         topics=[{"topic": topic, "partitions": rows}] if rows else [],
         forgotten_topics_data=[{"topic": topic, "partitions": forget}] if forget else [],
-    )  # fmt: skip
+    )
 
 
 def _seen(answer: Fields) -> list[Any]:
@@ -236,12 +291,22 @@ def specials(t: Target) -> Outcome:
     out: dict[str, Any] = {}
     for name, which in (("filled", topic), ("empty", empty)):
         for word, timestamp in (
-            ("earliest", -2), ("latest", -1), ("max timestamp", -3), ("earliest local", -4),
-            ("latest tiered", -5), ("unknown special", -7),
-        ):  # fmt: skip
+            ("earliest", -2),
+            ("latest", -1),
+            ("max timestamp", -3),
+            ("earliest local", -4),
+            ("latest tiered", -5),
+            ("unknown special", -7),
+        ):
             out[f"{name}, {word}"] = ask(which, timestamp, version=9)
-    for word, delta in (("before all", -1), ("exact 1", 50), ("between", 60), ("200", 200),
-                        ("last", 250), ("after all", 251)):  # fmt: skip
+    for word, delta in (
+        ("before all", -1),
+        ("exact 1", 50),
+        ("between", 60),
+        ("200", 200),
+        ("last", 250),
+        ("after all", 251),
+    ):
         out[f"by time, {word}"] = ask(topic, TIMESTAMP + delta)
     out["by time 0"] = ask(topic, 0)
     out["unknown topic"] = ask(t.name(), -1)
@@ -262,11 +327,17 @@ def under_transactions(t: Target) -> Outcome:
     t.produce(topic, batch([b"c"], base_timestamp=TIMESTAMP + 200))
     out: dict[str, Any] = {}
     for isolation_level in (0, 1):
-        for word, timestamp in (("latest", -1), ("earliest", -2), ("max", -3),
-                                ("at 100", TIMESTAMP + 100), ("at 150", TIMESTAMP + 150)):  # fmt: skip
+        for word, timestamp in (
+            ("latest", -1),
+            ("earliest", -2),
+            ("max", -3),
+            ("at 100", TIMESTAMP + 100),
+            ("at 150", TIMESTAMP + 150),
+        ):
             row = t.list_offset(topic, timestamp, isolation=isolation_level)
             out[f"{word}, isolation {isolation_level}"] = [
-                error_name(row["error_code"]), row["offset"]
+                error_name(row["error_code"]),
+                row["offset"],
             ]
     return out
 
@@ -279,9 +350,11 @@ def for_leader_epoch(t: Target) -> Outcome:
     def ask(name: str, epoch: int, current: int = -1, index: int = 0) -> list[Any]:
         part = {"partition": index, "current_leader_epoch": current, "leader_epoch": epoch}
         answer = t.call(
-            "offset_for_leader_epoch", 4, replica_id=-2,
+            "offset_for_leader_epoch",
+            4,
+            replica_id=-2,
             topics=[{"topic": name, "partitions": [part]}],
-        )  # fmt: skip
+        )
         row = answer["topics"][0]["partitions"][0]
         return [error_name(row["error_code"]), row["leader_epoch"], row["end_offset"]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from .probing import Outcome, Target, error_name, probe
-from .wire import API_KEYS, Closed, decode_response, encode_request
+from .wire import API_KEYS, ClosedError, decode_response, encode_request
 
 
 def _answer(t: Target, data: bytes) -> str:
@@ -14,7 +14,7 @@ def _answer(t: Target, data: bytes) -> str:
         try:
             connection.send_bytes(data)
             return connection.receive_frame()[:24].hex()
-        except (Closed, ConnectionError):
+        except (ClosedError, ConnectionError):
             return "closed"
         except TimeoutError:
             return "no answer"
@@ -94,13 +94,31 @@ def bytes_after_the_body(t: Target) -> Outcome:
 def answers_keep_their_order(t: Target) -> Outcome:
     topic = t.topic()
     slow = {
-        "replica_id": -1, "max_wait": 400, "min_bytes": 1, "max_bytes": 1000,
-        "isolation_level": 0, "session_id": 0, "session_epoch": -1, "rack_id": "",
+        "replica_id": -1,
+        "max_wait": 400,
+        "min_bytes": 1,
+        "max_bytes": 1000,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "rack_id": "",
         "forgotten_topics_data": [],
-        "topics": [{"topic": topic, "partitions": [{
-            "partition": 0, "current_leader_epoch": -1, "fetch_offset": 0,
-            "last_fetched_epoch": -1, "log_start_offset": -1, "partition_max_bytes": 1000}]}],
-    }  # fmt: skip
+        "topics": [
+            {
+                "topic": topic,
+                "partitions": [
+                    {
+                        "partition": 0,
+                        "current_leader_epoch": -1,
+                        "fetch_offset": 0,
+                        "last_fetched_epoch": -1,
+                        "log_start_offset": -1,
+                        "partition_max_bytes": 1000,
+                    }
+                ],
+            }
+        ],
+    }
     with t.connect() as connection:
         connection.send("fetch", 12, slow)
         connection.send("api_versions", 0, {})

@@ -20,10 +20,15 @@ class Member:
 
     def join_fields(self, **over: Any) -> Fields:
         fields: Fields = {
-            "group_id": self.group, "session_timeout": 10_000, "rebalance_timeout": 10_000,
-            "member_id": self.id, "group_instance_id": self.instance, "protocol_type": "consumer",
-            "protocols": [PROTOCOL], "reason": None,
-        }  # fmt: skip
+            "group_id": self.group,
+            "session_timeout": 10_000,
+            "rebalance_timeout": 10_000,
+            "member_id": self.id,
+            "group_instance_id": self.instance,
+            "protocol_type": "consumer",
+            "protocols": [PROTOCOL],
+            "reason": None,
+        }
         return fields | over
 
     def join(self, **over: Any) -> Fields:
@@ -43,10 +48,14 @@ class Member:
 
     def sync(self, assignments: list[Fields] | None = None, **over: Any) -> Fields:
         fields: Fields = {
-            "group_id": self.group, "generation_id": self.generation, "member_id": self.id,
-            "group_instance_id": self.instance, "protocol_type": "consumer",
-            "protocol_name": "range", "assignments": assignments or [],
-        }  # fmt: skip
+            "group_id": self.group,
+            "generation_id": self.generation,
+            "member_id": self.id,
+            "group_instance_id": self.instance,
+            "protocol_type": "consumer",
+            "protocol_name": "range",
+            "assignments": assignments or [],
+        }
         return self.connection.call("sync_group", 5, **(fields | over))
 
     def sync_error(self, **over: Any) -> str:
@@ -58,16 +67,17 @@ class Member:
             assert self.join_error() == "MEMBER_ID_REQUIRED"
         assert self.join_error() == "NONE"
         answer = self.sync([{"member_id": self.id, "assignment": b"mine"}])
-        assert answer["error_code"] == 0 and answer["assignment"] == b"mine", answer
+        assert answer["error_code"] == 0, answer
+        assert answer["assignment"] == b"mine", answer
 
     def heartbeat(self, **over: Any) -> str:
         fields: Fields = {
-            "group_id": self.group, "generation_id": self.generation, "member_id": self.id,
+            "group_id": self.group,
+            "generation_id": self.generation,
+            "member_id": self.id,
             "group_instance_id": self.instance,
-        }  # fmt: skip
-        return error_name(
-            self.connection.call("heartbeat", 4, **(fields | over))["error_code"]
-        )
+        }
+        return error_name(self.connection.call("heartbeat", 4, **(fields | over))["error_code"])
 
     def leave(self, **over: Any) -> list[str]:
         member = {"member_id": self.id, "group_instance_id": self.instance, "reason": None} | over
@@ -77,18 +87,30 @@ class Member:
         ]
 
 
-def commit_offset(t: Target, group: str, topic: str, offset: int, *, member: str = "",
-                  generation: int = -1, instance: str | None = None, partition: int = 0,
-                  metadata: str | None = None, version: int = 8) -> str:  # fmt: skip
+def commit_offset(
+    t: Target,
+    group: str,
+    topic: str,
+    offset: int,
+    *,
+    member: str = "",
+    generation: int = -1,
+    instance: str | None = None,
+    partition: int = 0,
+    metadata: str | None = None,
+    version: int = 8,
+) -> str:
     """OffsetCommit of one partition; its error."""
-    row = {
-        "partition_index": partition, "committed_offset": offset, "committed_metadata": metadata
-    }
+    row = {"partition_index": partition, "committed_offset": offset, "committed_metadata": metadata}
     answer = t.settled(
-        "offset_commit", version, group_id=group, generation_id_or_member_epoch=generation,
-        member_id=member, group_instance_id=instance,
+        "offset_commit",
+        version,
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member,
+        group_instance_id=instance,
         topics=[{"name": topic, "partitions": [row]}],
-    )  # fmt: skip
+    )
     return error_name(answer["topics"][0]["partitions"][0]["error_code"])
 
 
@@ -101,9 +123,11 @@ def fetch_offset(t: Target, group: str, topic: str, stable: bool, partition: int
     row = answer["groups"][0]
     part = row["topics"][0]["partitions"][0]
     return [
-        error_name(part["error_code"]), part["committed_offset"], part["metadata"],
+        error_name(part["error_code"]),
+        part["committed_offset"],
+        part["metadata"],
         error_name(row["error_code"]),
-    ]  # fmt: skip
+    ]
 
 
 @probe("groups")
@@ -196,13 +220,24 @@ def two_members(t: Target) -> Outcome:
     out["both joined"] = [again["generation_id"], answer["generation_id"]]
     out["leader"] = [again["leader"] == one.id, answer["leader"] == one.id]
     out["members seen"] = [len(again["members"]), len(answer["members"])]
-    two.connection.send("sync_group", 5, {
-        "group_id": two.group, "generation_id": two.generation, "member_id": two.id,
-        "protocol_type": "consumer", "protocol_name": "range", "assignments": [],
-    })  # fmt: skip
+    two.connection.send(
+        "sync_group",
+        5,
+        {
+            "group_id": two.group,
+            "generation_id": two.generation,
+            "member_id": two.id,
+            "protocol_type": "consumer",
+            "protocol_name": "range",
+            "assignments": [],
+        },
+    )
     rows = [{"member_id": m.id, "assignment": name} for m, name in ((one, b"1"), (two, b"2"))]
     mine = one.sync(rows)["assignment"]
-    out["assignments"] = [mine.decode(), two.connection.receive("sync_group", 5)["assignment"].decode()]
+    out["assignments"] = [
+        mine.decode(),
+        two.connection.receive("sync_group", 5)["assignment"].decode(),
+    ]
     out["commit with the old generation"] = commit_offset(
         t, one.group, t.topic(), 1, member=one.id, generation=one.generation - 1
     )
@@ -231,13 +266,18 @@ def static_members(t: Target) -> Outcome:
         "old one's join": one.join_error(),
         "old one's sync": one.sync_error(),
         "old one's commit": commit_offset(
-            t, one.group, t.topic(), 1, member=old_id, generation=one.generation,
+            t,
+            one.group,
+            t.topic(),
+            1,
+            member=old_id,
+            generation=one.generation,
             instance="instance-1",
         ),
         "unknown instance": one.heartbeat(group_instance_id="other"),
         "leave by instance": one.leave(member_id=""),
         "leave by instance again": one.leave(member_id=""),
-    }  # fmt: skip
+    }
 
 
 @probe("groups")
@@ -282,8 +322,13 @@ def describe_list_delete(t: Target) -> Outcome:
             "describe_groups", version, groups=[name], include_authorized_operations=False
         )
         row = answer["groups"][0]
-        return [error_name(row["error_code"]), row["group_state"], row["protocol_type"],
-                row["protocol_data"], len(row["members"])]  # fmt: skip
+        return [
+            error_name(row["error_code"]),
+            row["group_state"],
+            row["protocol_type"],
+            row["protocol_data"],
+            len(row["members"]),
+        ]
 
     def listed(name: str, **over: Any) -> list[Any]:
         answer = t.call("list_groups", 5, **({"states_filter": [], "types_filter": []} | over))
@@ -294,7 +339,9 @@ def describe_list_delete(t: Target) -> Outcome:
         ]
 
     def delete(name: str) -> str:
-        return error_name(t.call("delete_groups", 2, groups_names=[name])["results"][0]["error_code"])
+        return error_name(
+            t.call("delete_groups", 2, groups_names=[name])["results"][0]["error_code"]
+        )
 
     unknown, simple = t.name("g"), t.name("g")
     commit_offset(t, simple, topic, 1)
@@ -329,9 +376,7 @@ def session_expires(t: Target) -> Outcome:
     m.sync([{"member_id": m.id, "assignment": b"x"}])
     state = "Stable"
     while state == "Stable":
-        answer = t.call(
-            "describe_groups", 5, groups=[m.group], include_authorized_operations=False
-        )
+        answer = t.call("describe_groups", 5, groups=[m.group], include_authorized_operations=False)
         state = answer["groups"][0]["group_state"]
     return [state, m.heartbeat(), m.join_error()]
 
@@ -340,8 +385,10 @@ def session_expires(t: Target) -> Outcome:
 def find_coordinator(t: Target) -> Outcome:
     def find(key_type: int, keys: list[str], version: int = 4) -> list[Any]:
         answer = t.settled("find_coordinator", version, key_type=key_type, coordinator_keys=keys)
-        return [[row["key"], error_name(row["error_code"]), row["node_id"] >= 0]
-                for row in answer["coordinators"]]  # fmt: skip
+        return [
+            [row["key"], error_name(row["error_code"]), row["node_id"] >= 0]
+            for row in answer["coordinators"]
+        ]
 
     one = t.settled("find_coordinator", 3, key="g", key_type=0)
     bad = t.settled("find_coordinator", 3, key="g", key_type=9)

@@ -8,7 +8,9 @@ from .batch import batch
 from .probing import Outcome, Producer, Target, error_name, probe
 
 
-def _send(t: Target, topic: str, who: Producer, sequence: int, count: int = 1, **rest: Any) -> list[Any]:
+def _send(
+    t: Target, topic: str, who: Producer, sequence: int, count: int = 1, **rest: Any
+) -> list[Any]:
     epoch = rest.pop("epoch", who.epoch)
     data = batch(
         [b"v"] * count, producer_id=who.id, producer_epoch=epoch, base_sequence=sequence, **rest
@@ -46,7 +48,9 @@ def first_sequence_without_state(t: Target) -> Outcome:
     return {
         "17": _send(t, t.topic(), who, 17),
         "2^31-1": _send(t, t.topic(), who, 2**31 - 1),
-        "unknown producer id": _send(t, t.topic(), Producer({"producer_id": 1 << 50, "producer_epoch": 3}, None), 5),
+        "unknown producer id": _send(
+            t, t.topic(), Producer({"producer_id": 1 << 50, "producer_epoch": 3}, None), 5
+        ),
     }
 
 
@@ -95,9 +99,9 @@ def log_append_time_of_a_duplicate(t: Target) -> Outcome:
     return {
         "errors": [error_name(one["error_code"]), error_name(two["error_code"])],
         "same offset": one["base_offset"] == two["base_offset"],
-        "duplicate's time": "the same" if one["log_append_time"] == two["log_append_time"] else (
-            "none" if two["log_append_time"] == -1 else "another"
-        ),
+        "duplicate's time": "the same"
+        if one["log_append_time"] == two["log_append_time"]
+        else ("none" if two["log_append_time"] == -1 else "another"),
         "log start offset": [one["log_start_offset"], two["log_start_offset"]],
     }
 
@@ -126,18 +130,26 @@ def pipelined(t: Target) -> Outcome:
 def init_producer_id(t: Target) -> Outcome:
     one, two = t.idempotent(), t.idempotent()
     again = t.call(
-        "init_producer_id", 4, transactional_id=None, transaction_timeout=60_000,
-        producer_id=one.id, producer_epoch=one.epoch,
-    )  # fmt: skip
+        "init_producer_id",
+        4,
+        transactional_id=None,
+        transaction_timeout=60_000,
+        producer_id=one.id,
+        producer_epoch=one.epoch,
+    )
     empty = t.call("init_producer_id", 4, transactional_id="", transaction_timeout=60_000)
     return {
         "ids differ": one.id != two.id,
         "epochs": [one.epoch, two.epoch],
         "timeout is not looked at": error_name(
-            t.call("init_producer_id", 4, transactional_id=None, transaction_timeout=-5)["error_code"]
+            t.call("init_producer_id", 4, transactional_id=None, transaction_timeout=-5)[
+                "error_code"
+            ]
         ),
         "with an id and epoch": [
-            error_name(again["error_code"]), again["producer_id"] == one.id, again["producer_epoch"]
+            error_name(again["error_code"]),
+            again["producer_id"] == one.id,
+            again["producer_epoch"],
         ],
         "empty transactional id": error_name(empty["error_code"]),
     }

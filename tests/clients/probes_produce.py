@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 import uuid
+import zlib
+from typing import Any
 
 from .batch import CODECS, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, Rec, batch
 from .probing import Outcome, Target, error_name, probe
-from .wire import Closed
+from .wire import ClosedError
 
 CONTROL_KEY, CONTROL_VALUE = b"\0\0\0\1", b"\0\0\0\0\0\0"
 
@@ -19,7 +21,7 @@ def _end(target: Target, topic: str) -> int:
 
 @probe("produce")
 def codecs(t: Target) -> Outcome:
-    out = {}
+    out: dict[str, Any] = {}
     for name, codec in CODECS.items():
         row = t.produce(t.topic(), batch([b"a", b"b"], codec=codec))
         out[name] = [error_name(row["error_code"]), row["base_offset"], row["log_append_time"]]
@@ -204,19 +206,25 @@ def addressing(t: Target) -> Outcome:
     topic = t.topic()
     unknown = t.produce(t.name(), batch())
     by_id = t.call(
-        "produce", 13, transactional_id=None, acks=-1, timeout=1000,
+        "produce",
+        13,
+        transactional_id=None,
+        acks=-1,
+        timeout=1000,
         topic_data=[
             {"topic_id": uuid.uuid4(), "partition_data": [{"index": 0, "records": batch()}]},
             {"topic_id": t.id_of(topic), "partition_data": [{"index": 0, "records": batch()}]},
         ],
-    )  # fmt: skip
+    )
     return {
         "unknown topic": [error_name(unknown["error_code"]), unknown["base_offset"]],
         "unknown partition": t.verdict(topic, batch(), index=7),
         "negative partition": t.verdict(topic, batch(), index=-1),
         "invalid topic name": t.verdict("no/good", batch()),
         "unknown and known topic id": sorted(
-            error_name(p["error_code"]) for r in by_id["responses"] for p in r["partition_responses"]
+            error_name(p["error_code"])
+            for r in by_id["responses"]
+            for p in r["partition_responses"]
         ),
         "base offset 99": t.verdict(topic, batch(base_offset=99)),
         "partition leader epoch 7": t.verdict(topic, batch(partition_leader_epoch=7)),
@@ -234,9 +242,7 @@ def acks(t: Target) -> Outcome:
             "transactional_id": None,
             "acks": 0,
             "timeout": 1000,
-            "topic_data": [
-                {"name": topic, "partition_data": [{"index": 0, "records": batch()}]}
-            ],
+            "topic_data": [{"name": topic, "partition_data": [{"index": 0, "records": batch()}]}],
         },
     )
     return {
@@ -260,15 +266,13 @@ def acks_0_with_error_closes(t: Target) -> Outcome:
         connection.send("produce", 11, request)
         try:
             return connection.call("api_versions", 0)["error_code"]
-        except Closed:
+        except ClosedError:
             return "closed"
 
 
 @probe("produce")
 def versions_0_to_2(t: Target) -> Outcome:
     message = b"\0\0" + b"\xff\xff\xff\xff" + struct.pack(">i", 1) + b"v"
-    import zlib
-
     entry = struct.pack(">I", zlib.crc32(message)) + message
     message_set = struct.pack(">qi", 0, len(entry)) + entry
     topic = t.topic().encode()
@@ -281,7 +285,7 @@ def versions_0_to_2(t: Target) -> Outcome:
             try:
                 connection.send_frame(frame)
                 out[f"v{version}"] = connection.receive_frame().hex().replace(topic.hex(), "TOPIC")
-            except Closed:
+            except ClosedError:
                 out[f"v{version}"] = "closed"
     return out
 

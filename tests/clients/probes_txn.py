@@ -9,11 +9,20 @@ from .probing import Outcome, Producer, Target, error_name, probe
 from .wire import Fields
 
 
-def _init(t: Target, tid: str, timeout: int = 60_000, who: Producer | None = None,
-          version: int = 4, epoch_add: int = 0, id_add: int = 0) -> Fields:  # fmt: skip
-    more = {} if who is None else {
-        "producer_id": who.id + id_add, "producer_epoch": who.epoch + epoch_add
-    }
+def _init(
+    t: Target,
+    tid: str,
+    timeout: int = 60_000,
+    who: Producer | None = None,
+    version: int = 4,
+    epoch_add: int = 0,
+    id_add: int = 0,
+) -> Fields:
+    more = (
+        {}
+        if who is None
+        else {"producer_id": who.id + id_add, "producer_epoch": who.epoch + epoch_add}
+    )
     return t.settled(
         "init_producer_id", version, transactional_id=tid, transaction_timeout=timeout, **more
     )
@@ -38,13 +47,15 @@ def init_producer_id_again(t: Target) -> Outcome:
         "first id is 0": one.id == 0,
         "second": [two.id == one.id, two.epoch],
         "with its own id and epoch (KIP-360)": [
-            _plain_error(recovered), recovered["producer_id"] == one.id, recovered["producer_epoch"]
+            _plain_error(recovered),
+            recovered["producer_id"] == one.id,
+            recovered["producer_epoch"],
         ],
         "with an old epoch": _plain_error(behind),
         "with an old epoch, v3": _plain_error(old_version),
         "with an epoch ahead": _plain_error(ahead),
         "with another id": _plain_error(other),
-    }  # fmt: skip
+    }
 
 
 @probe("txn")
@@ -56,7 +67,9 @@ def init_producer_id_arguments(t: Target) -> Outcome:
         "timeout 15 min": _plain_error(_init(t, t.name("t"), 900_000)),
         "timeout above 15 min": _plain_error(_init(t, t.name("t"), 900_001)),
         "id without epoch": _plain_error(
-            t.call("init_producer_id", 4, transactional_id="x", transaction_timeout=1000, producer_id=5)
+            t.call(
+                "init_producer_id", 4, transactional_id="x", transaction_timeout=1000, producer_id=5
+            )
         ),
     }
 
@@ -113,9 +126,11 @@ def produce_with_wrong_identity(t: Target) -> Outcome:
 
     def send(version: int, tid: str | None, id_add: int = 0, epoch_add: int = 0) -> str:
         data = batch(
-            attributes=0x10, producer_id=who.id + id_add, producer_epoch=who.epoch + epoch_add,
+            attributes=0x10,
+            producer_id=who.id + id_add,
+            producer_epoch=who.epoch + epoch_add,
             base_sequence=0,
-        )  # fmt: skip
+        )
         return t.verdict(topic, data, version=version, transactional_id=tid)
 
     tid = who.transactional_id
@@ -159,25 +174,28 @@ def add_partitions(t: Target) -> Outcome:
 
     def add(rows: list[Fields], version: int = 3) -> list[list[str]]:
         answer = t.settled(
-            "add_partitions_to_txn", version, v3_and_below_transactional_id=who.transactional_id,
-            v3_and_below_producer_id=who.id, v3_and_below_producer_epoch=who.epoch,
+            "add_partitions_to_txn",
+            version,
+            v3_and_below_transactional_id=who.transactional_id,
+            v3_and_below_producer_id=who.id,
+            v3_and_below_producer_epoch=who.epoch,
             v3_and_below_topics=rows,
-        )  # fmt: skip
+        )
         return sorted(
-            ["known" if row["name"] == topic else "unknown",
-             error_name(part["partition_error_code"])]
+            [
+                "known" if row["name"] == topic else "unknown",
+                error_name(part["partition_error_code"]),
+            ]
             for row in answer["results_by_topic_v3_and_below"]
             for part in row["results_by_partition"]
-        )  # fmt: skip
+        )
 
     good = {"name": topic, "partitions": [0]}
     stranger = Producer({"producer_id": who.id, "producer_epoch": who.epoch}, t.name("t"))
     wrong_id = Producer(
         {"producer_id": who.id + 1000, "producer_epoch": who.epoch}, who.transactional_id
     )
-    ahead = Producer(
-        {"producer_id": who.id, "producer_epoch": who.epoch + 1}, who.transactional_id
-    )
+    ahead = Producer({"producer_id": who.id, "producer_epoch": who.epoch + 1}, who.transactional_id)
     return {
         "known": add([good]),
         "again": add([good]),
@@ -202,12 +220,15 @@ def add_partitions_batched(t: Target) -> Outcome:
     for version in (4, 5):
         answer = t.settled("add_partitions_to_txn", version, transactions=rows)
         out[f"v{version}"] = [error_name(answer["error_code"])] + sorted(
-            ["adds" if row["transactional_id"] == who.transactional_id else "verifies",
-             part["partition_index"], error_name(part["partition_error_code"])]
+            [
+                "adds" if row["transactional_id"] == who.transactional_id else "verifies",
+                part["partition_index"],
+                error_name(part["partition_error_code"]),
+            ]
             for row in answer["results_by_transaction"]
             for result in row["topic_results"]
             for part in result["results_by_partition"]
-        )  # fmt: skip
+        )
     return out
 
 
@@ -259,10 +280,12 @@ def timeout_aborts(t: Target) -> Outcome:
 
 def _write_marker(t: Target, who: Producer, topic: str, commit: bool, epoch_add: int = 0) -> str:
     marker = {
-        "producer_id": who.id, "producer_epoch": who.epoch + epoch_add,
-        "transaction_result": commit, "coordinator_epoch": 0,
+        "producer_id": who.id,
+        "producer_epoch": who.epoch + epoch_add,
+        "transaction_result": commit,
+        "coordinator_epoch": 0,
         "topics": [{"name": topic, "partition_indexes": [0]}],
-    }  # fmt: skip
+    }
     answer = t.call("write_txn_markers", 1, markers=[marker])
     partition = answer["markers"][0]["topics"][0]["partitions"][0]
     return error_name(partition["error_code"])
@@ -301,21 +324,27 @@ def describe_and_list(t: Target) -> Outcome:
         state = row["transaction_states"][0]
         topics = [[x["topic"] == topic, x["partitions"]] for x in state["topics"]]
         return [
-            error_name(state["error_code"]), state["transaction_state"],
-            state["transaction_timeout"], state["producer_id"] == who.id,
-            state["producer_epoch"] - who.epoch, topics,
-        ]  # fmt: skip
+            error_name(state["error_code"]),
+            state["transaction_state"],
+            state["transaction_timeout"],
+            state["producer_id"] == who.id,
+            state["producer_epoch"] - who.epoch,
+            topics,
+        ]
 
     def producers() -> list[object]:
-        answer = t.call(
-            "describe_producers", 0, topics=[{"name": topic, "partition_indexes": [0]}]
-        )
+        answer = t.call("describe_producers", 0, topics=[{"name": topic, "partition_indexes": [0]}])
         part = answer["topics"][0]["partitions"][0]
         return [error_name(part["error_code"])] + [
-            [row["producer_id"] == who.id, row["producer_epoch"] - who.epoch, row["last_sequence"],
-             row["last_timestamp"] is not None, row["current_txn_start_offset"]]
+            [
+                row["producer_id"] == who.id,
+                row["producer_epoch"] - who.epoch,
+                row["last_sequence"],
+                row["last_timestamp"] is not None,
+                row["current_txn_start_offset"],
+            ]
             for row in part["active_producers"]
-        ]  # fmt: skip
+        ]
 
     out["empty"] = [describe(), producers()]
     t.add_partitions(who, topic)
@@ -333,9 +362,13 @@ def describe_and_list(t: Target) -> Outcome:
     mine = t.call("list_transactions", 1, state_filters=[], producer_id_filters=[who.id])
     out["listed by producer id"] = [x["transaction_state"] for x in mine["transaction_states"]]
     unknown_part = t.call(
-        "describe_producers", 0,
-        topics=[{"name": topic, "partition_indexes": [5]}, {"name": "nope", "partition_indexes": [0]}],
-    )  # fmt: skip
+        "describe_producers",
+        0,
+        topics=[
+            {"name": topic, "partition_indexes": [5]},
+            {"name": "nope", "partition_indexes": [0]},
+        ],
+    )
     out["producers of unknown partitions"] = [
         error_name(p["error_code"]) for x in unknown_part["topics"] for p in x["partitions"]
     ]
@@ -358,8 +391,16 @@ def epoch_exhaustion(t: Target) -> Outcome:
         retry = t.settled("end_txn", 5, **old, committed=True)
         other = t.settled("end_txn", 5, **old, committed=False)
         same = [answer[x] == retry[x] for x in ("error_code", "producer_id", "producer_epoch")]
-        steps.append([sent, old["producer_epoch"], _plain_error(answer), answer["producer_epoch"],
-                      answer["producer_id"] == old["producer_id"], all(same),
-                      _plain_error(other)])  # fmt: skip
+        steps.append(
+            [
+                sent,
+                old["producer_epoch"],
+                _plain_error(answer),
+                answer["producer_epoch"],
+                answer["producer_id"] == old["producer_id"],
+                all(same),
+                _plain_error(other),
+            ]
+        )
         who.id, who.epoch = answer["producer_id"], answer["producer_epoch"]
     return steps

@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
-from .probing import Outcome, Producer, Target, error_name, probe
 from .probes_groups import Member, commit_offset, fetch_offset
+from .probing import Outcome, Producer, Target, error_name, probe
 from .wire import Fields
 
 
-def txn_commit(t: Target, who: Producer, group: str, topic: str, offset: int = 5, *, version: int = 4,
-               member: str = "", generation: int = -1, partition: int = 0) -> str:  # fmt: skip
+def txn_commit(
+    t: Target,
+    who: Producer,
+    group: str,
+    topic: str,
+    offset: int = 5,
+    *,
+    version: int = 4,
+    member: str = "",
+    generation: int = -1,
+    partition: int = 0,
+) -> str:
     """TxnOffsetCommit of one partition; its error."""
     more: Fields = {} if version < 3 else {"member_id": member, "generation_id": generation}
     answer = t.settled(
-        "txn_offset_commit", version, **who.fields, group_id=group, **more,
-        topics=[{"name": topic, "partitions": [{
-            "partition_index": partition, "committed_offset": offset,
-            "committed_metadata": None}]}],
-    )  # fmt: skip
+        "txn_offset_commit",
+        version,
+        **who.fields,
+        group_id=group,
+        **more,
+        topics=[
+            {
+                "name": topic,
+                "partitions": [
+                    {
+                        "partition_index": partition,
+                        "committed_offset": offset,
+                        "committed_metadata": None,
+                    }
+                ],
+            }
+        ],
+    )
     return error_name(answer["topics"][0]["partitions"][0]["error_code"])
 
 

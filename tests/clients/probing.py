@@ -15,7 +15,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from .batch import batch
-from .wire import Closed, Connection, Fields, topic_id
+from .wire import ClosedError, Connection, Fields, topic_id
 
 Outcome = Any
 Probe = Callable[["Target"], Outcome]
@@ -124,8 +124,12 @@ class Target:
         return topic_id(self.metadata(name)["topic_id"])
 
     def produce_many(
-        self, partitions: list[tuple[str, int, bytes | None]], *, version: int = 11,
-        transactional_id: str | None = None, acks: int = -1,
+        self,
+        partitions: list[tuple[str, int, bytes | None]],
+        *,
+        version: int = 11,
+        transactional_id: str | None = None,
+        acks: int = -1,
     ) -> list[Fields]:
         """One Produce request; the partition answers in the order in which they came."""
         topics = [
@@ -133,9 +137,13 @@ class Target:
             for name, index, records in partitions
         ]
         answer = self.call(
-            "produce", version, transactional_id=transactional_id, acks=acks, timeout=10_000,
+            "produce",
+            version,
+            transactional_id=transactional_id,
+            acks=acks,
+            timeout=10_000,
             topic_data=topics,
-        )  # fmt: skip
+        )
         return [row for topic in answer["responses"] for row in topic["partition_responses"]]
 
     def produce(self, topic: str, records: bytes | None, *, index: int = 0, **rest: Any) -> Fields:
@@ -150,7 +158,7 @@ class Target:
         try:
             with self.connect(timeout=2.0) as self.connection:
                 return self.verdict(topic, records, **rest)
-        except Closed:
+        except ClosedError:
             return "closed"
         except TimeoutError:
             return "no answer"
@@ -192,20 +200,31 @@ class Target:
 
     def txn_batch(self, who: Producer, sequence: int, *values: bytes, **rest: Any) -> bytes:
         return batch(
-            values or (b"v",), attributes=0x10, producer_id=who.id, producer_epoch=who.epoch,
-            base_sequence=sequence, **rest,
-        )  # fmt: skip
+            values or (b"v",),
+            attributes=0x10,
+            producer_id=who.id,
+            producer_epoch=who.epoch,
+            base_sequence=sequence,
+            **rest,
+        )
 
     def txn_produce(
-        self, who: Producer, topic: str, sequence: int, *values: bytes, version: int = 11,
-    ) -> str:  # fmt: skip
+        self,
+        who: Producer,
+        topic: str,
+        sequence: int,
+        *values: bytes,
+        version: int = 11,
+    ) -> str:
         """Produce in a transaction, again while the one before it is still being ended."""
         deadline = time.monotonic() + 15
         while True:
             name = self.verdict(
-                topic, self.txn_batch(who, sequence, *values), version=version,
+                topic,
+                self.txn_batch(who, sequence, *values),
+                version=version,
                 transactional_id=who.transactional_id,
-            )  # fmt: skip
+            )
             if name not in RETRIED or time.monotonic() > deadline:
                 return name
             time.sleep(0.02)
@@ -216,35 +235,74 @@ class Target:
     def end(self, who: Producer, committed: bool, version: int = 4) -> str:
         return error_name(self.end_txn(who, committed, version)["error_code"])
 
-    def fetch(self, topic: str, offset: int, *, isolation: int = 0, index: int = 0,
-              max_wait: int = 0, min_bytes: int = 0, version: int = 12, max_bytes: int = 1 << 24,
-              partition_max_bytes: int = 1 << 20, leader_epoch: int = -1) -> Fields:  # fmt: skip
+    def fetch(
+        self,
+        topic: str,
+        offset: int,
+        *,
+        isolation: int = 0,
+        index: int = 0,
+        max_wait: int = 0,
+        min_bytes: int = 0,
+        version: int = 12,
+        max_bytes: int = 1 << 24,
+        partition_max_bytes: int = 1 << 20,
+        leader_epoch: int = -1,
+    ) -> Fields:
         """One full fetch of one partition: that partition's answer."""
         answer = self.call(
-            "fetch", version, replica_id=-1, max_wait=max_wait, min_bytes=min_bytes,
-            max_bytes=max_bytes, isolation_level=isolation, session_id=0, session_epoch=-1,
-            topics=[{"topic": topic, "partitions": [{
-                "partition": index, "current_leader_epoch": leader_epoch, "fetch_offset": offset,
-                "last_fetched_epoch": -1, "log_start_offset": -1,
-                "partition_max_bytes": partition_max_bytes}]}],
-            forgotten_topics_data=[], rack_id="",
-        )  # fmt: skip
+            "fetch",
+            version,
+            replica_id=-1,
+            max_wait=max_wait,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=isolation,
+            session_id=0,
+            session_epoch=-1,
+            topics=[
+                {
+                    "topic": topic,
+                    "partitions": [
+                        {
+                            "partition": index,
+                            "current_leader_epoch": leader_epoch,
+                            "fetch_offset": offset,
+                            "last_fetched_epoch": -1,
+                            "log_start_offset": -1,
+                            "partition_max_bytes": partition_max_bytes,
+                        }
+                    ],
+                }
+            ],
+            forgotten_topics_data=[],
+            rack_id="",
+        )
         row: Fields = answer["responses"][0]["partitions"][0]
         return row
 
     def list_offset(
-        self, topic: str, timestamp: int, *, isolation: int = 0, index: int = 0,
-        leader_epoch: int = -1, version: int = 8,
-    ) -> Fields:  # fmt: skip
+        self,
+        topic: str,
+        timestamp: int,
+        *,
+        isolation: int = 0,
+        index: int = 0,
+        leader_epoch: int = -1,
+        version: int = 8,
+    ) -> Fields:
         partition = {
             "partition_index": index,
             "current_leader_epoch": leader_epoch,
             "timestamp": timestamp,
         }
         answer = self.call(
-            "list_offsets", version, replica_id=-1, isolation_level=isolation,
+            "list_offsets",
+            version,
+            replica_id=-1,
+            isolation_level=isolation,
             topics=[{"name": topic, "partitions": [partition]}],
-        )  # fmt: skip
+        )
         row: Fields = answer["topics"][0]["partitions"][0]
         return row
 

@@ -25,6 +25,7 @@ class AnyError:
 
 
 ANYTHING = object()
+TYPED = (AnyError, "S11: a typed error where Kafka says UNKNOWN_SERVER_ERROR")
 
 # probe → path of keys → (what Lacuna answers, why)
 DIFFERENCES: dict[str, dict[str, tuple[Any, str]]] = {
@@ -44,7 +45,10 @@ DIFFERENCES: dict[str, dict[str, tuple[Any, str]]] = {
         "v5/commit": (OneOf(("PRODUCER_FENCED", "INVALID_TXN_STATE")), "S5; fatal to clients both"),
     },
     "txn.timeout_aborts": {
-        "TV2/commit": (OneOf(("PRODUCER_FENCED", "INVALID_TXN_STATE")), "S5; fatal to clients both"),
+        "TV2/commit": (
+            OneOf(("PRODUCER_FENCED", "INVALID_TXN_STATE")),
+            "S5; fatal to clients both",
+        ),
     },
     "admin.create_topics": {
         "factor 5": (ANYTHING, "there are no replicas: any factor is accepted"),
@@ -54,19 +58,14 @@ DIFFERENCES: dict[str, dict[str, tuple[Any, str]]] = {
     "produce.framing": {
         "null": (AnyError, "Kafka never answers; a client of ours is told"),
     },
-    "produce.unknown_codec": {
-        "5": (AnyError, "S11: a typed error where Kafka says UNKNOWN_SERVER_ERROR"),
-        "6": (AnyError, "S11"),
-        "7": (AnyError, "S11"),
-    },
-    "produce.garbage_in_compressed_payload": {
-        name: (AnyError, "S11: a typed error where Kafka says UNKNOWN_SERVER_ERROR")
-        for name in ("gzip", "snappy", "lz4", "zstd")
-    },
+    "produce.unknown_codec": dict.fromkeys(("5", "6", "7"), TYPED),
+    "produce.garbage_in_compressed_payload": dict.fromkeys(
+        ("gzip", "snappy", "lz4", "zstd"), TYPED
+    ),
     "produce.counts": {
         "deltas 0, 2": (OneOf(("NONE", "INVALID_RECORD")), "S11: records are walked"),
         "deltas 1, 0": (OneOf(("NONE", "INVALID_RECORD")), "S11: records are walked"),
-        "deltas 0, 2, gzip": (AnyError, "S11: a typed error where Kafka says UNKNOWN_SERVER_ERROR"),
+        "deltas 0, 2, gzip": TYPED,
     },
     "produce.versions_0_to_2": {
         "v0": (ANYTHING, "S24: UNSUPPORTED_VERSION, later converted"),
@@ -92,7 +91,9 @@ def _matches(expected: Any, got: Any) -> bool:
     return bool(expected == got)
 
 
-def _compare(expected: Any, got: Any, differences: dict[str, tuple[Any, str]], path: str) -> list[str]:
+def _compare(
+    expected: Any, got: Any, differences: dict[str, tuple[Any, str]], path: str
+) -> list[str]:
     """The paths at which the two part, as lines for the assertion's message."""
     if path in differences:
         wanted = differences[path][0]
@@ -110,7 +111,7 @@ def _compare(expected: Any, got: Any, differences: dict[str, tuple[Any, str]], p
 
 @pytest.mark.parametrize("name", sorted(PROBES))
 def test_answers_as_kafka_does(name: str, bootstrap: str, is_kafka: bool) -> None:
-    """S4, S5, S7–S15, S21, S26: the same error for the same mistake."""
+    """S4, S5, S7-S15, S21, S26: the same error for the same mistake."""
     differences = {} if is_kafka else DIFFERENCES.get(name, {})
     assert _compare(RECORDED[name], run(name, bootstrap), differences, "") == []
 

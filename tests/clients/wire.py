@@ -30,7 +30,7 @@ _MILLISECOND = datetime.timedelta(milliseconds=1)
 _UNIX_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-class Closed(Exception):
+class ClosedError(Exception):
     """The peer closed the connection instead of answering."""
 
 
@@ -134,11 +134,18 @@ def _describe_transactions(data: bytes) -> Fields:
             position += 4 * (size - 1) + 1
             topics.append({"topic": topic, "partitions": partitions})
         position += 1
-        states.append({
-            "error_code": code, "transactional_id": name, "transaction_state": state,
-            "transaction_timeout": timeout, "transaction_start_time": start,
-            "producer_id": producer_id, "producer_epoch": epoch, "topics": topics,
-        })  # fmt: skip
+        states.append(
+            {
+                "error_code": code,
+                "transactional_id": name,
+                "transaction_state": state,
+                "transaction_timeout": timeout,
+                "transaction_start_time": start,
+                "producer_id": producer_id,
+                "producer_epoch": epoch,
+                "topics": topics,
+            }
+        )
     return {"throttle_time": struct.unpack_from(">i", data, 5)[0], "transaction_states": states}
 
 
@@ -194,15 +201,15 @@ class Connection:
             try:
                 part = self.socket.recv(min(count, 1 << 20))
             except ConnectionError as error:
-                raise Closed(str(error)) from error
+                raise ClosedError(str(error)) from error
             if not part:
-                raise Closed("end of stream")
+                raise ClosedError("end of stream")
             parts.append(part)
             count -= len(part)
         return b"".join(parts)
 
     def receive_frame(self) -> bytes:
-        """The next response frame without its length; Closed when the peer hangs up."""
+        """The next response frame without its length; ClosedError when the peer hangs up."""
         (size,) = struct.unpack(">i", self._exactly(4))
         return self._exactly(size)
 

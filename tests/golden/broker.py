@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -53,7 +54,10 @@ def jars(directory: pathlib.Path) -> pathlib.Path:
 
 
 def _free_ports() -> tuple[int, int]:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+    ):
         return one.getsockname()[1], two.getsockname()[1]
 
 
@@ -101,7 +105,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     arguments = parser.parse_args()
     with kafka(arguments.directory, arguments.port) as bootstrap:
-        print(bootstrap, flush=True)
+        sys.stdout.write(bootstrap + "\n")
+        sys.stdout.flush()
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()
 

@@ -1,0 +1,167 @@
+"""What the tests do with confluent-kafka (librdkafka): produce, commit, abort, read to the end."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
+
+
+def _named(config: dict[str, object]) -> dict[str, object]:
+    """Config names with _ as librdkafka spells them; its callbacks do keep their _."""
+    return {
+        key if key.endswith("_cb") else key.replace("_", "."): value
+        for key, value in config.items()
+    }
+
+
+def producer(bootstrap: str, transactional_id: str | None = None, **config: object) -> Producer:
+    """A producer; with a transactional id its transactions are initialised. Config names with _."""
+    settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "linger.ms": 0}
+    if transactional_id is not None:
+        settings["transactional.id"] = transactional_id
+    settings |= _named(config)
+    made = Producer(settings)
+    if transactional_id is not None:
+        made.init_transactions(30)
+    return made
+
+
+def send(who: Producer, topic: str, values: Iterable[bytes], partition: int = 0) -> list[int]:
+    """Produce and wait; the offsets in order. A failed delivery raises its KafkaException."""
+    offsets: list[int] = []
+    errors: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            errors.append(error)
+        else:
+            offsets.append(message.offset() or 0)
+
+    for value in values:
+        while True:
+            try:
+                who.produce(topic, value, partition=partition, on_delivery=delivered)
+                break
+            except BufferError:
+                who.poll(0.1)
+    who.flush(60)
+    if errors:
+        raise KafkaException(errors[0])
+    return offsets
+
+
+def transaction(
+    who: Producer, topic: str, values: Iterable[bytes], *, commit: bool, partition: int = 0
+) -> list[int]:
+    """A whole transaction in one partition; the offsets of its records."""
+    who.begin_transaction()
+    offsets = send(who, topic, values, partition)
+    if commit:
+        who.commit_transaction(30)
+    else:
+        who.abort_transaction(30)
+    return offsets
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Read:
+    """What a consumer got up to the end of a partition."""
+
+    records: list[tuple[int, bytes]]
+    position: int
+    errors: list[str]
+    rx_bytes: int
+    seconds: float
+
+    @property
+    def values(self) -> list[bytes]:
+        return [value for _, value in self.records]
+
+    @property
+    def offsets(self) -> list[int]:
+        return [offset for offset, _ in self.records]
+
+
+def consumer(bootstrap: str, isolation: str = COMMITTED, **config: object) -> Consumer:
+    """A consumer without a group of its own, tuned to answer at once."""
+    settings: dict[str, Any] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "unused",
+        "enable.auto.commit": False,
+        "isolation.level": isolation,
+        "enable.partition.eof": True,
+        "fetch.wait.max.ms": 100,
+        "auto.offset.reset": "error",
+    }
+    settings |= _named(config)
+    return Consumer(settings)
+
+
+def read(
+    bootstrap: str,
+    topic: str,
+    isolation: str = COMMITTED,
+    *,
+    start: int = OFFSET_BEGINNING,
+    partition: int = 0,
+    timeout: float = 30.0,
+    **config: object,
+) -> Read:
+    """Read one partition from `start` until librdkafka says that it is at the end."""
+    received: list[int] = []
+
+    def statistics(text: str) -> None:
+        received.append(sum(b["rxbytes"] for b in json.loads(text)["brokers"].values()))
+
+    extra: dict[str, Any] = {"statistics_interval_ms": 50, "stats_cb": statistics, **config}
+    who = consumer(bootstrap, isolation, **extra)
+    records: list[tuple[int, bytes]] = []
+    errors: list[str] = []
+    started = time.monotonic()
+    try:
+        who.assign([TopicPartition(topic, partition, start)])
+        ended = False
+        while not ended and time.monotonic() - started < timeout:
+            for message in who.consume(500, 0.02):
+                error = message.error()
+                if error is None:
+                    records.append((message.offset(), message.value()))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended = True
+                else:
+                    errors.append(error.str())
+        seconds = time.monotonic() - started
+        count = len(received)
+        while len(received) <= count and time.monotonic() - started < timeout:
+            who.poll(0.05)
+        position = who.position([TopicPartition(topic, partition)])[0].offset
+    finally:
+        who.close()
+    if not ended:
+        errors.append(f"not at the end after {timeout} s")
+    return Read(records, position, errors, received[-1] if received else 0, seconds)
+
+
+def watermarks(bootstrap: str, topic: str, isolation: str = COMMITTED) -> tuple[int, int]:
+    """Log start and the bound that this isolation level may read to."""
+    who = consumer(bootstrap, isolation)
+    try:
+        low, high = who.get_watermark_offsets(TopicPartition(topic, 0), 15)
+        return low, high
+    finally:
+        who.close()

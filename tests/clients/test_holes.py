@@ -1,0 +1,194 @@
+"""Holes where aborted records were, as each client lives through them (S14-S18; seed 004_)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as AioTopicPartition
+from confluent_kafka import TopicPartition
+from kafka import KafkaConsumer
+from kafka import TopicPartition as PyTopicPartition
+
+from .conftest import Topic
+from .librd import COMMITTED, UNCOMMITTED, consumer, producer, read, send, transaction, watermarks
+
+Unique = Callable[[str], str]
+PLAIN_FETCH_BYTES = 100_000
+
+
+def _aborted(bootstrap: str, name: str, transactional_id: str, count: int) -> list[int]:
+    who = producer(bootstrap, transactional_id, linger_ms=5)
+    return transaction(who, name, (b"aborted-%06d" % i for i in range(count)), commit=False)
+
+
+def test_seed_004_continues_at_offset_11(
+    bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
+) -> None:
+    """S16, S17 (004_): after a wholly aborted range the next fetch asks for offset 11.
+
+    In Kafka 10 records and their control record; here 11 records, since none is reserved.
+    """
+    name = topic()
+    _aborted(bootstrap, name, unique("t"), 10 if is_kafka else 11)
+    hole = read(bootstrap, name)
+    assert (hole.records, hole.position, hole.errors) == ([], 11, [])
+    assert send(producer(bootstrap), name, [b"next"]) == [11]
+    after = read(bootstrap, name)
+    assert (after.records, after.errors) == ([(11, b"next")], [])
+
+
+@pytest.mark.parametrize("start", [0, 1, 5, 9])
+def test_asked_in_the_middle_of_a_hole(
+    bootstrap: str, topic: Topic, unique: Unique, start: int
+) -> None:
+    """S15, S16: any offset of the hole leads to the record behind it."""
+    name = topic()
+    _aborted(bootstrap, name, unique("t"), 10)
+    (after,) = send(producer(bootstrap), name, [b"next"])
+    got = read(bootstrap, name, start=start)
+    assert (got.records, got.errors) == ([(after, b"next")], [])
+
+
+def test_aborted_start_middle_and_tail(bootstrap: str, topic: Topic, unique: Unique) -> None:
+    """S14, S16: holes at the start, between and at the end; position and lag pass them all."""
+    name, plain = topic(), producer(bootstrap)
+    _aborted(bootstrap, name, unique("t"), 7)
+    kept = send(plain, name, [b"a", b"b"])
+    _aborted(bootstrap, name, unique("t"), 9)
+    kept += send(plain, name, [b"c"])
+    _aborted(bootstrap, name, unique("t"), 5)
+    got = read(bootstrap, name)
+    assert got.records == list(zip(kept, [b"a", b"b", b"c"], strict=True))
+    assert got.errors == []
+    assert got.position == watermarks(bootstrap, name)[1]
+    inside_tail = read(bootstrap, name, start=got.position - 3)
+    assert (inside_tail.records, inside_tail.errors) == ([], [])
+
+
+def test_hole_inside_one_answer_between_batches(
+    bootstrap: str, topic: Topic, unique: Unique
+) -> None:
+    """S16: aborted and committed batches alternate; nothing is lost, nothing doubled."""
+    name = topic()
+    who = producer(bootstrap, unique("t"))
+    kept: list[int] = []
+    for number in range(30):
+        commit = number % 2 == 0
+        offsets = transaction(who, name, [b"%d" % number], commit=commit)
+        kept += offsets if commit else []
+    for start in (0, kept[3], kept[3] + 1, kept[10] + 1):
+        got = read(bootstrap, name, start=start)
+        assert got.offsets == [offset for offset in kept if offset >= start]
+
+
+@pytest.mark.parametrize("where", ["alone", "start", "tail"])
+def test_100_000_aborted_records(
+    bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool, where: str
+) -> None:
+    """S17, S18: librdkafka over 100,000 aborted records ends at once, without error or payload."""
+    name, plain = topic(), producer(bootstrap)
+    kept = send(plain, name, [b"before"]) if where == "tail" else []
+    _aborted(bootstrap, name, unique("t"), 100_000)
+    kept += send(plain, name, [b"after"]) if where == "start" else []
+    got = read(bootstrap, name)
+    assert got.errors == []
+    assert got.offsets == kept
+    assert got.position == watermarks(bootstrap, name)[1]
+    assert len(read(bootstrap, name, UNCOMMITTED).records) == 100_000 + len(kept)
+    if not is_kafka:
+        assert got.rx_bytes < PLAIN_FETCH_BYTES
+        assert got.seconds < 3
+
+
+def test_fetch_size_does_not_grow_over_holes(
+    bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
+) -> None:
+    """S17: librdkafka doubles its fetch size at batches that it cannot read, up to an error."""
+    name = topic()
+    for _ in range(20):
+        _aborted(bootstrap, name, unique("t"), 3)
+    got = read(
+        bootstrap, name, max_partition_fetch_bytes=1024, fetch_max_bytes=4096,
+        message_max_bytes=4096, receive_message_max_bytes=8192,
+    )  # fmt: skip
+    assert (got.records, got.errors) == ([], [])
+    assert got.position == watermarks(bootstrap, name)[1] == 60 + 20 * is_kafka
+
+
+def test_committed_lag_reaches_zero(bootstrap: str, topic: Topic, unique: Unique) -> None:
+    """S16: what a group commits over an aborted tail is the end of the log: its lag is 0."""
+    name = topic()
+    send(producer(bootstrap), name, [b"a"])
+    _aborted(bootstrap, name, unique("t"), 50)
+    who = consumer(bootstrap, COMMITTED, group_id=unique("g"))
+    who.assign([TopicPartition(name, 0, 0)])
+    end = watermarks(bootstrap, name)[1]
+    position = 0
+    for _ in range(100):
+        who.poll(0.1)
+        position = who.position([TopicPartition(name, 0)])[0].offset
+        if position == end:
+            break
+    assert position == end
+    who.commit(offsets=[TopicPartition(name, 0, position)], asynchronous=False)
+    committed = who.committed([TopicPartition(name, 0)], 10)[0].offset
+    who.close()
+    assert end - committed == 0
+
+
+def test_kafka_python_over_holes(bootstrap: str, topic: Topic, unique: Unique) -> None:
+    """S14, S16: kafka-python passes a hole at the start, in the middle and at the tail."""
+    name, plain = topic(), producer(bootstrap)
+    _aborted(bootstrap, name, unique("t"), 20)
+    kept = send(plain, name, [b"a"])
+    _aborted(bootstrap, name, unique("t"), 20)
+    kept += send(plain, name, [b"b"])
+    _aborted(bootstrap, name, unique("t"), 20)
+    end = watermarks(bootstrap, name)[1]
+    who = KafkaConsumer(
+        bootstrap_servers=bootstrap, isolation_level=COMMITTED, enable_auto_commit=False,
+        group_id=None, auto_offset_reset="none",
+    )  # fmt: skip
+    part = PyTopicPartition(name, 0)
+    who.assign([part])
+    who.seek(part, 3)
+    found: list[int] = []
+    for _ in range(100):
+        for rows in who.poll(timeout_ms=200).values():
+            found += [row.offset for row in rows]
+        if who.position(part) >= end:
+            break
+    position = who.position(part)
+    who.close()
+    assert (found, position) == (kept, end)
+
+
+async def test_aiokafka_over_holes(bootstrap: str, topic: Topic, unique: Unique) -> None:
+    """S14, S16: aiokafka passes a hole at the start, in the middle and at the tail."""
+    name, plain = topic(), producer(bootstrap)
+    _aborted(bootstrap, name, unique("t"), 20)
+    kept = send(plain, name, [b"a"])
+    _aborted(bootstrap, name, unique("t"), 20)
+    kept += send(plain, name, [b"b"])
+    _aborted(bootstrap, name, unique("t"), 20)
+    end = watermarks(bootstrap, name)[1]
+    who = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap, isolation_level=COMMITTED, enable_auto_commit=False
+    )
+    await who.start()
+    try:
+        part = AioTopicPartition(name, 0)
+        who.assign([part])
+        who.seek(part, 3)
+        found: list[int] = []
+        for _ in range(100):
+            for rows in (await who.getmany(timeout_ms=200)).values():
+                found += [row.offset for row in rows]
+            if await who.position(part) >= end:
+                break
+        position = await who.position(part)
+    finally:
+        await who.stop()
+    assert (found, position) == (kept, end)
