@@ -145,6 +145,7 @@ class ControlPlane(Generic[S]):
         self._stopped: ControlPlaneUnavailable | None = ControlPlaneUnavailable(
             "the control plane has not started"
         )
+        self._is_closing = False
         self._timer: asyncio.Task[None] | None = None
         self._snapshot: asyncio.Task[None] | None = None
         self._records_since_snapshot = 0
@@ -188,6 +189,7 @@ class ControlPlane(Generic[S]):
         """Ends: what was decided is written and answered, later commands are not taken. Twice is
         once.
         """
+        self._is_closing = True
         for task in (self._timer, self._snapshot):
             if task is not None:
                 task.cancel()
@@ -462,6 +464,8 @@ class ControlPlane(Generic[S]):
     def _check_running(self) -> None:
         if self._stopped is not None:
             raise ControlPlaneUnavailable(str(self._stopped))
+        if self._is_closing:
+            raise ControlPlaneUnavailable("the control plane is stopping")
 
     def _fail(self, error: BaseException) -> None:
         """Never answers what it may not keep: ends everything, and tells the process."""

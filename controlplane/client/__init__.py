@@ -1,6 +1,7 @@
 """What others hold of the control plane: the client Protocol, two transports, the views."""
 
 from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
+from controlplane.client.grpc import GrpcClient, GrpcClientSettings
 from controlplane.client.in_process import InProcessClient
 from controlplane.client.protocol import ControlClient
 from controlplane.client.views import ClusterView, PartitionView
@@ -10,6 +11,8 @@ __all__ = [
     "CommandRefused",
     "ControlClient",
     "ControlPlaneUnavailable",
+    "GrpcClient",
+    "GrpcClientSettings",
     "InProcessClient",
     "PartitionView",
 ]

@@ -1,7 +1,7 @@
 """The calls of one session that wait for a reply."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from controlplane.v1.control_pb2 import Command, Reply
@@ -46,9 +46,15 @@ class Calls:
             else:
                 future.set_result(reply)
 
-    def fail(self, error: ControlPlaneUnavailable) -> None:
-        """No reply comes any more, to any."""
+    def is_waiting(self, command_id: int) -> bool:
+        """Somebody waits for this reply."""
+        return command_id in self._waiting
+
+    def fail(self, error: ControlPlaneUnavailable, kept: Collection[int] = ()) -> None:
+        """No reply comes any more, to any but those that are `kept`."""
         waiting, self._waiting = self._waiting, {}
-        for future in waiting.values():
-            if not future.done():
+        for command_id, future in waiting.items():
+            if command_id in kept:
+                self._waiting[command_id] = future
+            elif not future.done():
                 future.set_exception(ControlPlaneUnavailable(str(error)))

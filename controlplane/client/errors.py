@@ -1,13 +1,13 @@
 """How a call fails."""
 
 
-class ControlPlaneUnavailable(Exception):  # noqa: N818 - names the event
+class ControlPlaneUnavailable(Exception):
     """No answer: whether the command took effect is not known. Idempotent commands may be tried
     again.
     """
 
 
-class CommandRefused(Exception):  # noqa: N818 - names the event
+class CommandRefused(Exception):
     """The command was not taken; nothing changed. `code` is an ErrorCode's number."""
 
     def __init__(self, code: int, message: str) -> None:

@@ -16,19 +16,19 @@ class JournalError(Exception):
     """The journal cannot be used; the message says why and what to do."""
 
 
-class JournalInUse(JournalError):  # noqa: N818 - names the event
+class JournalInUse(JournalError):
     """Another control plane runs on this data."""
 
 
-class JournalForeign(JournalError):  # noqa: N818 - names the event
+class JournalForeign(JournalError):
     """The data belongs to another cluster, or is no journal of ours."""
 
 
-class JournalCorrupt(JournalError):  # noqa: N818 - names the event
+class JournalCorrupt(JournalError):
     """What was read is not what was written; the message names the position."""
 
 
-class JournalFenced(JournalError):  # noqa: N818 - names the event
+class JournalFenced(JournalError):
     """A later writer has opened the journal; this one must stop."""
 
 

@@ -63,7 +63,7 @@ class SqliteJournal:
         connect: Connect = connect,
         sync_directory: Callable[[str], None] = sync_directory,
     ) -> None:
-        self._path = path
+        self.path = path
         self._new_cluster_id = new_cluster_id
         self._connect = connect
         self._sync_directory = sync_directory
@@ -85,28 +85,28 @@ class SqliteJournal:
             raise
 
     def _open(self, cluster_id: str | None) -> OpenedJournal:
-        self._lock = _lock(self._path)
-        self._connection = self._connect(self._path)
+        self._lock = _lock(self.path)
+        self._connection = self._connect(self.path)
         try:
             configure(self._connection)
             stored = _read_meta(self._connection)
         except Exception as error:
-            raise JournalForeign(f"{self._path} is no journal of Lacuna: {error}") from error
+            raise JournalForeign(f"{self.path} is no journal of Lacuna: {error}") from error
         if stored is None:
             stored = {"cluster_id": cluster_id or self._new_cluster_id(), "fencing_token": 0}
             _create(self._connection, str(stored["cluster_id"]))
-            self._sync_directory(self._path)
+            self._sync_directory(self.path)
         stored_id = str(stored["cluster_id"])
         if cluster_id not in (None, stored_id):
             raise JournalForeign(
-                f"{self._path} belongs to cluster {stored_id}, not {cluster_id}: "
+                f"{self.path} belongs to cluster {stored_id}, not {cluster_id}: "
                 "give the data folder of that cluster, or an empty one"
             )
         fencing_token = int(stored["fencing_token"]) + 1
         execute = self._connection.execute
         execute("UPDATE meta SET value=? WHERE key='fencing_token'", (fencing_token,))
         self._snapshots = SnapshotDatabase(
-            snapshots_path(self._path), stored_id, self._connect, self._sync_directory
+            snapshots_path(self.path), stored_id, self._connect, self._sync_directory
         )
         self._position = int(execute("SELECT value FROM meta WHERE key='trimmed'").fetchone()[0])
         newest = execute("SELECT max(position) FROM batches").fetchone()[0]
@@ -140,7 +140,7 @@ class SqliteJournal:
             stored = execute("SELECT value FROM meta WHERE key='fencing_token'").fetchone()[0]
             if stored != fencing_token:
                 raise JournalFenced(
-                    f"another control plane has taken over {self._path} (token {stored}, "
+                    f"another control plane has taken over {self.path} (token {stored}, "
                     f"ours is {fencing_token}): this one stops"
                 )
             row = (position, len(records), checksum(position, blob), blob)

@@ -77,7 +77,8 @@ class FakeMachine:
         if self.explode:
             raise RuntimeError("a mistake of ours")
         verb = command.WhichOneof("verb")
-        return getattr(self, f"_{verb}")(state, command, context)
+        decision: Decision = getattr(self, f"_{verb}")(state, command, context)
+        return decision
 
     def _create_topics(self, state: FakeState, command: Command, context: Context) -> Decision:
         topics = [
