@@ -2,6 +2,7 @@
 
 from logstore.segments.layout import CorruptSegmentError, SegmentIdentity
 from logstore.segments.marker import ClusterMarker, ForeignStoreError, claim_store, read_marker
+from logstore.segments.merge import LiveRange, MergedRun, merge_ranges
 from logstore.segments.paths import (
     InvalidPathError,
     SegmentId,
@@ -25,6 +26,8 @@ __all__ = [
     "CorruptSegmentError",
     "ForeignStoreError",
     "InvalidPathError",
+    "LiveRange",
+    "MergedRun",
     "SegmentFooter",
     "SegmentId",
     "SegmentIdentity",
@@ -36,6 +39,7 @@ __all__ = [
     "check_segment",
     "claim_store",
     "lease_prefix",
+    "merge_ranges",
     "open_segment",
     "parse_end",
     "parse_segment_key",

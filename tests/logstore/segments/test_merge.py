@@ -1,0 +1,277 @@
+"""A merge changes how records are stored and nothing that a consumer sees."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstore.records.batch import BatchHeader, Record, RecordBatch, read_batches
+from logstore.records.crc import crc32c
+from logstore.records.layout import Codec, TimestampType
+from logstore.segments import (
+    CorruptSegmentError,
+    LiveRange,
+    MergedRun,
+    check_segment,
+    merge_ranges,
+)
+from logstore.segments.layout import MAX_BLOCK_SIZE
+from logstore.segments.merge import RUN_SIZE
+from tests.logstore.segments.samples import KEY, batch, batches, segment, slice_of
+
+
+@dataclass(frozen=True)
+class Source:
+    """The batches of one extent and its base offset; `has_true_offsets` patches them in first."""
+
+    batches: list[bytes]
+    base_offset: int
+    has_true_offsets: bool = False
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + sum(
+            BatchHeader.parse(found).last_offset_delta + 1 for found in self.batches
+        )
+
+    def stored(self) -> bytes:
+        if not self.has_true_offsets:
+            return b"".join(self.batches)
+        offset, patched = self.base_offset, []
+        for found in self.batches:
+            patched.append(offset.to_bytes(8, "big") + found[8:])
+            offset += BatchHeader.parse(found).last_offset_delta + 1
+        return b"".join(patched)
+
+    def live(self) -> LiveRange:
+        return LiveRange(
+            KEY,
+            1000,
+            bytearray(self.stored()),
+            self.base_offset,
+            self.next_offset,
+            self.has_true_offsets,
+        )
+
+
+def records_of(found: bytes | memoryview) -> list[Record]:
+    return [record for one in read_batches(found) for record in one.records()]
+
+
+def naively(sources: Sequence[Source]) -> list[tuple[Record, TimestampType]]:
+    """What a consumer reads of the extents, one batch after the other."""
+    seen = []
+    for source in sources:
+        offset = source.base_offset
+        for found in source.batches:
+            header = BatchHeader.parse(found)
+            kind = header.timestamp_type
+            records = RecordBatch(header, memoryview(found)).records()
+            seen += [(replace(record, offset=offset + record.offset), kind) for record in records]
+            offset += header.last_offset_delta + 1
+    return seen
+
+
+def joined(run: MergedRun) -> bytes:
+    return b"".join(run.batches)
+
+
+def read(runs: Sequence[MergedRun]) -> list[tuple[Record, TimestampType]]:
+    return [(record, run.timestamp_type) for run in runs for record in records_of(joined(run))]
+
+
+def merge(sources: Sequence[Source], end: int | None = None, **options: int) -> list[MergedRun]:
+    end_offset = sources[-1].next_offset if end is None else end
+    return list(merge_ranges((source.live() for source in sources), end_offset, **options))
+
+
+@st.composite
+def extents(draw: st.DrawFn) -> list[Source]:
+    """Extents in order with holes between them, each of one timestamp type."""
+    offset = draw(st.sampled_from([0, 5, 2**33]))
+    sources = []
+    for _ in range(draw(st.integers(1, 5))):
+        offset += draw(st.sampled_from([0, 0, 1, 1000, 2**32]))
+        kind = draw(st.sampled_from(TimestampType))
+        found = [
+            one
+            for one in draw(st.lists(batches, min_size=1, max_size=6))
+            if BatchHeader.parse(one).timestamp_type is kind
+        ]
+        if found:
+            sources.append(Source(found, offset, draw(st.booleans())))
+            offset = sources[-1].next_offset
+    return sources
+
+
+@settings(deadline=None)
+@given(extents(), st.sampled_from([62, 150, 10_000]), st.sampled_from([100, 400, RUN_SIZE]))
+def test_a_merge_changes_no_record(
+    sources: list[Source], pass_through_size: int, run_size: int
+) -> None:
+    """S14, S16, S19: offsets, order, keys, values, headers, timestamps and their type stay."""
+    end = (sources[-1].next_offset if sources else 0) + 17
+    runs = merge(sources, end, pass_through_size=pass_through_size, run_size=run_size)
+    assert read(runs) == naively(sources)
+    check_runs(runs, end, run_size)
+    if runs:
+        check_as_segment(runs)
+        again = [
+            LiveRange(KEY, 0, bytearray(joined(run)), run.base_offset, run.next_offset, True)
+            for run in runs
+        ]
+        assert read(list(merge_ranges(again, end))) == naively(sources)
+
+
+def check_runs(runs: Sequence[MergedRun], end: int, run_size: int) -> None:
+    """What the control plane is told of each run is so."""
+    position = 0
+    for number, run in enumerate(runs):
+        headers = [BatchHeader.parse(found) for found in run.batches]
+        assert [header.size for header in headers] == [len(found) for found in run.batches]
+        assert (run.position, run.size) == (position, len(joined(run)))
+        assert run.size <= run_size or len(run.batches) == 1
+        assert run.base_offset == headers[0].base_offset
+        is_last = number == len(runs) - 1
+        assert run.next_offset == (end if is_last else headers[-1].next_offset)
+        assert run.max_timestamp == max(header.max_timestamp for header in headers)
+        assert {header.timestamp_type for header in headers} == {run.timestamp_type}
+        position += run.size
+
+
+def check_as_segment(runs: Sequence[MergedRun]) -> None:
+    """The runs, written as one slice, are a sound segment and lie where they say."""
+    written, data = segment(
+        slice_of([bytes(found) for run in runs for found in run.batches]), has_true_offsets=True
+    )
+    check_segment(KEY, data)
+    base = written.slices[0].position
+    for run in runs:
+        assert data[base + run.position :][: run.size] == joined(run)
+
+
+def test_many_small_batches_become_one() -> None:
+    """S19: without producer id and transactional bit, and with the codec of the first."""
+    sources = [
+        Source([batch(2, producer=(7, 0), codec=Codec.LZ4), batch(producer=(7, 0))], 10),
+        Source([batch(3, timestamp=500)], 40, has_true_offsets=True),
+    ]
+    (run,) = merge(sources, 50)
+    (found,) = run.batches
+    header = BatchHeader.parse(found)
+    assert (header.base_offset, header.next_offset, header.record_count) == (10, 43, 6)
+    assert (header.producer_id, header.is_transactional) == (-1, False)
+    assert header.codec is Codec.LZ4
+    assert (run.base_offset, run.next_offset, run.max_timestamp) == (10, 50, 1001)
+
+
+def test_a_large_batch_keeps_its_bytes_but_its_offset() -> None:
+    """S20: base_offset and partition_leader_epoch alone are patched; the checksum still holds."""
+    large = batch(3, value=b"x" * 30_000, producer=(7, 3))
+    (run,) = merge([Source([batch(), large, batch()], 100)])
+    assert [len(found) > 1000 for found in run.batches] == [False, True, False]
+    assert bytes(run.batches[1][16:]) == large[16:]
+    assert BatchHeader.parse(run.batches[1]).base_offset == 101
+    next(read_batches(run.batches[1])).verify()
+
+
+def test_one_small_batch_alone_is_not_taken_apart() -> None:
+    lonely = batch(2, codec=Codec.ZSTD, producer=(7, 3))
+    (run,) = merge([Source([lonely], 5)])
+    assert bytes(run.batches[0][16:]) == lonely[16:]
+
+
+def test_nothing_left_is_no_run() -> None:
+    assert list(merge_ranges([], 100)) == []
+
+
+def test_a_run_ends_where_the_timestamp_type_changes() -> None:
+    append_time = TimestampType.LOG_APPEND_TIME
+    sources = [
+        Source([batch(2), batch()], 0),
+        Source([batch(timestamp_type=append_time), batch(timestamp_type=append_time)], 3),
+        Source([batch(timestamp_type=append_time, timestamp=7)], 5),
+    ]
+    runs = merge(sources)
+    assert [run.timestamp_type for run in runs] == [TimestampType.CREATE_TIME, append_time]
+    assert [len(run.batches) for run in runs] == [1, 2]
+
+
+def test_runs_and_blocks_stay_within_their_sizes() -> None:
+    sources = [Source([batch(value=b"x" * 60_000) for _ in range(50)], 0)]
+    runs = merge(sources)
+    assert all(run.size <= RUN_SIZE for run in runs)
+    assert all(run.size > RUN_SIZE // 2 for run in runs[:-1])
+    assert all(len(found) <= MAX_BLOCK_SIZE for run in runs for found in run.batches)
+    (huge,) = merge([Source([batch(value=b"x" * (RUN_SIZE + 1))], 0)])
+    assert huge.size > RUN_SIZE
+
+
+def test_memory_is_bounded_by_a_run() -> None:
+    """Ranges are drawn as they are needed: the first run is out before the last is read."""
+    drawn = 0
+
+    def ranges() -> Iterator[LiveRange]:
+        nonlocal drawn
+        for number in range(100):
+            drawn += 1
+            yield Source([batch(value=b"x" * 1000)] * 10, number * 10).live()
+
+    runs = merge_ranges(ranges(), 1000, run_size=20_000)
+    next(runs)
+    assert drawn < 8
+    assert sum(1 for _ in runs) > 10
+    assert drawn == 100
+
+
+def test_damage_is_named_with_its_object() -> None:
+    live = Source([batch(), batch()], 0).live()
+    live.data[len(batch()) + 65] ^= 1
+    with pytest.raises(CorruptSegmentError) as caught:
+        list(merge_ranges([live], 2))
+    error = caught.value
+    assert (error.key, error.position, error.size) == (KEY, 1000 + len(batch()), len(batch()))
+
+
+@pytest.mark.parametrize("cut", [1, 20, 60])
+def test_a_range_that_ends_within_a_batch_is_refused(cut: int) -> None:
+    live = replace(Source([batch()], 0).live(), data=bytearray(batch()[:-cut]))
+    with pytest.raises(CorruptSegmentError):
+        list(merge_ranges([live], 1))
+
+
+@pytest.mark.parametrize(
+    ("has_true_offsets", "next_offset"), [(False, 2), (False, 4), (True, 2), (True, 1)]
+)
+def test_offsets_that_contradict_the_extent_are_refused(
+    has_true_offsets: bool, next_offset: int
+) -> None:
+    source = Source([batch(3)], 0, has_true_offsets)
+    with pytest.raises(CorruptSegmentError, match="end at offset 3"):
+        list(merge_ranges([replace(source.live(), next_offset=next_offset)], 10))
+
+
+def test_a_range_without_batches_is_refused() -> None:
+    with pytest.raises(CorruptSegmentError, match="end at offset 7"):
+        list(merge_ranges([LiveRange(KEY, 0, bytearray(), 7, 8, False)], 8))
+
+
+def test_records_that_cannot_be_read_are_damage() -> None:
+    """Their checksum is right, so they were stored so; the range is named all the same."""
+    broken = bytearray(batch(2))
+    broken[57:61] = (3).to_bytes(4, "big")
+    broken[17:21] = crc32c(broken[21:]).to_bytes(4, "big")
+    with pytest.raises(CorruptSegmentError, match="it or a range before it"):
+        merge([Source([bytes(broken), batch()], 0)])
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), (2, 2), (3, 2), (4, 11)])
+def test_ranges_out_of_order_are_refused(bounds: tuple[int, int]) -> None:
+    live = [
+        Source([batch(2)], 0).live(),
+        replace(Source([batch()], 0).live(), base_offset=bounds[0], next_offset=bounds[1]),
+    ]
+    with pytest.raises(ValueError, match="does not lie in"):
+        list(merge_ranges(live, 10))
