@@ -1,0 +1,166 @@
+"""Replays of records about the log: segments, log starts, swaps, collection, pins."""
+
+from array import array
+
+from controlplane.state.deadlines import NEVER
+from controlplane.state.partition import (
+    Partition,
+    ProducerWindow,
+    RememberedBatch,
+    key_of,
+)
+from controlplane.state.segments import Pin
+from controlplane.state.state import State
+from controlplane.state.transaction_replay import start_transaction
+from controlplane.v1.journal_pb2 import (
+    ExtentsReplaced,
+    LogStartsMoved,
+    PinsEnded,
+    PinTaken,
+    ProducersExpired,
+    RecordedSlice,
+    SegmentRecorded,
+    SegmentsCollected,
+)
+from controlplane.v1.log_pb2 import Extents
+
+HOUR_MS = 3_600_000
+
+
+def replay_segment(state: State, record: SegmentRecorded, now_ms: int) -> None:
+    """Appends the accepted batches; remembers the answer for a retry."""
+    for producer_id, transaction in zip(
+        record.started_producer_ids, record.started_transactions, strict=True
+    ):
+        start_transaction(state, state.producers[producer_id], transaction, now_ms)
+    extents = 0
+    for recorded in record.slices:
+        partition = state.partitions[key_of(recorded.partition)]
+        extents += len(recorded.extents.sizes)
+        _append(state, partition, recorded, now_ms)
+    segment = record.segment
+    key = (segment.lease_id, segment.sequence)
+    state.segments.add(key, record.object_size, extents, now_ms)
+    state.leases[segment.lease_id].remember(segment.sequence, record.verdicts)
+
+
+def _append(state: State, partition: Partition, recorded: RecordedSlice, now_ms: int) -> None:
+    extents = recorded.extents
+    partition.extents.append(extents)
+    partition.high_watermark = recorded.high_watermark
+    partition.size_bytes += sum(extents.sizes)
+    if any(extents.transactions):
+        _add_ranges(state, partition, extents)
+    if recorded.producer_ids:
+        _remember_batches(state, partition, recorded, now_ms)
+    delta = state.changed(partition)
+    if delta is not None:
+        delta.appended.CopyFrom(extents)
+
+
+def _add_ranges(state: State, partition: Partition, extents: Extents) -> None:
+    """Adds the offsets of transactional extents to their transactions."""
+    rows = zip(
+        extents.producer_ids,
+        extents.transactions,
+        extents.base_offsets,
+        extents.next_offsets,
+        strict=True,
+    )
+    for producer_id, transaction, base_offset, next_offset in rows:
+        if not transaction:
+            continue
+        ranges = state.producers[producer_id].partitions.setdefault(partition.key, array("q"))
+        if ranges and ranges[-1] == base_offset:
+            ranges[-1] = next_offset
+        else:
+            ranges.extend((base_offset, next_offset))
+        if producer_id not in partition.ongoing:
+            partition.ongoing[producer_id] = base_offset
+
+
+def _remember_batches(
+    state: State, partition: Partition, recorded: RecordedSlice, now_ms: int
+) -> None:
+    hour = now_ms // HOUR_MS
+    rows = zip(
+        recorded.producer_ids,
+        recorded.producer_epochs,
+        recorded.base_sequences,
+        recorded.last_sequences,
+        recorded.base_offsets,
+        recorded.append_times,
+        recorded.max_timestamps,
+        strict=True,
+    )
+    for producer_id, epoch, base_sequence, last_sequence, offset, append_time, timestamp in rows:
+        window = partition.producers.get(producer_id)
+        if window is None:
+            window = partition.producers[producer_id] = ProducerWindow(epoch)
+        window.remember(epoch, RememberedBatch(base_sequence, last_sequence, offset, append_time))
+        window.last_timestamp = timestamp
+        if window.last_used_ms // HOUR_MS != hour:
+            state.window_hours.setdefault(hour, set()).add((partition.key, producer_id))
+        window.last_used_ms = now_ms
+
+
+def replay_log_starts(state: State, record: LogStartsMoved, now_ms: int) -> None:
+    """DeleteRecords and retention: what lies wholly below the new start disappears."""
+    for move in record.moves:
+        partition = state.partitions[key_of(move.partition)]
+        partition.log_start_offset = move.log_start_offset
+        dropped = partition.extents.drop_below(move.log_start_offset)
+        partition.size_bytes -= sum(dropped.sizes)
+        partition.dead.remove(0, move.log_start_offset)
+        state.segments.release(dropped.lease_ids, dropped.sequences, now_ms)
+        delta = state.changed(partition)
+        if delta is not None:
+            delta.dropped_below = move.log_start_offset
+
+
+def replay_swap(state: State, record: ExtentsReplaced, now_ms: int) -> None:
+    """Merging: other extents, of one new object, in the place of those that were there."""
+    if record.HasField("segment"):
+        count = sum(len(each.swap.extents.sizes) for each in record.partitions)
+        key = (record.segment.lease_id, record.segment.sequence)
+        state.segments.add(key, record.object_size, count, now_ms)
+    for each in record.partitions:
+        partition = state.partitions[key_of(each.partition)]
+        swap = each.swap
+        start, stop = partition.extents.range_of(swap.first_offset, swap.end_offset)
+        gone = partition.extents.slice(start, stop)
+        partition.extents.replace(swap.first_offset, swap.end_offset, swap.extents)
+        partition.dead.remove(swap.first_offset, swap.end_offset)
+        partition.size_bytes += sum(swap.extents.sizes) - sum(gone.sizes)
+        state.segments.release(gone.lease_ids, gone.sequences, now_ms)
+        delta = state.changed(partition)
+        if delta is not None:
+            delta.swaps.append(swap)
+
+
+def replay_collected(state: State, record: SegmentsCollected, _now_ms: int) -> None:
+    """Objects are gone from the bucket, ended leases have no stray objects left."""
+    for segment in record.segments:
+        state.segments.forget((segment.lease_id, segment.sequence))
+    for lease_id in record.swept_lease_ids:
+        state.ended_leases.pop(lease_id, None)
+
+
+def replay_pin(state: State, record: PinTaken, now_ms: int) -> None:
+    """A reader begins."""
+    state.segments.pins[record.pin_id] = Pin(now_ms, min(record.ends_ms, NEVER))
+    state.next_pin_id = max(state.next_pin_id, record.pin_id + 1)
+
+
+def replay_pins_ended(state: State, record: PinsEnded, _now_ms: int) -> None:
+    """Readers are done, or their time is over."""
+    for pin_id in record.pin_ids:
+        state.segments.pins.pop(pin_id, None)
+
+
+def replay_producers_expired(state: State, record: ProducersExpired, _now_ms: int) -> None:
+    """Idempotence windows that nobody used for long."""
+    for each in record.partitions:
+        partition = state.partitions[key_of(each.partition)]
+        for producer_id in each.producer_ids:
+            del partition.producers[producer_id]

@@ -1,0 +1,30 @@
+"""Durations and bounds of the state machine.
+
+Those that Kafka has carry Kafka's names and defaults.
+"""
+
+from typing import Final
+
+LEASE_DURATION_MS: Final = 15_000
+
+TRANSACTION_MAX_TIMEOUT_MS: Final = 900_000
+TRANSACTIONAL_ID_EXPIRATION_MS: Final = 7 * 24 * 3_600_000
+PRODUCER_ID_EXPIRATION_MS: Final = 24 * 3_600_000
+
+DEFAULT_PARTITIONS: Final = 1  # num.partitions
+MAX_PARTITIONS: Final = 10_000  # of one topic
+MAX_TOPIC_NAME: Final = 249
+
+#: A replaced object is kept so long for fetches that planned before; an ended lease is swept after
+#: it, which is longer than the longest PUT takes.
+COLLECTION_GRACE_MS: Final = 300_000
+LONGEST_PIN_MS: Final = 7 * 24 * 3_600_000
+
+#: A tick's records name at most so many things; the next tick goes on.
+MAX_PER_TICK: Final = 10_000
+
+#: Merging looks at so many extents below the last stable offset of a partition, and at so many in
+#: one plan.
+MERGE_WINDOW: Final = 8_192
+MERGE_SCAN: Final = 50_000
+MERGE_PARTITIONS: Final = 1_000

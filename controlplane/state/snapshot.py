@@ -1,0 +1,286 @@
+"""The state as bytes and back.
+
+Equal states give equal bytes: every collection is written in one order.
+"""
+
+from array import array
+from collections.abc import Iterable
+
+from controlplane.groups import Groups
+from controlplane.state.log_replay import HOUR_MS
+from controlplane.state.partition import (
+    Partition,
+    ProducerWindow,
+    RememberedBatch,
+    key_of,
+)
+from controlplane.state.segments import Pin, SegmentTable
+from controlplane.state.settings import TRANSACTIONAL_ID_EXPIRATION_MS
+from controlplane.state.state import Lease, State, TopicState
+from controlplane.state.topics import plain
+from controlplane.state.transactional import TransactionalId, TransactionState
+from controlplane.v1.cluster_pb2 import TopicPartition
+from controlplane.v1.group_records_pb2 import GroupsSnapshot
+from controlplane.v1.snapshot_pb2 import (
+    LeaseSnapshot,
+    PartitionSnapshot,
+    PinsSnapshot,
+    SegmentsSnapshot,
+    StateSnapshot,
+    TopicSnapshot,
+    TransactionalIdSnapshot,
+    TransactionPartitionSnapshot,
+)
+
+_COUNTERS = (
+    "cluster_id",
+    "clock_ms",
+    "cluster_version",
+    "next_lease_id",
+    "next_node_id",
+    "next_producer_id",
+    "next_transaction",
+    "next_pin_id",
+)
+
+_TRANSACTIONAL_FIELDS = (
+    "transactional_id",
+    "producer_id",
+    "producer_epoch",
+    "last_producer_epoch",
+    "previous_producer_id",
+    "transaction_timeout_ms",
+    "transaction",
+    "start_time_ms",
+    "last_update_ms",
+    "ended_producer_id",
+    "ended_producer_epoch",
+)
+
+
+def snapshot(state: State) -> bytes:
+    """All durable state."""
+    message = StateSnapshot(
+        nodes=state.nodes.values(),
+        leases=[_lease(lease) for lease in state.leases.values()],
+        ended_lease_ids=state.ended_leases.keys(),
+        ended_lease_ms=state.ended_leases.values(),
+        topics=[_topic(topic) for topic in state.topics.values()],
+        transactional_ids=[_transactional_id(each) for each in state.transactional_ids.values()],
+        segments=_segments(state.segments),
+        pins=_pins(state.segments),
+        groups=state.groups.to_snapshot().SerializeToString(deterministic=True),
+    )
+    for name in _COUNTERS:
+        setattr(message, name, getattr(state, name))
+    return message.SerializeToString(deterministic=True)
+
+
+def restore(snapshot: bytes) -> State:
+    """The state that `snapshot` gave the bytes of; raises DecodeError for others.
+
+    Nobody watches it yet.
+    """
+    message = StateSnapshot.FromString(snapshot)
+    state = State()
+    for name in _COUNTERS:
+        setattr(state, name, getattr(message, name))
+    for node in message.nodes:
+        state.nodes[node.host, node.port] = node
+    for lease in message.leases:
+        state.leases[lease.lease_id] = _read_lease(lease)
+    state.ended_leases = dict(zip(message.ended_lease_ids, message.ended_lease_ms, strict=True))
+    for topic in message.topics:
+        _read_topic(state, topic)
+    for each in message.transactional_ids:
+        _read_transactional_id(state, each)
+    _read_segments(state.segments, message.segments, message.pins)
+    state.groups = Groups.from_snapshot(GroupsSnapshot.FromString(message.groups))
+    return state
+
+
+# Leases
+
+
+def _lease(lease: Lease) -> LeaseSnapshot:
+    return LeaseSnapshot(
+        lease_id=lease.lease_id,
+        node_id=lease.node_id,
+        forgotten_sequence=lease.forgotten_sequence,
+        recent_sequences=lease.recent.keys(),
+        recent_verdicts=lease.recent.values(),
+    )
+
+
+def _read_lease(message: LeaseSnapshot) -> Lease:
+    lease = Lease(message.lease_id, message.node_id)
+    lease.forgotten_sequence = message.forgotten_sequence
+    for sequence, verdicts in zip(message.recent_sequences, message.recent_verdicts, strict=True):
+        lease.recent[sequence] = verdicts
+    return lease
+
+
+# Topics
+
+
+def _topic(topic: TopicState) -> TopicSnapshot:
+    partitions = [_partition(partition) for partition in topic.partitions]
+    return TopicSnapshot(topic=topic.message(), partitions=partitions)
+
+
+def _partition(partition: Partition) -> PartitionSnapshot:
+    windows = sorted(partition.producers.items())
+    batches = [batch for _, window in windows for batch in window.batches]
+    return PartitionSnapshot(
+        partition=partition.key[1],
+        version=partition.version,
+        log_start_offset=partition.log_start_offset,
+        high_watermark=partition.high_watermark,
+        extents=partition.extents.slice(0, len(partition.extents)),
+        dead_first_offsets=partition.dead.firsts,
+        dead_end_offsets=partition.dead.ends,
+        producer_ids=[producer_id for producer_id, _ in windows],
+        producer_epochs=[window.producer_epoch for _, window in windows],
+        last_timestamps=[window.last_timestamp for _, window in windows],
+        last_used_ms=[window.last_used_ms for _, window in windows],
+        batch_counts=[len(window.batches) for _, window in windows],
+        base_sequences=[batch.base_sequence for batch in batches],
+        last_sequences=[batch.last_sequence for batch in batches],
+        base_offsets=[batch.base_offset for batch in batches],
+        append_times=[batch.append_time for batch in batches],
+        ongoing_producer_ids=partition.ongoing.keys(),
+        ongoing_first_offsets=partition.ongoing.values(),
+    )
+
+
+def _read_topic(state: State, message: TopicSnapshot) -> None:
+    topic = TopicState(message.topic.topic_id, message.topic.name, dict(message.topic.configs))
+    state.topics[topic.topic_id] = topic
+    state.topics_by_name[topic.name] = topic
+    state.topics_by_plain_name[plain(topic.name)] = topic
+    for each in message.partitions:
+        partition = _read_partition(topic.topic_id, each)
+        topic.partitions.append(partition)
+        state.partitions[partition.key] = partition
+        for producer_id, window in partition.producers.items():
+            hour = window.last_used_ms // HOUR_MS
+            state.window_hours.setdefault(hour, set()).add((partition.key, producer_id))
+
+
+def _read_partition(topic_id: bytes, message: PartitionSnapshot) -> Partition:
+    partition = Partition((topic_id, message.partition))
+    partition.version = message.version
+    partition.log_start_offset = message.log_start_offset
+    partition.high_watermark = message.high_watermark
+    partition.extents.append(message.extents)
+    partition.size_bytes = sum(message.extents.sizes)
+    partition.dead.firsts.extend(message.dead_first_offsets)
+    partition.dead.ends.extend(message.dead_end_offsets)
+    partition.ongoing.update(
+        zip(message.ongoing_producer_ids, message.ongoing_first_offsets, strict=True)
+    )
+    batches = map(
+        RememberedBatch,
+        message.base_sequences,
+        message.last_sequences,
+        message.base_offsets,
+        message.append_times,
+    )
+    _read_windows(partition, message, batches)
+    return partition
+
+
+def _read_windows(
+    partition: Partition, message: PartitionSnapshot, batches: Iterable[RememberedBatch]
+) -> None:
+    rows = zip(
+        message.producer_ids,
+        message.producer_epochs,
+        message.last_timestamps,
+        message.last_used_ms,
+        message.batch_counts,
+        strict=True,
+    )
+    following = iter(batches)
+    for producer_id, producer_epoch, last_timestamp, last_used_ms, count in rows:
+        window = ProducerWindow(producer_epoch)
+        window.last_timestamp = last_timestamp
+        window.last_used_ms = last_used_ms
+        window.batches = [next(following) for _ in range(count)]
+        partition.producers[producer_id] = window
+
+
+# Transactional ids
+
+
+def _transactional_id(found: TransactionalId) -> TransactionalIdSnapshot:
+    message = TransactionalIdSnapshot(
+        state=found.state.value,
+        group_ids=found.group_ids,
+        partitions=[
+            TransactionPartitionSnapshot(
+                partition=TopicPartition(topic_id=topic_id, partition=partition), ranges=ranges
+            )
+            for (topic_id, partition), ranges in found.partitions.items()
+        ],
+    )
+    for name in _TRANSACTIONAL_FIELDS:
+        setattr(message, name, getattr(found, name))
+    return message
+
+
+def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> None:
+    found = TransactionalId(message.transactional_id)
+    for name in _TRANSACTIONAL_FIELDS:
+        setattr(found, name, getattr(message, name))
+    found.state = TransactionState(message.state)
+    found.group_ids = dict.fromkeys(message.group_ids)
+    for each in message.partitions:
+        found.partitions[key_of(each.partition)] = array("q", each.ranges)
+    state.transactional_ids[found.transactional_id] = found
+    state.producers[found.producer_id] = found
+    if found.is_ongoing:
+        deadline_ms = found.start_time_ms + found.transaction_timeout_ms
+        state.transaction_deadlines.set(found.producer_id, deadline_ms)
+    else:
+        expires_ms = found.last_update_ms + TRANSACTIONAL_ID_EXPIRATION_MS
+        state.expirations.set(found.transactional_id, expires_ms)
+
+
+# Segments
+
+
+def _segments(table: SegmentTable) -> SegmentsSnapshot:
+    """Live ones ordered by id, then replaced ones in the order in which they were."""
+    live = sorted(table.live)
+    keys = [*live, *table.replaced]
+    return SegmentsSnapshot(
+        lease_ids=[lease_id for lease_id, _ in keys],
+        sequences=[sequence for _, sequence in keys],
+        object_sizes=[table.sizes[key] for key in keys],
+        live_extents=[table.live.get(key, 0) for key in keys],
+        replaced_ms=[table.replaced.get(key, -1) for key in keys],
+    )
+
+
+def _pins(table: SegmentTable) -> PinsSnapshot:
+    return PinsSnapshot(
+        pin_ids=table.pins.keys(),
+        starts_ms=[pin.starts_ms for pin in table.pins.values()],
+        ends_ms=[pin.ends_ms for pin in table.pins.values()],
+    )
+
+
+def _read_segments(table: SegmentTable, message: SegmentsSnapshot, pins: PinsSnapshot) -> None:
+    rows = zip(
+        message.lease_ids,
+        message.sequences,
+        message.object_sizes,
+        message.live_extents,
+        message.replaced_ms,
+        strict=True,
+    )
+    for lease_id, sequence, object_size, live_extents, replaced_ms in rows:
+        table.add((lease_id, sequence), object_size, live_extents, replaced_ms)
+    for pin_id, starts_ms, ends_ms in zip(pins.pin_ids, pins.starts_ms, pins.ends_ms, strict=True):
+        table.pins[pin_id] = Pin(starts_ms, ends_ms)

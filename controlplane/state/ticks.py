@@ -1,0 +1,127 @@
+"""What is overdue: transactions, ids nobody uses, records past their retention, read pins."""
+
+from controlplane.decision import Context
+from controlplane.state.housekeeping import log_starts_moved, pins_ended
+from controlplane.state.log_replay import HOUR_MS
+from controlplane.state.partition import Partition
+from controlplane.state.settings import MAX_PER_TICK, PRODUCER_ID_EXPIRATION_MS
+from controlplane.state.state import State
+from controlplane.state.transactions import coordinator_abort
+from controlplane.topic_configs import effective
+from controlplane.v1.cluster_pb2 import TopicPartition
+from controlplane.v1.journal_pb2 import (
+    JournalRecord,
+    LogStartMove,
+    ProducersExpired,
+    TransactionalIdsExpired,
+)
+
+#: With retention.ms no extent of a batch without a timestamp (-1) is ever old.
+_NO_TIMESTAMP = -1
+
+
+def tick_transactions(state: State, context: Context) -> list[JournalRecord]:
+    """S8: aborts transactions past their timeout and bumps their epochs."""
+    due = state.transaction_deadlines.due(context.now_ms)[:MAX_PER_TICK]
+    return [
+        coordinator_abort(
+            state.producers[producer_id], context.now_ms, state.next_producer_id + number
+        )
+        for number, producer_id in enumerate(due)
+    ]
+
+
+def tick_transactional_ids(state: State, context: Context) -> list[JournalRecord]:
+    """transactional.id.expiration.ms."""
+    due = state.expirations.due(context.now_ms)[:MAX_PER_TICK]
+    if not due:
+        return []
+    record = TransactionalIdsExpired(transactional_ids=due)
+    return [JournalRecord(now_ms=context.now_ms, transactional_ids_expired=record)]
+
+
+def tick_producers(state: State, context: Context) -> list[JournalRecord]:
+    """producer.id.expiration.ms, to the hour: windows are filed under the hour of their last use."""
+    record = ProducersExpired()
+    left = MAX_PER_TICK
+    for hour in sorted(state.window_hours):
+        if (hour + 1) * HOUR_MS + PRODUCER_ID_EXPIRATION_MS > context.now_ms or left <= 0:
+            break
+        expired = _expired_in(state, hour)[:left]
+        left -= len(expired)
+        for (topic_id, index), producer_id in expired:
+            last = record.partitions[-1] if record.partitions else None
+            if last is None or (last.partition.topic_id, last.partition.partition) != (
+                topic_id,
+                index,
+            ):
+                partition = TopicPartition(topic_id=topic_id, partition=index)
+                last = record.partitions.add()
+                last.partition.CopyFrom(partition)
+            last.producer_ids.append(producer_id)
+    if not record.partitions:
+        return []
+    return [JournalRecord(now_ms=context.now_ms, producers_expired=record)]
+
+
+def _expired_in(state: State, hour: int) -> list[tuple[tuple[bytes, int], int]]:
+    """The windows last used in that hour, sorted; entries that are no longer so are dropped from
+    the file.
+    """
+    filed = state.window_hours[hour]
+    current = set()
+    for key, producer_id in filed:
+        partition = state.partitions.get(key)
+        window = partition.producers.get(producer_id) if partition else None
+        if window is not None and window.last_used_ms // HOUR_MS == hour:
+            current.add((key, producer_id))
+    if current:
+        state.window_hours[hour] = current
+    else:
+        del state.window_hours[hour]
+    return sorted(
+        (key, producer_id)
+        for key, producer_id in current
+        if producer_id not in state.partitions[key].ongoing
+    )
+
+
+def tick_retention(state: State, context: Context) -> list[JournalRecord]:
+    """retention.ms and retention.bytes: whole extents from the front, below the LSO."""
+    moves: list[LogStartMove] = []
+    for topic in state.topics.values():
+        retention_ms = int(effective(topic.configs, "retention.ms"))
+        retention_bytes = int(effective(topic.configs, "retention.bytes"))
+        oldest_ms = context.now_ms - retention_ms if retention_ms >= 0 else None
+        for partition in topic.partitions:
+            if not len(partition.extents):
+                continue
+            offset = _retained_from(partition, oldest_ms, retention_bytes)
+            if offset > partition.log_start_offset:
+                moved = TopicPartition(topic_id=topic.topic_id, partition=partition.key[1])
+                moves.append(LogStartMove(partition=moved, log_start_offset=offset))
+    return [log_starts_moved(moves, context.now_ms)] if moves else []
+
+
+def _retained_from(partition: Partition, oldest_ms: int | None, retention_bytes: int) -> int:
+    """The new log start offset: the end of the extents that retention takes."""
+    extents = partition.extents
+    offset = partition.log_start_offset
+    spare = partition.size_bytes - retention_bytes if retention_bytes >= 0 else -1
+    for index in range(min(len(extents), MAX_PER_TICK)):
+        if extents.next_offsets[index] > partition.last_stable_offset:
+            break
+        timestamp = extents.max_timestamps[index]
+        is_old = oldest_ms is not None and _NO_TIMESTAMP < timestamp < oldest_ms
+        spare -= extents.sizes[index]
+        if not is_old and spare < 0:
+            break
+        offset = extents.next_offsets[index]
+    return offset
+
+
+def tick_pins(state: State, context: Context) -> list[JournalRecord]:
+    """Read pins whose time is over."""
+    pins = state.segments.pins
+    due = [pin_id for pin_id, pin in pins.items() if pin.ends_ms <= context.now_ms]
+    return [pins_ended(due, context.now_ms)] if due else []

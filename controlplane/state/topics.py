@@ -1,0 +1,286 @@
+"""Topics: creation, deletion, partitions, configs."""
+
+import re
+from collections import Counter
+from typing import Final
+
+from controlplane.decision import Context, Decision
+from controlplane.errors import ErrorCode
+from controlplane.state.partition import Partition, deleted_delta
+from controlplane.state.refusals import Refused
+from controlplane.state.settings import DEFAULT_PARTITIONS, MAX_PARTITIONS, MAX_TOPIC_NAME
+from controlplane.state.state import State, TopicState
+from controlplane.topic_configs import InvalidConfig, alter, check_config
+from controlplane.v1.cluster_pb2 import (
+    AlterTopicConfigs,
+    CreatePartitions,
+    CreatePartitionsTopic,
+    CreateTopic,
+    CreateTopics,
+    DeleteTopics,
+    PartitionsCreated,
+    Topic,
+    TopicConfigsAltered,
+    TopicResult,
+    TopicsCreated,
+    TopicsDeleted,
+)
+from controlplane.v1.control_pb2 import Reply
+from controlplane.v1.journal_pb2 import (
+    ConfigsChanged,
+    JournalRecord,
+    PartitionsAdded,
+    TopicsAdded,
+    TopicsRemoved,
+)
+
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def plain(name: str) -> str:
+    """The name as metrics show it: '.' and '_' are the same there, so two topics must not differ by
+    them.
+    """
+    return name.replace(".", "_")
+
+
+# CreateTopics
+
+
+def create_topics(state: State, command: CreateTopics, context: Context) -> Decision:
+    """Each topic alone succeeds or fails, except that names given twice all fail."""
+    times = Counter(topic.name for topic in command.topics)
+    created: dict[str, Topic] = {}
+    results = []
+    for wanted in command.topics:
+        try:
+            if times[wanted.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            topic = _new_topic(state, wanted, created, context)
+        except Refused as refused:
+            results.append(_refusal(wanted.name, refused))
+            continue
+        created[plain(topic.name)] = topic
+        count = topic.partition_count
+        results.append(TopicResult(name=topic.name, topic_id=topic.topic_id, partition_count=count))
+    decision = Decision(reply=Reply(topics_created=TopicsCreated(topics=results)))
+    if created and not command.validate_only:
+        record = TopicsAdded(topics=created.values())
+        decision.records.append(JournalRecord(now_ms=context.now_ms, topics_added=record))
+    return decision
+
+
+def _refusal(name: str, refused: Refused) -> TopicResult:
+    return TopicResult(name=name, error_code=refused.code, error_message=refused.message)
+
+
+def _new_topic(
+    state: State, wanted: CreateTopic, created: dict[str, Topic], context: Context
+) -> Topic:
+    _check_name(wanted.name)
+    if wanted.name in state.topics_by_name:
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
+    other = state.topics_by_plain_name.get(plain(wanted.name)) or created.get(plain(wanted.name))
+    if other is not None:
+        raise Refused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{wanted.name}' collides with the existing topic '{other.name}': "
+            "names that differ only in '.' and '_' cannot be told apart in metrics.",
+        )
+    count = DEFAULT_PARTITIONS if wanted.partition_count == -1 else wanted.partition_count
+    if not 1 <= count <= MAX_PARTITIONS:
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Number of partitions was {count}; it must be from 1 to {MAX_PARTITIONS}.",
+        )
+    try:
+        for name, value in sorted(wanted.configs.items()):
+            check_config(name, value)
+    except InvalidConfig as invalid:
+        raise Refused(ErrorCode.INVALID_CONFIG, str(invalid)) from invalid
+    return Topic(
+        topic_id=context.new_id(),
+        name=wanted.name,
+        partition_count=count,
+        configs=wanted.configs,
+    )
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        problem = "is empty"
+    elif name in (".", ".."):
+        problem = "cannot be '.' or '..'"
+    elif len(name) > MAX_TOPIC_NAME:
+        problem = f"is longer than {MAX_TOPIC_NAME} characters"
+    elif not _LEGAL_NAME.fullmatch(name):
+        problem = "may have ASCII letters, digits, '.', '_' and '-' only"
+    else:
+        return
+    raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The topic name {problem}.")
+
+
+# DeleteTopics
+
+
+def delete_topics(state: State, command: DeleteTopics, context: Context) -> Decision:
+    """Deletes by id; an unknown id, or one given twice, fails alone."""
+    results = []
+    removed: dict[bytes, None] = {}
+    for topic_id in command.topic_ids:
+        topic = state.topics.get(topic_id)
+        if topic is None or topic_id in removed:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            results.append(TopicResult(topic_id=topic_id, error_code=code))
+            continue
+        removed[topic_id] = None
+        count = len(topic.partitions)
+        results.append(TopicResult(name=topic.name, topic_id=topic_id, partition_count=count))
+    decision = Decision(reply=Reply(topics_deleted=TopicsDeleted(topics=results)))
+    if removed:
+        record = TopicsRemoved(topic_ids=removed)
+        decision.records.append(JournalRecord(now_ms=context.now_ms, topics_removed=record))
+    return decision
+
+
+# CreatePartitions
+
+
+def create_partitions(state: State, command: CreatePartitions, context: Context) -> Decision:
+    """Adds partitions to topics; never takes any away."""
+    times = Counter(topic.name for topic in command.topics)
+    record = PartitionsAdded()
+    results = []
+    for wanted in command.topics:
+        try:
+            if times[wanted.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+            topic = _check_increase(state, wanted)
+        except Refused as refused:
+            results.append(_refusal(wanted.name, refused))
+            continue
+        record.topic_ids.append(topic.topic_id)
+        record.partition_counts.append(wanted.partition_count)
+        count = wanted.partition_count
+        results.append(TopicResult(name=topic.name, topic_id=topic.topic_id, partition_count=count))
+    decision = Decision(reply=Reply(partitions_created=PartitionsCreated(topics=results)))
+    if record.topic_ids and not command.validate_only:
+        decision.records.append(JournalRecord(now_ms=context.now_ms, partitions_added=record))
+    return decision
+
+
+def _check_increase(state: State, wanted: CreatePartitionsTopic) -> TopicState:
+    topic = _find(state, wanted.name)
+    now = len(topic.partitions)
+    if wanted.partition_count <= now:
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {wanted.name} currently has {now} partition(s); "
+            f"{wanted.partition_count} would not be an increase.",
+        )
+    if wanted.partition_count > MAX_PARTITIONS:
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITIONS} partitions."
+        )
+    return topic
+
+
+def _find(state: State, name: str) -> TopicState:
+    topic = state.topics_by_name.get(name)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}.")
+    return topic
+
+
+# AlterTopicConfigs
+
+
+def alter_topic_configs(state: State, command: AlterTopicConfigs, context: Context) -> Decision:
+    """All changes of one topic, or none."""
+    try:
+        topic = _find(state, command.name)
+        if len({change.name for change in command.changes}) < len(command.changes):
+            raise Refused(ErrorCode.INVALID_REQUEST, "A config is named twice.")
+        configs = topic.configs
+        for change in command.changes:
+            configs = alter(configs, change.name, change.operation, change.value)
+    except Refused as refused:
+        answer = TopicConfigsAltered(error_code=refused.code, error_message=refused.message)
+        return Decision(reply=Reply(topic_configs_altered=answer))
+    except InvalidConfig as invalid:
+        code = ErrorCode.INVALID_CONFIG
+        answer = TopicConfigsAltered(error_code=code, error_message=str(invalid))
+        return Decision(reply=Reply(topic_configs_altered=answer))
+    decision = Decision(reply=Reply(topic_configs_altered=TopicConfigsAltered()))
+    if configs != topic.configs and not command.validate_only:
+        record = ConfigsChanged(topic_id=topic.topic_id, configs=configs)
+        decision.records.append(JournalRecord(now_ms=context.now_ms, configs_changed=record))
+    return decision
+
+
+# Replays
+
+
+def replay_topics_added(state: State, record: TopicsAdded, _now_ms: int) -> None:
+    """Topics begin, empty."""
+    delta = state.cluster_changed()
+    for added in record.topics:
+        topic = TopicState(added.topic_id, added.name, dict(added.configs))
+        state.topics[topic.topic_id] = topic
+        state.topics_by_name[topic.name] = topic
+        state.topics_by_plain_name[plain(topic.name)] = topic
+        _add_partitions(state, topic, added.partition_count)
+        delta.topics.append(topic.message())
+
+
+def _add_partitions(state: State, topic: TopicState, count: int) -> None:
+    for index in range(len(topic.partitions), count):
+        partition = Partition((topic.topic_id, index))
+        topic.partitions.append(partition)
+        state.partitions[partition.key] = partition
+        if partition.key in state.watched:
+            state.changes.append(partition.snapshot_delta())
+
+
+def replay_topics_removed(state: State, record: TopicsRemoved, now_ms: int) -> None:
+    """Topics end with all that was kept about them; transactions pass over them (S6)."""
+    delta = state.cluster_changed()
+    for topic_id in record.topic_ids:
+        topic = state.topics.pop(topic_id)
+        del state.topics_by_name[topic.name]
+        del state.topics_by_plain_name[plain(topic.name)]
+        for partition in topic.partitions:
+            _remove_partition(state, partition, now_ms)
+        state.groups.forget_topic(topic_id)
+        delta.deleted_topic_ids.append(topic_id)
+    gone = set(record.topic_ids)
+    for producer in state.producers.values():
+        if producer.partitions:
+            kept = {
+                key: ranges for key, ranges in producer.partitions.items() if key[0] not in gone
+            }
+            producer.partitions = kept
+
+
+def _remove_partition(state: State, partition: Partition, now_ms: int) -> None:
+    del state.partitions[partition.key]
+    extents = partition.extents
+    state.segments.release(extents.lease_ids, extents.sequences, now_ms)
+    if partition.key in state.watched:
+        state.changes.append(deleted_delta(partition.key))
+
+
+def replay_partitions_added(state: State, record: PartitionsAdded, _now_ms: int) -> None:
+    """Topics grow."""
+    delta = state.cluster_changed()
+    for topic_id, count in zip(record.topic_ids, record.partition_counts, strict=True):
+        topic = state.topics[topic_id]
+        _add_partitions(state, topic, count)
+        delta.topics.append(topic.message())
+
+
+def replay_configs_changed(state: State, record: ConfigsChanged, _now_ms: int) -> None:
+    """A topic's configs are these."""
+    topic = state.topics[record.topic_id]
+    topic.configs = dict(record.configs)
+    state.cluster_changed().topics.append(topic.message())

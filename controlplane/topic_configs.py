@@ -1,0 +1,179 @@
+"""Topic configs: the ones that have an effect, with types, defaults and checks.
+
+A config that is not honoured is refused and never stored, so nobody believes in a promise that
+nobody keeps. Both the control plane (CreateTopics, AlterConfigs) and the agents (DescribeConfigs)
+read this table.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+
+class ConfigType(IntEnum):
+    """The numbers of DescribeConfigs v3+ (KIP-569)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class InvalidConfig(ValueError):
+    """A config that cannot be set so; the message is for the client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """One config: `check` raises InvalidConfig for a value that cannot be honoured."""
+
+    name: str
+    type: ConfigType
+    default: str
+    documentation: str
+    check: Callable[[str], None]
+
+
+def _integer(name: str, lowest: int, highest: int) -> Callable[[str], None]:
+    def check(value: str) -> None:
+        if not value.removeprefix("-").isdecimal():
+            raise InvalidConfig(f"{name}: {value!r} is not a whole number.")
+        if not lowest <= int(value) <= highest:
+            raise InvalidConfig(f"{name}: {value} is not between {lowest} and {highest}.")
+
+    return check
+
+
+def _one_of(name: str, *allowed: str) -> Callable[[str], None]:
+    def check(value: str) -> None:
+        if value not in allowed:
+            choices = " or ".join(allowed)
+            raise InvalidConfig(
+                f"{name}: {value!r} has no effect here; set {choices}, or leave it out."
+            )
+
+    return check
+
+
+_INT_MAX: Final = 2**31 - 1
+_LONG_MAX: Final = 2**63 - 1
+
+_CONFIGS: Final = (
+    TopicConfig(
+        name="cleanup.policy",
+        type=ConfigType.LIST,
+        default="delete",
+        documentation="Old records are deleted by retention. Compaction by key is not done yet.",
+        check=_one_of("cleanup.policy", "delete"),
+    ),
+    TopicConfig(
+        name="compression.type",
+        type=ConfigType.STRING,
+        default="producer",
+        documentation="Batches keep the codec that their producer chose.",
+        check=_one_of("compression.type", "producer"),
+    ),
+    TopicConfig(
+        name="max.message.bytes",
+        type=ConfigType.INT,
+        default="1048588",
+        documentation="The largest record batch that is accepted, in bytes, as it is compressed.",
+        check=_integer("max.message.bytes", 0, _INT_MAX),
+    ),
+    TopicConfig(
+        name="message.timestamp.type",
+        type=ConfigType.STRING,
+        default="CreateTime",
+        documentation="CreateTime keeps the producer's timestamps; LogAppendTime sets the time of arrival.",
+        check=_one_of("message.timestamp.type", "CreateTime", "LogAppendTime"),
+    ),
+    TopicConfig(
+        name="min.insync.replicas",
+        type=ConfigType.INT,
+        default="1",
+        documentation="Every record is in the bucket before it is acknowledged; there are no replicas.",
+        check=_one_of("min.insync.replicas", "1"),
+    ),
+    TopicConfig(
+        name="retention.bytes",
+        type=ConfigType.LONG,
+        default="-1",
+        documentation="A partition larger than this loses its oldest records; -1 is no limit.",
+        check=_integer("retention.bytes", -1, _LONG_MAX),
+    ),
+    TopicConfig(
+        name="retention.ms",
+        type=ConfigType.LONG,
+        default="604800000",
+        documentation="Records older than this are deleted; -1 keeps them.",
+        check=_integer("retention.ms", -1, _LONG_MAX),
+    ),
+    TopicConfig(
+        name="unclean.leader.election.enable",
+        type=ConfigType.BOOLEAN,
+        default="false",
+        documentation="There are no leaders to elect and nothing acknowledged is ever lost.",
+        check=_one_of("unclean.leader.election.enable", "false"),
+    ),
+)
+
+#: name -> config, in the order of names.
+TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {config.name: config for config in _CONFIGS}
+
+SET, DELETE, APPEND, SUBTRACT = range(4)  # IncrementalAlterConfigs
+
+
+def _find(name: str) -> TopicConfig:
+    config = TOPIC_CONFIGS.get(name)
+    if config is None:
+        raise InvalidConfig(
+            f"{name} has no effect here and is not stored; leave it out. "
+            f"Known: {', '.join(TOPIC_CONFIGS)}."
+        )
+    return config
+
+
+def check_config(name: str, value: str) -> None:
+    """Raises InvalidConfig, with a sentence for the client, unless the value is honoured."""
+    _find(name).check(value)
+
+
+def effective(configs: Mapping[str, str], name: str) -> str:
+    """The value that counts: what was set, else the default.
+
+    Raises KeyError for an unknown name.
+    """
+    return configs.get(name, TOPIC_CONFIGS[name].default)
+
+
+def alter(configs: Mapping[str, str], name: str, operation: int, value: str) -> dict[str, str]:
+    """The set after one change as in IncrementalAlterConfigs; raises InvalidConfig."""
+    changed = dict(configs)
+    if operation == SET:
+        check_config(name, value)
+        changed[name] = value
+    elif operation == DELETE:
+        changed.pop(name, None)
+    elif operation in (APPEND, SUBTRACT):
+        changed[name] = _altered_list(configs, name, operation, value)
+    else:
+        raise InvalidConfig(f"{name}: operation {operation} is not one of 0 (SET) to 3 (SUBTRACT).")
+    return changed
+
+
+def _altered_list(configs: Mapping[str, str], name: str, operation: int, value: str) -> str:
+    if _find(name).type is not ConfigType.LIST:
+        verb = "append to" if operation == APPEND else "subtract from"
+        raise InvalidConfig(f"{name} is not a list; one cannot {verb} it. SET it.")
+    items = [item for item in effective(configs, name).split(",") if item]
+    given = [item.strip() for item in value.split(",") if item.strip()]
+    if operation == APPEND:
+        items += [item for item in given if item not in items]
+    else:
+        items = [item for item in items if item not in given]
+    altered = ",".join(items)
+    check_config(name, altered)
+    return altered
