@@ -65,6 +65,7 @@ class FakeMachine:
     def __init__(self) -> None:
         self.explode = False
         self.lease_ends_ms: int | None = None
+        self.lose_next_delta = False
 
     def new_state(self) -> FakeState:
         return FakeState()
@@ -176,7 +177,9 @@ class FakeMachine:
     def _append(self, state: FakeState, part: RecordedSlice) -> None:
         key = _key(part.partition)
         state.high_watermarks[key] = part.high_watermark
-        if state.watched[key]:
+        if self.lose_next_delta:
+            self.lose_next_delta = False
+        elif state.watched[key]:
             state.changes.append(
                 PartitionDelta(
                     partition=part.partition,

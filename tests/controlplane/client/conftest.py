@@ -1,0 +1,45 @@
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controlplane.client import ControlClient, GrpcClient, GrpcClientSettings
+from controlplane.service import Server, ServiceSettings
+from tests.controlplane.runtime.rig import Connect, Rig
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    rig = await Rig().start()
+    yield rig
+    await rig.plane.close()
+
+
+@pytest.fixture(params=["in-process", "grpc"])
+async def connect(request: pytest.FixtureRequest, rig: Rig) -> AsyncIterator[Connect]:
+    """Makes clients of the rig's runtime, by either transport; bounds by keyword."""
+    server = Server(rig.plane, ServiceSettings(stop_grace=0.0))
+    await server.start("127.0.0.1:0")
+    clients: list[ControlClient] = []
+
+    async def connected(**bounds: int) -> ControlClient:
+        client: ControlClient
+        if request.param == "in-process":
+            client = rig.client(**bounds)
+        else:
+            settings = GrpcClientSettings(**bounds, first_pause=0.001)
+            client = GrpcClient(server.address, random.Random(1).random, settings)
+            client.start()
+        clients.append(client)
+        await client.cluster.ready()
+        return client
+
+    yield connected
+    for client in clients:
+        await client.close()
+    await server.stop()
+
+
+@pytest.fixture
+async def client(connect: Connect) -> ControlClient:
+    return await connect()

@@ -1,0 +1,343 @@
+"""What a ControlClient promises, by either transport, on the same runtime."""
+
+import asyncio
+import gc
+import weakref
+
+import pytest
+
+from controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
+from controlplane.errors import ErrorCode
+from controlplane.v1.control_pb2 import Command
+from tests.controlplane.runtime.commands import (
+    add_partitions,
+    base_offset,
+    commit,
+    created,
+    heartbeat,
+    join,
+    leave,
+    read,
+    refused,
+)
+from tests.controlplane.runtime.rig import Connect, Rig
+
+
+async def turns(count: int = 20) -> None:
+    """Lets tasks that were just made begin."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def held(rig: Rig, count: int) -> None:
+    """Waits until `count` replies and deltas wait for the disk."""
+    while rig.plane.held_count < count:
+        await asyncio.sleep(0)
+
+
+async def test_a_session_begins_with_the_cluster(connect: Connect) -> None:
+    first = await connect()
+    topic_id = await created(first, "a", 3)
+    second = await connect()
+    assert second.cluster.cluster_id == "cluster"
+    assert second.cluster.topics_by_name["a"].topic_id == topic_id
+    assert second.cluster.topics_by_id[topic_id].partition_count == 3
+    assert second.cluster.version == first.cluster.version == 1
+
+
+async def test_the_reply_finds_the_views_up_to_date(client: ControlClient) -> None:
+    """S2, S3: one reads what one wrote."""
+    topic_id = await created(client, "a", 2)
+    assert client.cluster.topics_by_name["a"].topic_id == topic_id
+    view = client.partition(topic_id, 1)
+    await view.ready()
+    for offset in range(3):
+        reply = await client.call(commit(topic_id, 1))
+        assert base_offset(reply) == offset
+        assert (view.version, view.high_watermark, len(view.extents)) == (offset + 1,) * 3
+        assert view.last_stable_offset == offset + 1
+
+
+async def test_each_call_has_an_id_of_its_own(client: ControlClient) -> None:
+    commands = [heartbeat() for _ in range(5)]
+    replies = await asyncio.gather(*(client.call(command) for command in commands))
+    assert [reply.command_id for reply in replies] == [command.command_id for command in commands]
+    assert len({command.command_id for command in commands}) == 5
+
+
+async def test_commands_are_taken_in_the_order_of_the_calls(client: ControlClient) -> None:
+    topic_id = await created(client)
+    replies = await asyncio.gather(*(client.call(commit(topic_id)) for _ in range(50)))
+    assert [base_offset(reply) for reply in replies] == list(range(50))
+
+
+async def test_a_refused_command_says_why(client: ControlClient) -> None:
+    with pytest.raises(CommandRefused, match="not here") as caught:
+        await client.call(refused())
+    assert caught.value.code == ErrorCode.INVALID_REQUEST
+    assert caught.value.message == "not here"
+
+
+async def test_a_command_without_a_verb_is_refused(client: ControlClient) -> None:
+    with pytest.raises(CommandRefused, match="no verb"):
+        await client.call(Command())
+
+
+async def test_a_read_waits_for_the_write_that_it_saw(rig: Rig, client: ControlClient) -> None:
+    """S2: nothing that was read can un-happen."""
+    topic_id = await created(client)
+    view = client.partition(topic_id, 0)
+    await view.ready()
+    rig.memory.is_held = True
+    write = asyncio.ensure_future(client.call(commit(topic_id)))
+    reads = asyncio.ensure_future(client.call(read(topic_id)))
+    await held(rig, 2)
+    await turns()
+    assert not write.done()
+    assert not reads.done()
+    assert view.high_watermark == 0
+    rig.memory.is_held = False
+    rig.memory.release()
+    reply = await reads
+    assert write.done()
+    assert reply.partitions_read.partitions[0].high_watermark == 1
+    assert view.high_watermark == 1
+
+
+async def test_adding_partitions_does_not_wait_for_the_disk(
+    rig: Rig, client: ControlClient
+) -> None:
+    """S2's one exception; a refusal, or a mere question, waits as all else."""
+    rig.memory.is_held = True
+    reply = await client.call(add_partitions())
+    assert list(reply.partitions_added_to_txn.error_codes) == [0]
+    waiting = [
+        asyncio.ensure_future(client.call(add_partitions(-1))),
+        asyncio.ensure_future(client.call(add_partitions(verify_only=True))),
+    ]
+    await held(rig, 2)
+    await turns()
+    assert not any(call.done() for call in waiting)
+    rig.memory.is_held = False
+    rig.memory.release()
+    code, added = await asyncio.gather(*waiting)
+    assert code.partitions_added_to_txn.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert added.partitions_added_to_txn.error_code == ErrorCode.NONE
+
+
+async def test_a_parked_command_is_answered_by_a_later_one(connect: Connect) -> None:
+    """S26: a join waits for the others and holds nobody up."""
+    first, second = await connect(), await connect()
+    joined = asyncio.ensure_future(first.call(join()))
+    await turns()
+    await first.call(heartbeat())
+    assert not joined.done()
+    await second.call(leave())
+    reply = await joined
+    assert reply.group_joined.leader == "x"
+
+
+async def test_one_client_sees_what_another_does(connect: Connect) -> None:
+    """S3: each delta reaches every watcher, and listeners hear of it once."""
+    writer, watcher = await connect(), await connect()
+    topic_id = await created(writer)
+    view = watcher.partition(topic_id, 0)
+    await view.ready()
+    changed = asyncio.Event()
+    versions: list[int] = []
+
+    def listener() -> None:
+        versions.append(view.version)
+        changed.set()
+
+    view.add_listener(listener)
+    await writer.call(commit(topic_id))
+    await changed.wait()
+    changed.clear()
+    await writer.call(commit(topic_id))
+    await changed.wait()
+    view.remove_listener(listener)
+    await writer.call(commit(topic_id))
+    await watcher.call(heartbeat())
+    assert versions == [1, 2]
+    assert view.version == 3
+
+
+async def test_cluster_listeners_hear_of_topics(connect: Connect) -> None:
+    writer, watcher = await connect(), await connect()
+    changed = asyncio.Event()
+    watcher.cluster.add_listener(changed.set)
+    await created(writer, "new")
+    await changed.wait()
+    assert "new" in watcher.cluster.topics_by_name
+    watcher.cluster.remove_listener(changed.set)
+
+
+async def test_a_listener_that_fails_stops_nothing(client: ControlClient) -> None:
+    topic_id = await created(client)
+    view = client.partition(topic_id, 0)
+    await view.ready()
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda loop, context: reported.append(context["exception"])
+    )
+
+    def fails() -> None:
+        raise ValueError("a listener's mistake")
+
+    heard: list[int] = []
+    view.add_listener(fails)
+    view.add_listener(lambda: heard.append(view.version))
+    await client.call(commit(topic_id))
+    assert [str(error) for error in reported] == ["a listener's mistake"]
+    assert heard == [1]
+
+
+async def test_what_does_not_exist_is_deleted(client: ControlClient) -> None:
+    view = client.partition(bytes(16), 7)
+    await view.ready()
+    assert view.is_deleted
+
+
+async def test_a_view_that_missed_a_version_resyncs_before_it_serves(
+    rig: Rig, client: ControlClient
+) -> None:
+    """S3."""
+    topic_id = await created(client)
+    view = client.partition(topic_id, 0)
+    await view.ready()
+    rig.machine.lose_next_delta = True
+    await client.call(commit(topic_id))
+    assert view.version == 0
+    await client.call(commit(topic_id))
+    await view.ready()
+    assert view.version == 2
+    assert list(view.extents.base_offsets) == [0, 1]
+    await client.call(commit(topic_id))
+    assert view.version == 3
+    assert rig.state.watched[topic_id, 0] == 1
+
+
+async def test_views_are_bounded_and_the_least_used_one_goes(rig: Rig, connect: Connect) -> None:
+    client = await connect(max_partitions=2)
+    topic_id = await created(client, "a", 5)
+    views = [client.partition(topic_id, partition) for partition in range(2)]
+    for view in views:
+        await view.ready()
+    client.partition(topic_id, 0)
+    third = client.partition(topic_id, 2)
+    await third.ready()
+    assert [view.is_current for view in views] == [True, False]
+    await client.call(commit(topic_id, 0, 1, 2))
+    assert [view.high_watermark for view in (*views, third)] == [1, 0, 1]
+    assert +rig.state.watched == {(topic_id, 0): 1, (topic_id, 2): 1}
+
+
+async def test_a_view_with_listeners_stays(connect: Connect) -> None:
+    client = await connect(max_partitions=1)
+    topic_id = await created(client, "a", 3)
+    first = client.partition(topic_id, 0)
+    await first.ready()
+    first.add_listener(lambda: None)
+    second = client.partition(topic_id, 1)
+    await second.ready()
+    await client.partition(topic_id, 2).ready()
+    assert first.is_current
+    assert not second.is_current
+
+
+async def test_a_view_that_was_given_up_comes_back_as_the_same(connect: Connect) -> None:
+    client = await connect(max_partitions=1)
+    topic_id = await created(client, "a", 2)
+    view = client.partition(topic_id, 0)
+    await view.ready()
+    await client.partition(topic_id, 1).ready()
+    assert not view.is_current
+    await client.call(commit(topic_id, 0))
+    await view.ready()
+    assert view.high_watermark == 1
+    await client.partition(topic_id, 1).ready()
+    assert client.partition(topic_id, 0) is view
+    gone = weakref.ref(view)
+    await client.partition(topic_id, 1).ready()
+    del view
+    gc.collect()
+    assert gone() is None
+
+
+async def test_calls_under_way_are_bounded(connect: Connect) -> None:
+    client = await connect(max_calls=2)
+    joins = [asyncio.ensure_future(client.call(join())) for _ in range(2)]
+    await turns()
+    with pytest.raises(ControlPlaneUnavailable, match="2 commands wait"):
+        await client.call(heartbeat())
+    for call in joins:
+        call.cancel()
+    await asyncio.gather(*joins, return_exceptions=True)
+    await client.call(heartbeat())
+
+
+async def test_a_call_that_was_cancelled_disturbs_nobody(connect: Connect) -> None:
+    first, second = await connect(), await connect()
+    joined = asyncio.ensure_future(first.call(join()))
+    await turns()
+    await first.call(heartbeat())
+    joined.cancel()
+    await asyncio.gather(joined, return_exceptions=True)
+    await second.call(leave())
+    assert (await first.call(heartbeat())).HasField("heartbeat_answered")
+
+
+async def test_a_failed_append_ends_every_call(rig: Rig, connect: Connect) -> None:
+    """It never answers what it may not keep."""
+    first, second = await connect(), await connect()
+    topic_id = await created(first)
+    view = second.partition(topic_id, 0)
+    await view.ready()
+    parked = asyncio.ensure_future(second.call(join()))
+    await turns()
+    await second.call(heartbeat())
+    rig.memory.is_held = True
+    calls = [first.call(commit(topic_id)), first.call(heartbeat())]
+    waiting = [parked, *map(asyncio.ensure_future, calls)]
+    await held(rig, 2)
+    rig.memory.release(OSError("the disk is gone"))
+    for result in await asyncio.gather(*waiting, return_exceptions=True):
+        assert isinstance(result, ControlPlaneUnavailable)
+        assert "the disk is gone" in str(result)
+    assert view.high_watermark == 0
+    assert not view.is_current
+    assert [str(error) for error in rig.fatal] == ["the disk is gone"]
+
+
+async def test_a_closed_client_fails_its_calls(connect: Connect, rig: Rig) -> None:
+    client = await connect()
+    joined = asyncio.ensure_future(client.call(join()))
+    await turns()
+    await client.call(heartbeat())
+    await client.close()
+    await client.close()
+    with pytest.raises(ControlPlaneUnavailable, match="closed"):
+        await joined
+    with pytest.raises(ControlPlaneUnavailable, match="closed"):
+        await client.call(heartbeat())
+    with pytest.raises(ControlPlaneUnavailable, match="closed"):
+        await client.partition(bytes(16), 0).ready()
+
+
+async def test_who_waited_in_a_lost_session_is_forgotten(connect: Connect, rig: Rig) -> None:
+    """S26: no reply is kept for a member whose connection is gone."""
+    client, other = await connect(), await connect()
+    joined = asyncio.ensure_future(client.call(join()))
+    await turns()
+    topic_id = await created(client)
+    await client.partition(topic_id, 0).ready()
+    await client.close()
+    while not rig.state.forgotten:
+        await asyncio.sleep(0)
+    assert rig.state.forgotten == rig.state.waiting["g"]
+    assert not +rig.state.watched
+    await other.call(leave())
+    assert isinstance(
+        (await asyncio.gather(joined, return_exceptions=True))[0], ControlPlaneUnavailable
+    )
