@@ -41,6 +41,7 @@ from logstore.objects.store import (
 
 _TEMPORARY = ".tmp"
 _OPEN_FILES = 128
+_KNOWN_DIRECTORIES = 1024
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -62,10 +63,10 @@ class DirectoryStore:
         self._root = os.path.abspath(root)
         self._fs = OsFileSystem() if file_system is None else file_system
         self._names = itertools.count()
-        self._durable = _DurableDirectories(self._fs)
+        self._durable = _DurableDirectories(self._fs, self._root)
         self._files = _OpenFiles(self._fs, open_files)
         with self._errors():
-            self._durable.ensure_root(self._root)
+            self._durable.ensure_root()
             self._make_temporary_directory()
             self._sweep()
 
@@ -92,6 +93,9 @@ class DirectoryStore:
                 self._fs.fsync_directory(os.path.dirname(target))
             except FileExistsError:
                 raise ObjectExistsError(key) from None
+            except FileNotFoundError:
+                self._durable.forget()  # so that the next attempt makes the directory anew
+                raise
             finally:
                 self._fs.unlink(temporary)
                 self._fs.close(fd)
@@ -237,30 +241,37 @@ class DirectoryStore:
 class _DurableDirectories:
     """Directories whose whole path is known to survive a crash."""
 
-    def __init__(self, file_system: FileSystem) -> None:
+    def __init__(self, file_system: FileSystem, root: str) -> None:
         self._fs = file_system
+        self._root = root
         self._lock = threading.Lock()
         self._known: set[str] = set()
 
-    def ensure_root(self, root: str) -> None:
+    def ensure_root(self) -> None:
         """Create the store's own directory. Whatever stood above it already is the operator's."""
-        if self._exists(root):
+        if self._exists(self._root):
             # a parent that we may not open is one that we cannot have created it in
             with suppress(PermissionError):
-                self._fs.fsync_directory(os.path.dirname(root))
-            self._known.add(root)
-            return
-        parent = os.path.dirname(root)
-        while not self._exists(parent):
-            parent = os.path.dirname(parent)
-        self._known.add(parent)
-        self.ensure(root)
+                self._fs.fsync_directory(os.path.dirname(self._root))
+        else:
+            parent = os.path.dirname(self._root)
+            while not self._exists(parent):
+                parent = os.path.dirname(parent)
+            self._known.add(parent)
+            self.ensure(self._root)
+        self.forget()
+
+    def forget(self) -> None:
+        """Know of the root alone."""
+        self._known = {self._root}
 
     def ensure(self, path: str) -> None:
         """Create `path` and what is missing above it, each name synced before the next is made."""
         if path in self._known:
             return
         with self._lock:
+            if len(self._known) > _KNOWN_DIRECTORIES:
+                self.forget()
             missing = []
             while path not in self._known:
                 missing.append(path)

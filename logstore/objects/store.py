@@ -25,7 +25,10 @@ _PREFIX = re.compile(rf"(?:{_COMPONENT}/)*(?:{_COMPONENT})?\Z")
 
 
 class ObjectStoreError(Exception):
-    """Any failure of an object store. The message says what to do where an operator can do it."""
+    """Any failure of an object store. The message says what to do where an operator can do it.
+
+    The arguments of a subclass are its `args`, so that it can be pickled on its way between processes.
+    """
 
 
 class InvalidKeyError(ObjectStoreError, ValueError):
@@ -36,16 +39,22 @@ class ObjectExistsError(ObjectStoreError):
     """`put` found an object under this key; nothing was written."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"object {key!r} exists already and objects are never overwritten")
+        super().__init__(key)
         self.key = key
+
+    def __str__(self) -> str:
+        return f"object {self.key!r} exists already and objects are never overwritten"
 
 
 class ObjectNotFoundError(ObjectStoreError):
     """There is no object under this key (never was, or it was collected: plan the read again)."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"object {key!r} does not exist")
+        super().__init__(key)
         self.key = key
+
+    def __str__(self) -> str:
+        return f"object {self.key!r} does not exist"
 
 
 class ShortReadError(ObjectStoreError):
@@ -55,14 +64,17 @@ class ShortReadError(ObjectStoreError):
     """
 
     def __init__(self, key: str, position: int, size: int, available: int) -> None:
-        super().__init__(
-            f"object {key!r} holds only {available} of the {size} bytes at position {position}: "
-            "it is truncated, or the range was taken from another object"
-        )
+        super().__init__(key, position, size, available)
         self.key = key
         self.position = position
         self.size = size
         self.available = available
+
+    def __str__(self) -> str:
+        return (
+            f"object {self.key!r} holds only {self.available} of the {self.size} bytes at position "
+            f"{self.position}: it is truncated, or the range was taken from another object"
+        )
 
 
 class StoreUnavailableError(ObjectStoreError):

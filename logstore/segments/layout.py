@@ -44,14 +44,17 @@ class CorruptSegmentError(Exception):
     """Bytes of an object that are not what was written. `position` and `size` are the bad range."""
 
     def __init__(self, key: str, position: int, size: int, reason: str) -> None:
-        super().__init__(
-            f"object {key!r}, {size} bytes at position {position}: {reason}; "
-            "nothing of it was used: restore the object, or audit the bucket to see what is lost"
-        )
+        super().__init__(key, position, size, reason)  # as args, so that it can be pickled
         self.key = key
         self.position = position
         self.size = size
         self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"object {self.key!r}, {self.size} bytes at position {self.position}: {self.reason}; "
+            "nothing of it was used: restore the object, or audit the bucket to see what is lost"
+        )
 
 
 @dataclass(frozen=True, slots=True)

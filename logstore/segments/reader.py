@@ -109,9 +109,9 @@ class SegmentFooter:
 
     def slice_at(self, position: int) -> SegmentSlice:
         """The slice that holds the byte at `position`; ValueError if none does."""
-        for found in self.slices:
-            if found.position <= position < found.position + found.size:
-                return found
+        index = bisect_right(self.slices, position, key=_position) - 1
+        if index >= 0 and position < self.slices[index].position + self.slices[index].size:
+            return self.slices[index]
         raise ValueError(f"no slice of {self.key!r} holds position {position}")
 
 
@@ -196,6 +196,10 @@ def batches_in(
             raise CorruptSegmentError(key, position + start, left, "no batch where one must begin")
         yield position + start, view[start : start + size]
         start += size
+
+
+def _position(found: SegmentSlice) -> int:
+    return found.position
 
 
 def _parse_slice(

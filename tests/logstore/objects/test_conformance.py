@@ -1,6 +1,7 @@
 """What every object store does alike: memory, directory, and S3 on moto's server."""
 
 import itertools
+import pickle
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ from logstore.objects import (
     ObjectExistsError,
     ObjectNotFoundError,
     ObjectStore,
+    ObjectStoreError,
     ShortReadError,
 )
 
@@ -213,3 +215,16 @@ def test_every_kind_is_an_object_store(store: ObjectStore) -> None:
     assert store.read_gap >= 0
     store.check()
     assert listed(store) == []
+
+
+def test_errors_survive_the_way_between_processes(store: ObjectStore) -> None:
+    store.put("k", [b"x"])
+    for call in (
+        lambda: store.put("k", [b"y"]),
+        lambda: store.get("k", 0, 5),
+        lambda: store.get_all("none"),
+    ):
+        with pytest.raises(ObjectStoreError) as caught:
+            call()
+        copy = pickle.loads(pickle.dumps(caught.value))
+        assert (type(copy), str(copy)) == (type(caught.value), str(caught.value))

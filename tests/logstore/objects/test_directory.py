@@ -311,13 +311,31 @@ def test_a_key_that_is_a_directory_is_taken(tmp_path: Path) -> None:
         store.put("a", [b"x"])
 
 
-def test_a_directory_that_vanishes_is_said_to_have_failed(tmp_path: Path) -> None:
+def test_a_directory_that_vanishes_is_made_anew_by_the_next_attempt(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     store.put("a/b", [b"x"])
     store.delete(["a/b"])
     os.rmdir(tmp_path / "a")
     with pytest.raises(StoreUnavailableError):
         store.put("a/b", [b"x"])
+    store.put("a/b", [b"x"])
+    assert store.get_all("a/b") == b"x"
+
+
+def test_known_directories_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that was forgotten is synced again, which costs time and nothing else."""
+    monkeypatch.setattr("logstore.objects.directory._KNOWN_DIRECTORIES", 2)
+    synced: list[str] = []
+
+    class Noting(OsFileSystem):
+        def fsync_directory(self, path: str) -> None:
+            synced.append(os.path.basename(path))
+
+    store = DirectoryStore(tmp_path, file_system=Noting())
+    for number, key in enumerate(["a/1", "a/2", "b/1", "c/1", "a/3"]):
+        synced.clear()
+        store.put(key, [b"x"])
+        assert len(synced) == (1 if number == 1 else 2)
 
 
 def test_a_parent_that_may_not_be_opened_is_not_ours_to_sync(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Wrong bytes are found, named and never served."""
 
+import pickle
+
 import lz4.block
 import pytest
 from hypothesis import given
@@ -240,3 +242,9 @@ def test_the_header_must_be_that_of_the_footer() -> None:
     with pytest.raises(CorruptSegmentError, match="header is damaged or another") as caught:
         check_segment(KEY, other[:size] + DATA[size:])
     assert (caught.value.position, caught.value.size) == (0, size)
+
+
+def test_the_error_survives_the_way_between_processes() -> None:
+    error = CorruptSegmentError(KEY, 7, 8, "reason")
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.position, copy.size) == (str(error), 7, 8)
