@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("lacuna.agent")
 
 
+def _for_clients(error_code: int) -> int:
+    """Kafka's own error codes are not below -1; what is stays within the cluster."""
+    unknown = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return max(error_code, unknown)
+
+
 class _Slot:
     """The place of one answer. `buffers` is None for a request that wants none."""
 
@@ -241,7 +247,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         except CommandRefused as error:
             metrics.requests_failed += 1
             log.warning("%s: API %d was refused: %s", self.peer_name, frame.api_key, error)
-            return self._refuse(api, frame, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return self._refuse(api, frame, request, _for_clients(error.code))
         except Exception:
             metrics.requests_failed += 1
             log.exception(

@@ -13,6 +13,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
 _ZERO_DELTA = timedelta(0)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def version_of(request: Any) -> int:
@@ -96,3 +97,8 @@ def _nested_class(api_key: int, version: int, name: str) -> Any:
 
 def _kafka_type(field: Field[Any]) -> str:
     return str(field.metadata.get("kafka_type", "entity"))
+
+
+def milliseconds(delta: timedelta) -> int:
+    """A duration as kio reads it, in milliseconds."""
+    return delta // _MILLISECOND

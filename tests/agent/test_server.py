@@ -173,7 +173,7 @@ async def test_our_own_mistake_is_logged_and_answered(caplog: pytest.LogCaptureF
     async with serving(context) as server:
         client = await RawClient.connect(server.port)
         client.send(b"".join(frame(SEQUENTIAL, name) for name in doors.fail))
-        assert await answers(client, 3) == [(0, "error -1!"), (0, "error 15!"), (0, "error -1!")]
+        assert await answers(client, 3) == [(0, "error -1!"), (0, "error 15!"), (0, "error 42!")]
     assert [record.exc_info is not None for record in caplog.records if record.levelno >= 40] == [
         True
     ]

@@ -1,0 +1,55 @@
+"""InitProducerId v0-v5.
+
+The control plane decides (S8): an idempotent producer gets a fresh id at epoch 0; a transactional one
+keeps its id, its epoch is bumped and what was ongoing is aborted. v3+ may give the current id and
+epoch (KIP-360), which bumps only if they are still the current ones. A producer that is fenced hears
+PRODUCER_FENCED from v4 on, INVALID_PRODUCER_EPOCH below (KIP-588).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from agent.apis.registry import Api, Peer
+from agent.apis.schema import build, milliseconds, version_of
+from agent.apis.transactions import fenced
+from controlplane.v1.control_pb2 import Command
+from controlplane.v1.transactions_pb2 import InitProducerId
+
+if TYPE_CHECKING:
+    from agent.context import AgentContext
+
+FIRST_PRODUCER_FENCED = 4
+
+
+async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
+    """One command."""
+    command = InitProducerId(
+        transactional_id=request.transactional_id or "",
+        has_transactional_id=request.transactional_id is not None,
+        transaction_timeout_ms=milliseconds(request.transaction_timeout),
+        producer_id=getattr(request, "producer_id", -1),
+        producer_epoch=getattr(request, "producer_epoch", -1),
+    )
+    reply = (await context.control.call(Command(init_producer_id=command))).producer_id_initialized
+    if reply.error_code:
+        return refuse(request, reply.error_code)
+    return build(
+        request,
+        "InitProducerIdResponse",
+        error_code=0,
+        producer_id=reply.producer_id,
+        producer_epoch=reply.producer_epoch,
+    )
+
+
+def refuse(request: Any, error_code: int) -> Any:
+    """No id."""
+    return build(
+        request,
+        "InitProducerIdResponse",
+        error_code=fenced(error_code, version_of(request) >= FIRST_PRODUCER_FENCED),
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+
+
+API = Api(key=22, min_version=0, max_version=5, handle=handle, refuse=refuse)

@@ -1,0 +1,84 @@
+"""ListTransactions v0-v2 (KIP-664): all transactional ids, or those of states, producer ids, durations.
+
+v1 filters by how long a transaction has been going on, v2 by a pattern of transactional ids
+(KIP-1152), a regular expression that has to match the whole id. Python's matcher may take time without
+bound where Kafka's (RE2) does not, so only patterns that cannot are taken: at most three
+quantifiers, none on a group, no look-around and no back-references; others are
+INVALID_REGULAR_EXPRESSION. Unknown states are named in the answer.
+"""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from agent.apis.registry import Api, Peer
+from agent.apis.schema import build
+from controlplane.v1.control_pb2 import Command
+from controlplane.v1.transactions_pb2 import ListTransactions
+
+if TYPE_CHECKING:
+    from agent.context import AgentContext
+
+_MAX_PATTERN_SIZE = 256
+_MAX_QUANTIFIERS = 3
+_QUANTIFIER = re.compile(r"[*+?{]")
+_COSTLY = re.compile(r"\)[*+?{]|\(\?|\\[1-9]")
+_ESCAPED = re.compile(r"\\[^1-9]")
+
+
+async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
+    """One command."""
+    pattern = compile_pattern(getattr(request, "transactional_id_pattern", None) or ".*")
+    if pattern is None:
+        return refuse(request, KafkaError.invalid_regular_expression)
+    command = ListTransactions(
+        states=request.state_filters,
+        producer_ids=request.producer_id_filters,
+        duration_ms=max(-1, getattr(request, "duration_filter", -1)),
+    )
+    reply = (await context.control.call(Command(list_transactions=command))).transactions_listed
+    return build(
+        request,
+        "ListTransactionsResponse",
+        error_code=0,
+        unknown_state_filters=tuple(reply.unknown_states),
+        transaction_states=tuple(
+            build(
+                request,
+                "TransactionState",
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                transaction_state=each.state,
+            )
+            for each in reply.transactions
+            if pattern.fullmatch(each.transactional_id)
+        ),
+    )
+
+
+def refuse(request: Any, error_code: int) -> Any:
+    """The error and nothing else."""
+    return build(
+        request,
+        "ListTransactionsResponse",
+        error_code=error_code,
+        unknown_state_filters=(),
+        transaction_states=(),
+    )
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str] | None:
+    """The pattern, or None where it is none or may take too long."""
+    plain = _ESCAPED.sub("x", pattern)
+    if len(pattern) > _MAX_PATTERN_SIZE or _COSTLY.search(plain):
+        return None
+    if len(_QUANTIFIER.findall(plain)) > _MAX_QUANTIFIERS:
+        return None
+    try:
+        return re.compile(pattern, re.DOTALL)
+    except (re.error, OverflowError):
+        return None
+
+
+API = Api(key=66, min_version=0, max_version=2, handle=handle, refuse=refuse)
