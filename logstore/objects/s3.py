@@ -186,17 +186,18 @@ class S3Store:
     def _read(self, key: str, **arguments: str) -> bytearray:
         """One object or range of it. boto3 repeats a request, but not one whose body broke off."""
         name = self._name(key)
-        for attempt in range(1, _READ_ATTEMPTS + 1):
+        attempts = 0
+        while True:
+            attempts += 1
             with self._errors(key):
                 answer = self._client.get_object(Bucket=self._bucket, Key=name, **arguments)
             try:
                 return _read_body(answer)
             except _STREAM_ERRORS as error:
-                if attempt == _READ_ATTEMPTS:
+                if attempts == _READ_ATTEMPTS:
                     raise StoreUnavailableError(
-                        f"{self._where} broke off reading {key!r} {attempt} times: {error}"
+                        f"{self._where} broke off reading {key!r} {attempts} times: {error}"
                     ) from error
-        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _settle_refusal(self, key: str, body: bytes, refusal: "_RefusedError") -> None:
         """Return if our own earlier attempt made the object; else say what stands in the way."""

@@ -141,7 +141,20 @@ def test_a_listing_is_in_key_order(store: ObjectStore) -> None:
 
 def test_a_listing_has_a_prefix_and_a_start(store: ObjectStore) -> None:
     fill(store, KEYS)
-    prefixes = ["", "a", "a-", "b", "b/", "b/2", "b/2/", "b/2/y", "c_/d", "z"]
+    prefixes = [
+        "",
+        "none/below/",
+        "a.b/below",
+        "a",
+        "a-",
+        "b",
+        "b/",
+        "b/2",
+        "b/2/",
+        "b/2/y",
+        "c_/d",
+        "z",
+    ]
     starts = ["", "a", "b/1", "b/2", "b/2/x", "b/2/zz", "b/3", "zz"]
     for prefix, start_after in itertools.product(prefixes, starts):
         expected = [key for key in sorted(KEYS) if key.startswith(prefix) and key > start_after]
