@@ -40,7 +40,9 @@ from controlplane.v1.log_pb2 import ReadPartitions
 
 if TYPE_CHECKING:
     from controlplane.client import ControlClient, PartitionView
+    from agent.fetch.cache import Part
     from logstore.objects.store import ObjectStore
+    from logstore.segments.paths import SegmentId
 
 log = logging.getLogger("lacuna.agent.fetch")
 
@@ -116,6 +118,17 @@ class FetchService:
         session_id = opened.session.session_id if opened.session is not None else NO_SESSION
         return FetchResponse(0, session_id, _by_topic(answers), is_committed)
 
+    def keep_written(
+        self, segment_id: "SegmentId", batches: "Iterable[tuple[tuple[bytes, int], int, Part]]"
+    ) -> None:
+        """Batches of a segment that is about to be committed: (topic id, partition), position, bytes.
+
+        Those that somebody tails are kept, so that nobody reads them from the store.
+        """
+        parts = {position: part for key, position, part in batches if self.is_tailed(*key)}
+        if parts:
+            self.cache.offer(segment_id.lease_id, segment_id.sequence, parts)
+
     def is_tailed(self, topic_id: bytes, partition: int) -> bool:
         """Whether a consumer waited at the end of this partition a moment ago."""
         waited = self._tailed.get((topic_id, partition))
@@ -183,22 +196,18 @@ class FetchService:
     async def _make_ready(self, watch: Watch) -> None:
         """Find the views of dirty interests and wait until they have missed nothing (S3)."""
         cluster = self.control.cluster
-        if not cluster.is_current:
+        while not cluster.is_current:
             await cluster.ready()
-        stale: list[PartitionView] = []
         for interest in watch.dirty:
-            topic_id = interest.topic_id
-            if interest.name:
-                topic = cluster.topics_by_name.get(interest.name)
-            else:
-                topic = cluster.topics_by_id.get(topic_id)
+            topic = cluster.topics_by_name.get(interest.name)
+            if not interest.name:
+                topic = cluster.topics_by_id.get(interest.topic_id)
             if topic is None or not 0 <= interest.partition < topic.partition_count:
                 interest.view = None
                 continue
             interest.view = self.control.partition(topic.topic_id, interest.partition)
-            if not interest.view.is_current:
-                stale.append(interest.view)
-        if stale:
+        views = [interest.view for interest in watch.dirty if interest.view is not None]
+        while stale := [view for view in views if not view.is_current]:
             await asyncio.gather(*(view.ready() for view in stale))
 
     def _look(self, interest: Interest, is_committed: bool, max_bytes: int) -> Look:

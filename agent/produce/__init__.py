@@ -1,5 +1,5 @@
 """Produce: decode, check, buffer, write one segment for many producers, commit, answer.
 
 `codec` (the wire, by hand), `check` (which batches enter), `buffer` (what waits for a flush),
-`flush` (segment, PUT, commit, verdicts), `producer` (what the API file holds on to).
+`flush` (segment, PUT, commit, verdicts), `service` (a request from end to end).
 """

@@ -1,0 +1,166 @@
+"""A Produce from end to end: resolve, check, queue, wait, answer (S2, S11).
+
+`ProduceService` is what agent/apis/produce.py holds on to. Everything up to the queue happens before
+the first await, so that pipelined requests enter in the order of their frames.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from agent.produce.buffer import FLAG_TRANSACTIONAL, PendingBatch, RequestTicket
+from agent.produce.check import (
+    RulesByTopic,
+    check_batch,
+    refuse_batch,
+    refuse_transactional,
+)
+from agent.produce.codec import (
+    PartitionAnswer,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+    ProduceTopic,
+    TopicAnswer,
+)
+from agent.produce.flush import Flusher, Lease, Written
+from agent.produce.settings import ProduceSettings
+from controlplane.errors import ErrorCode
+from logstore.records.errors import RecordsError
+
+if TYPE_CHECKING:
+    from controlplane.client import ControlClient
+    from controlplane.v1.cluster_pb2 import Topic
+    from logstore.objects.store import ObjectStore
+
+INVALID_REQUIRED_ACKS: Final = 21
+_ACKS: Final = frozenset({-1, 0, 1})
+_NOTHING: Final = memoryview(b"")
+
+
+class ProduceService:
+    """The producing of one worker. `on_written` hears of every segment before it is committed."""
+
+    def __init__(
+        self,
+        *,
+        control: "ControlClient",
+        store: "ObjectStore",
+        lease: Lease,
+        now_ms: Callable[[], int],
+        settings: ProduceSettings | None = None,
+        on_written: Written | None = None,
+    ) -> None:
+        self.settings = settings or ProduceSettings()
+        self._control = control
+        self._now_ms = now_ms
+        self._rules = RulesByTopic()
+        self.flusher = Flusher(
+            control=control,
+            store=store,
+            lease=lease,
+            settings=self.settings,
+            on_written=on_written,
+        )
+
+    async def produce(self, request: ProduceRequest) -> ProduceResponse:
+        """The answer, when everything of the request is durable or has failed."""
+        if request.acks not in _ACKS:
+            return refuse(request, INVALID_REQUIRED_ACKS)
+        cluster = self._control.cluster
+        if not cluster.is_current:
+            await cluster.ready()
+        now_ms = self._now_ms()
+        outcomes: list[PendingBatch | PartitionAnswer] = []
+        batches: list[PendingBatch] = []
+        for topic in request.topics:
+            known = cluster.topics_by_name.get(topic.name)
+            if not topic.name:
+                known = cluster.topics_by_id.get(topic.topic_id)
+            for asked in topic.partitions:
+                outcome = self._check(request, topic, known, asked, now_ms)
+                outcomes.append(outcome)
+                if isinstance(outcome, PendingBatch):
+                    batches.append(outcome)
+        if batches:
+            ticket = RequestTicket(len(batches))
+            for batch in batches:
+                batch.ticket = ticket
+            self.flusher.submit(batches)
+            await ticket.done
+        return _answer(request, outcomes)
+
+    async def close(self) -> None:
+        """Flush what is queued, then end."""
+        await self.flusher.close()
+
+    def _check(
+        self,
+        request: ProduceRequest,
+        topic: ProduceTopic,
+        known: "Topic | None",
+        asked: ProducePartition,
+        now_ms: int,
+    ) -> PendingBatch | PartitionAnswer:
+        """A batch to queue, or why there is none."""
+        if known is None:
+            code = (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic.name else ErrorCode.UNKNOWN_TOPIC_ID
+            )
+            return PartitionAnswer(asked.partition, code)
+        if not 0 <= asked.partition < known.partition_count:
+            return PartitionAnswer(asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        records = asked.records if asked.records is not None else _NOTHING
+        key = (known.topic_id, asked.partition)
+        try:
+            batch = check_batch(records, key, self._rules.of(known), request.version, now_ms)
+        except RecordsError as error:
+            return refuse_batch(asked.partition, error)
+        if batch.flags & FLAG_TRANSACTIONAL and request.transactional_id is None:
+            return refuse_transactional(asked.partition)
+        return batch
+
+
+def refuse(request: ProduceRequest, error_code: int) -> ProduceResponse:
+    """Every partition of a request fails alike."""
+    return ProduceResponse(
+        [
+            TopicAnswer(
+                topic.name,
+                topic.topic_id,
+                [PartitionAnswer(asked.partition, error_code) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(
+    request: ProduceRequest, outcomes: list[PendingBatch | PartitionAnswer]
+) -> ProduceResponse:
+    """The answer in the order of the request."""
+    rest = iter(outcomes)
+    return ProduceResponse(
+        [
+            TopicAnswer(
+                topic.name,
+                topic.topic_id,
+                [_partition_answer(asked.partition, next(rest)) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition_answer(partition: int, outcome: PendingBatch | PartitionAnswer) -> PartitionAnswer:
+    if isinstance(outcome, PartitionAnswer):
+        return outcome
+    verdict = outcome.verdict
+    if verdict is None:
+        raise AssertionError("a ticket is done when every batch has its verdict")
+    return PartitionAnswer(
+        partition,
+        verdict.error_code,
+        verdict.base_offset,
+        verdict.log_append_time_ms,
+        verdict.log_start_offset,
+    )
