@@ -39,8 +39,8 @@ from controlplane.v1.control_pb2 import Command
 from controlplane.v1.log_pb2 import ReadPartitions
 
 if TYPE_CHECKING:
-    from controlplane.client import ControlClient, PartitionView
     from agent.fetch.cache import Part
+    from controlplane.client import ControlClient, PartitionView
     from logstore.objects.store import ObjectStore
     from logstore.segments.paths import SegmentId
 

@@ -4,7 +4,6 @@
 the first await, so that pipelined requests enter in the order of their frames.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from agent.produce.buffer import FLAG_TRANSACTIONAL, PendingBatch, RequestTicket
@@ -22,12 +21,14 @@ from agent.produce.codec import (
     ProduceTopic,
     TopicAnswer,
 )
-from agent.produce.flush import Flusher, Lease, Written
+from agent.produce.flush import Flusher, Lease
 from agent.produce.settings import ProduceSettings
 from controlplane.errors import ErrorCode
 from logstore.records.errors import RecordsError
 
 if TYPE_CHECKING:
+    from agent.clock import Clock
+    from agent.fetch.service import FetchService
     from controlplane.client import ControlClient
     from controlplane.v1.cluster_pb2 import Topic
     from logstore.objects.store import ObjectStore
@@ -38,7 +39,7 @@ _NOTHING: Final = memoryview(b"")
 
 
 class ProduceService:
-    """The producing of one worker. `on_written` hears of every segment before it is committed."""
+    """The producing of one worker. `fetch` keeps what its consumers wait for (None: nobody does)."""
 
     def __init__(
         self,
@@ -46,20 +47,20 @@ class ProduceService:
         control: "ControlClient",
         store: "ObjectStore",
         lease: Lease,
-        now_ms: Callable[[], int],
+        clock: "Clock",
+        fetch: "FetchService | None" = None,
         settings: ProduceSettings | None = None,
-        on_written: Written | None = None,
     ) -> None:
         self.settings = settings or ProduceSettings()
         self._control = control
-        self._now_ms = now_ms
+        self._clock = clock
         self._rules = RulesByTopic()
         self.flusher = Flusher(
             control=control,
             store=store,
             lease=lease,
             settings=self.settings,
-            on_written=on_written,
+            on_written=None if fetch is None else fetch.keep_written,
         )
 
     async def produce(self, request: ProduceRequest) -> ProduceResponse:
@@ -69,7 +70,7 @@ class ProduceService:
         cluster = self._control.cluster
         if not cluster.is_current:
             await cluster.ready()
-        now_ms = self._now_ms()
+        now_ms = self._clock.now_ms()
         outcomes: list[PendingBatch | PartitionAnswer] = []
         batches: list[PendingBatch] = []
         for topic in request.topics:
