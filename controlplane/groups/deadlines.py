@@ -24,11 +24,13 @@ def end_overdue(turn: Turn) -> None:
             _end_in_group(turn, group)
             group.refresh_due()
             drop_if_nothing(turn, group)
-    if live.next_expiry_check_ms <= turn.now_ms:
+    check_ms = live.next_expiry_check_ms
+    if check_ms is None or check_ms <= turn.now_ms:
         interval_ms = turn.groups.settings.offsets_retention_check_interval_ms
         live.next_expiry_check_ms = turn.now_ms + interval_ms
-        for group_id in turn.groups.group_ids():
-            _expire_offsets(turn, turn.groups.open(group_id, turn.now_ms))
+        if check_ms is not None:
+            for group_id in turn.groups.group_ids():
+                _expire_offsets(turn, turn.groups.open(group_id, turn.now_ms))
 
 
 def drop_if_nothing(turn: Turn, group: LiveGroup) -> None:
@@ -78,6 +80,8 @@ def _expire_offsets(turn: Turn, group: LiveGroup) -> None:
         return
     offsets = turn.groups.offsets
     generation = turn.groups.generations.get(group.group_id)
+    if generation is not None and generation.members:
+        return  # it became empty in this very turn
     horizon_ms = turn.now_ms - turn.groups.settings.offsets_retention_ms
     expired = [
         TopicPartition(topic_id=key[0], partition=key[1])

@@ -215,7 +215,7 @@ class LiveGroups:
     groups: dict[str, LiveGroup] = field(default_factory=dict)
     asleep: set[str] = field(default_factory=set)  # journalled with members, not yet woken
     parked: set[int] = field(default_factory=set)  # tokens under which somebody still waits
-    next_expiry_check_ms: int = 0
+    next_expiry_check_ms: int | None = None  # None: no tick yet
 
 
 def _to_record(member: LiveMember, protocol_name: str) -> GroupMember:

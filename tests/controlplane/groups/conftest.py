@@ -1,0 +1,445 @@
+"""A player of text scripts: one command a line and what comes of it, over the pure machine.
+
+    join a                     -> a: MEMBER_ID_REQUIRED
+    join a                     -> a: gen=1 range leader=a of a
+    sync a a=A                 -> a: synced A
+    after 11s                  ->
+
+Members go by their clients' names. A command that is answered later says `waits`; what others are
+told because of it follows behind ` | `, on lines of its own if need be. After each line the durable
+state is compared with a replay of the whole journal, and with a snapshot written and read.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from controlplane.decision import Context, Decision
+from controlplane.errors import ErrorCode
+from controlplane.groups import (
+    Groups,
+    GroupSettings,
+    decide_txn_offset_commit,
+    handle,
+    replay,
+    tick,
+)
+from controlplane.v1 import groups_pb2 as g
+from controlplane.v1.cluster_pb2 import TopicPartition
+from controlplane.v1.control_pb2 import Command, Reply
+from controlplane.v1.group_records_pb2 import GroupRecord, GroupsSnapshot
+
+UNITS_MS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_ms(text: str) -> int:
+    """`10s`, `5min`, `250ms`."""
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    return int(digits) * UNITS_MS[text[len(digits) :]]
+
+
+def partition_of(text: str) -> TopicPartition:
+    """`t-0`: partition 0 of the topic whose id is sixteen times `t`."""
+    topic, _, partition = text.rpartition("-")
+    return TopicPartition(topic_id=topic.encode() * 16, partition=int(partition))
+
+
+def name_of(partition: TopicPartition) -> str:
+    """The reverse of partition_of."""
+    return f"{partition.topic_id.decode()[0]}-{partition.partition}"
+
+
+def error_name(code: int) -> str:
+    """NONE is `ok`."""
+    return ErrorCode(code).name if code else "ok"
+
+
+@dataclass
+class Bench:
+    """One Groups, its journal so far, and who waits for what."""
+
+    settings: GroupSettings = field(default_factory=GroupSettings)
+    group_id: str = "g"
+    now_ms: int = 1_000_000
+    next_token: int = 0
+    next_id: int = 0
+    groups: Groups = field(init=False)
+    journal: list[GroupRecord] = field(default_factory=list)
+    member_ids: dict[str, str] = field(default_factory=dict)
+    instances: dict[str, str] = field(default_factory=dict)
+    waiting: dict[int, str] = field(default_factory=dict)
+    generation_id: int = 0
+    deleted_topics: set[bytes] = field(default_factory=set)
+    outcomes: list[tuple[int, Callable[[Groups], None]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.groups = Groups(settings=self.settings)
+
+    def context(self) -> Context:
+        self.next_token += 1
+        return Context(now_ms=self.now_ms, new_id=self.new_id, token=self.next_token)
+
+    def new_id(self) -> bytes:
+        self.next_id += 1
+        return self.next_id.to_bytes(16, "big")
+
+    def partition_exists(self, topic_id: bytes, partition: int) -> bool:
+        return topic_id not in self.deleted_topics and partition < 100
+
+    def apply(self, decision: Decision) -> None:
+        for record in decision.records:
+            assert record.now_ms == self.now_ms
+            self.journal.append(record.group)
+            replay(self.groups, record.group)
+        self.check()
+
+    def check(self) -> None:
+        """Durable state is what the journal says, and what a snapshot brings back."""
+        snapshot = self.groups.to_snapshot().SerializeToString(deterministic=True)
+        read_back = Groups.from_snapshot(GroupsSnapshot.FromString(snapshot))
+        assert read_back.to_snapshot().SerializeToString(deterministic=True) == snapshot
+        replayed = self.replayed().to_snapshot().SerializeToString(deterministic=True)
+        assert replayed == snapshot
+
+    def replayed(self) -> Groups:
+        groups = Groups(settings=self.settings)
+        outcomes = list(self.outcomes)
+        for position, record in enumerate(self.journal):
+            while outcomes and outcomes[0][0] == position:
+                outcomes.pop(0)[1](groups)
+            replay(groups, record)
+        for _, outcome in outcomes:
+            outcome(groups)
+        return groups
+
+    def outcome(self, change: Callable[[Groups], None]) -> None:
+        """A record of the rest of the machine that groups take part in."""
+        self.outcomes.append((len(self.journal), change))
+        change(self.groups)
+        self.check()
+
+    def send(self, name: str, **verb: object) -> tuple[Reply | None, list[tuple[int, Reply]]]:
+        """One command, decided and replayed."""
+        context = self.context()
+        command = Command(**verb)
+        if command.HasField("txn_offset_commit"):
+            decision = decide_txn_offset_commit(
+                self.groups,
+                command.txn_offset_commit,
+                context,
+                partition_exists=self.partition_exists,
+            )
+        else:
+            decision = handle(self.groups, command, context, partition_exists=self.partition_exists)
+        self.apply(decision)
+        if decision.reply is None:
+            self.waiting[context.token] = name
+        return decision.reply, decision.completions
+
+    def run(self, line: str) -> str:
+        """One line without its expectation; what came of it, as text."""
+        verb, *words = line.split()
+        return str(getattr(self, f"do_{verb}")(*words)).strip()
+
+    def told(self, name: str, sent: tuple[Reply | None, list[tuple[int, Reply]]]) -> str:
+        reply, completions = sent
+        heads = [f"{name}: {'waits' if reply is None else self.show(name, reply)}"]
+        return " | ".join(heads + self.show_completions(completions))
+
+    def show_completions(self, completions: list[tuple[int, Reply]]) -> list[str]:
+        shown = []
+        for token, reply in completions:
+            name = self.waiting.pop(token)  # a token that is completed twice is a KeyError
+            shown.append(f"{name}: {self.show(name, reply)}")
+        return shown
+
+    def show(self, name: str, reply: Reply) -> str:
+        result = reply.WhichOneof("result")
+        return str(getattr(self, f"show_{result}")(name, getattr(reply, str(result))))
+
+    def known(self, member_id: str) -> str:
+        names = {known_id: name for name, known_id in self.member_ids.items()}
+        prefix = member_id[: -len("-00000000-0000-0000-0000-000000000000")]
+        return names.get(member_id, self.instances.get(prefix, prefix))
+
+    # --- members -----------------------------------------------------------------------------
+
+    def options(self, words: tuple[str, ...]) -> dict[str, str]:
+        return dict(word.partition("=")[::2] for word in words)
+
+    def do_join(self, name: str, *words: str) -> str:
+        options = self.options(words)
+        if "fresh" in options:
+            self.member_ids.pop(name, None)
+        if "instance" in options:
+            self.instances[options["instance"]] = name
+        protocols = [
+            g.GroupProtocol(name=entry.partition(":")[0], metadata=entry.partition(":")[2].encode())
+            for entry in options.get("protocols", "range").split(",")
+            if entry
+        ]
+        session_ms = parse_ms(options.get("session", "10s"))
+        command = g.JoinGroup(
+            group_id=options.get("group", self.group_id),
+            member_id=options.get("id", self.member_ids.get(name, "")),
+            group_instance_id=options.get("instance", ""),
+            protocol_type=options.get("type", "consumer"),
+            protocols=protocols,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=parse_ms(options.get("rebalance", "60s")),
+            requires_known_member_id="old" not in options,
+            client_id=name,
+            client_host="127.0.0.1",
+            supports_skipping_assignment="v9" in options,
+        )
+        return self.told(name, self.send(name, join_group=command))
+
+    def show_group_joined(self, name: str, joined: g.GroupJoined) -> str:
+        if joined.member_id:
+            self.member_ids[name] = joined.member_id
+        if joined.error_code:
+            return error_name(joined.error_code)
+        self.generation_id = joined.generation_id
+        members = ",".join(self.known(member.member_id) for member in joined.members)
+        skip = " skip" if joined.skip_assignment else ""
+        return (
+            f"gen={joined.generation_id} {joined.protocol_name}"
+            f" leader={self.known(joined.leader)}{' of ' + members if members else ''}{skip}"
+        )
+
+    def do_sync(self, name: str, *words: str) -> str:
+        options = self.options(words)
+        assignments = [
+            g.MemberAssignment(member_id=self.member_ids[member], assignment=value.encode())
+            for member, value in options.items()
+            if member in self.member_ids
+        ]
+        command = g.SyncGroup(
+            group_id=options.get("group", self.group_id),
+            generation_id=int(options.get("gen", self.generation_id)),
+            member_id=options.get("id", self.member_ids.get(name, "")),
+            group_instance_id=options.get("instance", ""),
+            protocol_type=options.get("type", ""),
+            protocol_name=options.get("protocol", ""),
+            assignments=assignments,
+        )
+        return self.told(name, self.send(name, sync_group=command))
+
+    def show_group_synced(self, name: str, synced: g.GroupSynced) -> str:
+        if synced.error_code:
+            return error_name(synced.error_code)
+        return f"synced {synced.assignment.decode()}".strip()
+
+    def do_heartbeat(self, name: str, *words: str) -> str:
+        options = self.options(words)
+        command = g.Heartbeat(
+            group_id=options.get("group", self.group_id),
+            generation_id=int(options.get("gen", self.generation_id)),
+            member_id=options.get("id", self.member_ids.get(name, "")),
+            group_instance_id=options.get("instance", ""),
+        )
+        return self.told(name, self.send(name, heartbeat=command))
+
+    def show_heartbeat_answered(self, name: str, answered: g.HeartbeatAnswered) -> str:
+        return error_name(answered.error_code)
+
+    def do_leave(self, *names: str) -> str:
+        members = [
+            g.LeavingMember(group_instance_id=name[1:])
+            if name.startswith("@")
+            else g.LeavingMember(
+                member_id=self.member_ids.get(name.partition("@")[0], "nobody"),
+                group_instance_id=name.partition("@")[2],
+            )
+            for name in names
+        ]
+        command = g.LeaveGroup(group_id=self.group_id, members=members)
+        return self.told("left", self.send("", leave_group=command))
+
+    def show_group_left(self, name: str, left: g.GroupLeft) -> str:
+        if left.error_code:
+            return error_name(left.error_code)
+        return ",".join(error_name(code) for code in left.error_codes)
+
+    def do_forget(self, name: str) -> str:
+        """The client of a waiting member is gone."""
+        for token in [token for token, waiting in self.waiting.items() if waiting == name]:
+            self.groups.forget_token(token)
+            del self.waiting[token]
+        return ""
+
+    # --- offsets -----------------------------------------------------------------------------
+
+    def offsets(self, words: tuple[str, ...]) -> list[g.CommittedOffset]:
+        """`t-0@12` or `t-0@12/metadata` or `t-0@12/*4097` for so many characters."""
+        offsets = []
+        for word in words:
+            if "@" not in word:
+                continue
+            place, _, rest = word.partition("@")
+            offset, _, metadata = rest.partition("/")
+            if metadata.startswith("*"):
+                metadata = "x" * int(metadata[1:])
+            offsets.append(
+                g.CommittedOffset(
+                    partition=partition_of(place),
+                    offset=int(offset),
+                    leader_epoch=-1,
+                    metadata=metadata,
+                )
+            )
+        return offsets
+
+    def writer(self, name: str, options: dict[str, str]) -> dict[str, object]:
+        is_member = name in self.member_ids and "standalone" not in options
+        return {
+            "group_id": options.get("group", self.group_id),
+            "generation_id": int(options.get("gen", self.generation_id if is_member else -1)),
+            "member_id": options.get("id", self.member_ids[name] if is_member else ""),
+            "group_instance_id": options.get("instance", ""),
+        }
+
+    def do_commit(self, name: str, *words: str) -> str:
+        options = self.options(tuple(word for word in words if "@" not in word))
+        command = g.OffsetCommit(offsets=self.offsets(words), **self.writer(name, options))
+        return self.told(name, self.send(name, offset_commit=command))
+
+    def do_txn_commit(self, name: str, producer_id: str, *words: str) -> str:
+        options = self.options(tuple(word for word in words if "@" not in word))
+        command = g.TxnOffsetCommit(
+            producer_id=int(producer_id),
+            offsets=self.offsets(words),
+            **self.writer(name, options),
+        )
+        return self.told(name, self.send(name, txn_offset_commit=command))
+
+    def show_offsets_committed(self, name: str, committed: g.OffsetsCommitted) -> str:
+        if committed.error_code:
+            assert set(committed.error_codes) == {committed.error_code}
+            return error_name(committed.error_code)
+        return ",".join(error_name(code) for code in committed.error_codes)
+
+    def do_end(self, producer_id: str, outcome: str) -> str:
+        committed = {"commit": True, "abort": False}[outcome]
+        self.outcome(lambda groups: groups.end_transaction(int(producer_id), committed))
+        return ""
+
+    def do_delete_topic(self, topic: str) -> str:
+        topic_id = topic.encode() * 16
+        self.deleted_topics.add(topic_id)
+        self.outcome(lambda groups: groups.forget_topic(topic_id))
+        return ""
+
+    def do_fetch(self, *words: str) -> str:
+        """`fetch t-0 t-1 [stable]`, or `fetch all [stable]`."""
+        wanted = [word for word in words if word not in ("all", "stable")]
+        group = g.OffsetFetchGroup(
+            group_id=self.group_id,
+            all_partitions="all" in words,
+            partitions=[partition_of(word) for word in wanted],
+        )
+        command = g.OffsetFetch(groups=[group], require_stable="stable" in words)
+        return self.told("", self.send("", offset_fetch=command)).removeprefix(":").strip()
+
+    def show_offsets_fetched(self, name: str, fetched: g.OffsetsFetched) -> str:
+        return " ".join(
+            f"{name_of(offset.partition)}={error_name(offset.error_code)}"
+            if offset.error_code
+            else f"{name_of(offset.partition)}@{offset.offset}"
+            + (f"/{offset.metadata}" if offset.metadata else "")
+            for offset in fetched.groups[0].offsets
+        )
+
+    # --- operators ---------------------------------------------------------------------------
+
+    def do_describe(self, *words: str) -> str:
+        command = g.DescribeGroups(group_ids=[*words] or [self.group_id])
+        return self.told("", self.send("", describe_groups=command)).removeprefix(":").strip()
+
+    def show_groups_described(self, name: str, described: g.GroupsDescribed) -> str:
+        return ", ".join(
+            " ".join(
+                [
+                    group.state,
+                    *([error_name(group.error_code)] if group.error_code else []),
+                    *([group.protocol_name] if group.protocol_name else []),
+                    *(
+                        f"{self.known(member.member_id)}={member.assignment.decode()}"
+                        for member in group.members
+                    ),
+                ]
+            )
+            for group in described.groups
+        )
+
+    def do_list(self, *words: str) -> str:
+        options = self.options(words)
+        command = g.ListGroups(
+            states=[state for state in options.get("states", "").split(",") if state],
+            types=[kind for kind in options.get("types", "").split(",") if kind],
+        )
+        return self.told("", self.send("", list_groups=command)).removeprefix(":").strip()
+
+    def show_groups_listed(self, name: str, listed: g.GroupsListed) -> str:
+        return " ".join(
+            f"{group.group_id}:{group.state}:{group.protocol_type}:{group.group_type}"
+            for group in listed.groups
+        )
+
+    def do_delete(self, *group_ids: str) -> str:
+        command = g.DeleteGroups(group_ids=group_ids)
+        return self.told("", self.send("", delete_groups=command)).removeprefix(":").strip()
+
+    def show_groups_deleted(self, name: str, deleted: g.GroupsDeleted) -> str:
+        return ",".join(error_name(code) for code in deleted.error_codes)
+
+    # --- time --------------------------------------------------------------------------------
+
+    def do_after(self, duration: str) -> str:
+        """Time passes, and the machine looks at its deadlines once."""
+        self.now_ms += parse_ms(duration)
+        decision = tick(self.groups, Context(now_ms=self.now_ms, new_id=self.new_id))
+        assert decision.reply is None
+        self.apply(decision)
+        return " | ".join(self.show_completions(decision.completions))
+
+    def do_restart(self) -> str:
+        """A new process reads the journal; whoever waited has lost its connection."""
+        self.groups = self.replayed()
+        self.waiting.clear()
+        return ""
+
+    def do_restart_from_snapshot(self) -> str:
+        self.groups = Groups.from_snapshot(self.groups.to_snapshot(), self.settings)
+        self.waiting.clear()
+        return ""
+
+
+def play(script: str, **settings: int) -> Bench:
+    """Run a script and compare every line with its expectation."""
+    bench = Bench(settings=GroupSettings(**settings))
+    lines = re.sub(r"\n\s*\|", " |", script.strip()).splitlines()
+    for number, line in enumerate(lines, 1):
+        command, _, expected = line.partition("->")
+        if not command.strip() or command.strip().startswith("#"):
+            continue
+        got = bench.run(command.strip())
+        assert got == expected.strip(), f"line {number}: {line.strip()}\ngot {got}"
+    return bench
+
+
+@pytest.fixture(name="play")
+def _play() -> Callable[..., Bench]:
+    return play
+
+
+@pytest.fixture(name="bench")
+def _bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture(name="bench_class")
+def _bench_class() -> type[Bench]:
+    return Bench
