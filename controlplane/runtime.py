@@ -18,11 +18,10 @@ from controlplane.client.errors import ControlPlaneUnavailable
 from controlplane.client.host import PartitionKey, Receiver
 from controlplane.clock import Clock
 from controlplane.decision import Context, Decision
-from controlplane.errors import ErrorCode
 from controlplane.journal.journal import Journal, JournalError, Snapshotter
 from controlplane.pure import Machine
 from controlplane.v1.cluster_pb2 import ClusterDelta
-from controlplane.v1.control_pb2 import Command, Failure, Reply
+from controlplane.v1.control_pb2 import Command, Reply
 from controlplane.v1.journal_pb2 import JournalRecord
 from controlplane.v1.log_pb2 import PartitionDelta
 
@@ -48,7 +47,7 @@ EARLY_REPLIES: Final[dict[str, Callable[[Command, Reply], bool]]] = {
 class RuntimeSettings:
     """Bounds and intervals: counts of commands, bytes, milliseconds."""
 
-    tick_interval_ms: int = 100
+    tick_interval_ms: int = 250
     max_held: int = 50_000
     max_held_bytes: int = 64 << 20
     max_backlog: int = 100_000
@@ -317,9 +316,6 @@ class ControlPlane(Generic[S]):
         self._last_token += 1
         token = self._last_token
         verb = command.WhichOneof("verb")
-        if verb is None:
-            self._apply(Decision(), session, _no_verb(command))
-            return
         decision = self._machine.handle(self._state, command, self._context(token))
         reply = decision.reply
         if reply is None:
@@ -327,7 +323,7 @@ class ControlPlane(Generic[S]):
             session.parked[token] = command.command_id
         else:
             reply.command_id = command.command_id
-            is_early = EARLY_REPLIES.get(verb)
+            is_early = EARLY_REPLIES.get(verb or "")
             if is_early is not None and is_early(command, reply):
                 session.receiver.deliver((), (), (reply,))
                 reply = None
@@ -490,13 +486,3 @@ class ControlPlane(Generic[S]):
     def _context(self, token: int) -> Context:
         self._now_ms = max(self._now_ms, self._clock.now_ms())
         return Context(now_ms=self._now_ms, new_id=self._new_id, token=token)
-
-
-def _no_verb(command: Command) -> Reply:
-    return Reply(
-        command_id=command.command_id,
-        failure=Failure(
-            error_code=ErrorCode.INVALID_REQUEST,
-            message="the command has no verb that this control plane knows: update it first",
-        ),
-    )

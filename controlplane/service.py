@@ -219,7 +219,7 @@ async def serve(
 ) -> RunningControlPlane:
     """Runs a control plane with a SQLite journal at `journal_path` and listens on `address`.
 
-    `machine_name` is `module:attribute` of the same machine, for the snapshot process. `cluster_id`
+    `machine_name` is `module` or `module:attribute` of the machine, for the snapshot process. `cluster_id`
     is the expected one, None: whatever is there, or a new one. Raises JournalError, OSError.
     """
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -13,7 +13,7 @@ _SHOWN_BYTES: Final = 2000
 
 
 class SnapshotProcess:
-    """Snapshots of `journal`. `machine` names the machine as `module:attribute`."""
+    """Snapshots of `journal`. `machine` names the machine as `module` or `module:attribute`."""
 
     def __init__(self, journal: SqliteJournal, machine: str) -> None:
         self._journal = journal

@@ -1,6 +1,6 @@
 """The process that makes a snapshot: the last one, and what the journal has behind it.
 
-    python -m controlplane.journal.snapshotter JOURNAL MODULE:MACHINE POSITION
+    python -m controlplane.journal.snapshotter JOURNAL MACHINE POSITION
 
 It reads the journal without holding its writer up, and writes to the database of snapshots, which is
 another file. It ends with 0 once a snapshot at POSITION or later is durable.
@@ -51,9 +51,10 @@ def make_snapshot(path: str, machine: Machine[Any], position: int) -> int:
 
 
 def load_machine(name: str) -> Machine[Any]:
-    """The machine that `module:attribute` names."""
+    """The machine that `module` or `module:attribute` names."""
     module, _, attribute = name.partition(":")
-    machine: Machine[Any] = getattr(import_module(module), attribute)
+    found: Any = import_module(module)
+    machine: Machine[Any] = getattr(found, attribute) if attribute else found
     return machine
 
 

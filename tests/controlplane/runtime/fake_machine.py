@@ -78,6 +78,9 @@ class FakeMachine:
         if self.explode:
             raise RuntimeError("a mistake of ours")
         verb = command.WhichOneof("verb")
+        if verb is None:
+            failure = Failure(error_code=ErrorCode.INVALID_REQUEST, message="no verb")
+            return Decision(reply=Reply(failure=failure))
         decision: Decision = getattr(self, f"_{verb}")(state, command, context)
         return decision
 
@@ -260,3 +263,8 @@ class FakeMachine:
 
 def _key(partition: TopicPartition) -> Key:
     return partition.topic_id, partition.partition
+
+
+#: For the snapshot process, which is told the machine by name.
+FAKE = FakeMachine()
+FAKE_NAME = f"{__name__}:FAKE"

@@ -1,0 +1,427 @@
+"""The single writer: order, group commit, bounds, time, restarts and ends."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from controlplane.client import ControlPlaneUnavailable
+from controlplane.journal.journal import JournalError, JournalForeign, Snapshot
+from controlplane.runtime import RuntimeSettings
+from controlplane.v1.cluster_pb2 import ClusterDelta
+from controlplane.v1.control_pb2 import Reply
+from controlplane.v1.journal_pb2 import JournalRecord
+from controlplane.v1.log_pb2 import PartitionDelta
+from tests.controlplane.runtime.commands import (
+    base_offset,
+    commit,
+    create_topic,
+    created,
+    heartbeat,
+    join,
+    leave,
+    read,
+)
+from tests.controlplane.runtime.rig import Rig
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    rig = await Rig().start()
+    yield rig
+    await rig.plane.close()
+
+
+async def turns(count: int = 20) -> None:
+    """Lets tasks that were just made begin, and appends in memory end."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def appended(rig: Rig) -> list[list[bytes]]:
+    """The records of each append so far."""
+    return [batch.records async for batch in rig.memory.read(0)]
+
+
+class Recorder:
+    """A session's client end that keeps what it is told, in order."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.ended: ControlPlaneUnavailable | None = None
+
+    def deliver(
+        self,
+        partitions: Sequence[PartitionDelta],
+        cluster: Sequence[ClusterDelta],
+        replies: Sequence[Reply],
+    ) -> None:
+        self.told += [f"partition {delta.version}" for delta in partitions]
+        self.told += [f"cluster {delta.version}" for delta in cluster]
+        self.told += [f"reply {reply.command_id}" for reply in replies]
+
+    def lost(self, error: ControlPlaneUnavailable) -> None:
+        self.ended = error
+
+
+async def test_a_new_journal_begins_with_the_founding(rig: Rig) -> None:
+    (first,) = await appended(rig)
+    assert JournalRecord.FromString(first[0]).cluster_founded.cluster_id == "cluster"
+    await rig.restart()
+    assert rig.state.cluster_id == rig.plane.cluster_id == "cluster"
+    assert len(await appended(rig)) == 1
+
+
+async def test_records_that_arrive_while_an_append_runs_share_the_next(rig: Rig) -> None:
+    client = rig.client()
+    topic_id = await created(client)
+    before = len(await appended(rig))
+    rig.memory.is_held = True
+    calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(10)]
+    await turns()
+    rig.memory.release()
+    await turns()
+    assert [call.done() for call in calls] == [True] + [False] * 9
+    rig.memory.release()
+    await asyncio.gather(*calls)
+    assert [len(records) for records in (await appended(rig))[before:]] == [1, 9]
+
+
+async def test_an_append_starts_at_once_when_none_runs(rig: Rig) -> None:
+    rig.memory.is_held = True
+    recorder = Recorder()
+    session = rig.plane.open_session(recorder)
+    session.submit([create_topic("a"), create_topic("b")])
+    rig.memory.release()
+    await turns()
+    assert [len(records) for records in await appended(rig)] == [1, 2]
+
+
+async def test_deltas_and_replies_of_a_session_keep_the_order_of_decisions(rig: Rig) -> None:
+    """S2, S3: a reply never overtakes the deltas of what it saw."""
+    topic_id = await created(rig.client())
+    recorder = Recorder()
+    session = rig.plane.open_session(recorder)
+    session.subscribe([(topic_id, 0)])
+    first, second, third = commit(topic_id), read(topic_id), commit(topic_id)
+    for command_id, command in enumerate((first, second, third), 1):
+        command.command_id = command_id
+    session.submit([first, second])
+    session.submit([third])
+    assert recorder.told == ["cluster 1", "partition 0"]
+    await turns()
+    assert recorder.told[2:] == ["partition 1", "reply 1", "reply 2", "partition 2", "reply 3"]
+
+
+async def test_a_listener_that_calls_in_does_not_upset_the_order(rig: Rig) -> None:
+    topic_id = await created(rig.client())
+    rig.memory.is_held = True
+    recorder = Recorder()
+    second = rig.plane.open_session(recorder)
+
+    class Caller(Recorder):
+        def deliver(
+            self,
+            partitions: Sequence[PartitionDelta],
+            cluster: Sequence[ClusterDelta],
+            replies: Sequence[Reply],
+        ) -> None:
+            super().deliver(partitions, cluster, replies)
+            if replies and len(recorder.told) == 1:
+                second.submit([heartbeat()])
+
+    first = rig.plane.open_session(Caller())
+    first.submit([commit(topic_id)])
+    command = read(topic_id)
+    command.command_id = 7
+    second.submit([command])
+    rig.memory.release()
+    await turns()
+    assert recorder.told[1:] == ["reply 7", "reply 0"]
+
+
+async def test_time_never_goes_back(rig: Rig) -> None:
+    """Also not behind what was journalled before a restart."""
+    client = rig.client()
+    await created(client, "a")
+    later = rig.state.now_ms
+    rig.clock.advance(-60_000)
+    await created(client, "b")
+    assert rig.state.now_ms == later
+    await rig.restart()
+    await created(rig.client(), "c")
+    assert rig.state.now_ms == later
+    rig.clock.advance(60_001)
+    await created(rig.client(), "d")
+    assert rig.state.now_ms == later + 1
+
+
+async def test_time_of_a_snapshot_counts_too(rig: Rig) -> None:
+    await created(rig.client())
+    later = rig.state.now_ms
+    await rig.memory.store_snapshot(Snapshot(2, rig.plane.serialized_state()))
+    rig.clock.advance(-60_000)
+    await rig.restart()
+    rig.plane.tick()
+    assert rig.state.ticks == [later]
+
+
+async def test_the_timer_ticks_when_the_clock_says_so(rig: Rig) -> None:
+    rig.machine.lease_ends_ms = rig.clock.now_ms() + 1_000
+    await turns()
+    rig.clock.advance(rig.settings.tick_interval_ms - 1)
+    await turns()
+    assert rig.state.ticks == []
+    rig.clock.advance(1)
+    await turns()
+    assert len(rig.state.ticks) == 1
+    assert rig.state.ended == []
+    rig.clock.advance(1_000)
+    await turns()
+    assert rig.state.ended == [7]
+    (*_, last) = await appended(rig)
+    assert list(JournalRecord.FromString(last[0]).leases_ended.lease_ids) == [7]
+
+
+async def test_too_much_that_waits_for_the_disk_holds_commands_back() -> None:
+    rig = await Rig(settings=RuntimeSettings(max_held=2, max_backlog=3)).start()
+    await turns()
+    client = rig.client()
+    topic_id = await created(client)
+    rig.memory.is_held = True
+    calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(5)]
+    await turns()
+    assert rig.state.high_watermarks[topic_id, 0] == 2
+    waiting = asyncio.ensure_future(rig.plane.room())
+    with pytest.raises(ControlPlaneUnavailable, match="3 commands wait"):
+        await client.call(heartbeat())
+    assert not waiting.done()
+    rig.memory.is_held = False
+    rig.memory.release()
+    offsets = [base_offset(reply) for reply in await asyncio.gather(*calls)]
+    assert offsets == list(range(5))
+    await waiting
+    await rig.plane.close()
+
+
+async def test_bytes_that_wait_for_the_disk_are_bounded() -> None:
+    rig = await Rig(settings=RuntimeSettings(max_held_bytes=10)).start()
+    client = rig.client()
+    topic_id = await created(client)
+    rig.memory.is_held = True
+    calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(4)]
+    await turns()
+    assert rig.state.high_watermarks[topic_id, 0] == 2
+    rig.memory.is_held = False
+    rig.memory.release()
+    assert len(await asyncio.gather(*calls)) == 4
+    await rig.plane.close()
+
+
+async def test_the_backlog_of_a_lost_session_is_dropped() -> None:
+    rig = await Rig(settings=RuntimeSettings(max_held=1)).start()
+    await turns()
+    keeper = rig.client()
+    topic_id = await created(keeper)
+    rig.memory.is_held = True
+    session = rig.plane.open_session(Recorder())
+    session.submit([commit(topic_id)])
+    session.submit([commit(topic_id)])
+    session.close()
+    session.close()
+    kept = asyncio.ensure_future(keeper.call(read(topic_id)))
+    await turns()
+    rig.memory.is_held = False
+    rig.memory.release()
+    assert (await kept).partitions_read.partitions[0].high_watermark == 1
+    await rig.plane.close()
+
+
+async def test_subscriptions_of_a_session_are_bounded() -> None:
+    rig = await Rig(settings=RuntimeSettings(max_subscriptions=1)).start()
+    session = rig.plane.open_session(Recorder())
+    session.subscribe([(b"a" * 16, 0)])
+    session.subscribe([(b"a" * 16, 0)])
+    with pytest.raises(ControlPlaneUnavailable, match="1 partitions"):
+        session.subscribe([(b"b" * 16, 0)])
+    session.unsubscribe([(b"c" * 16, 0)])
+    session.unsubscribe([(b"a" * 16, 0)])
+    assert not +rig.state.watched
+    await rig.plane.close()
+
+
+@pytest.mark.parametrize("how", ["command", "tick"])
+async def test_a_mistake_of_ours_stops_the_process(rig: Rig, how: str) -> None:
+    client = rig.client()
+    await client.cluster.ready()
+    rig.machine.explode = True
+    if how == "tick":
+        rig.plane.tick()
+    else:
+        with pytest.raises(ControlPlaneUnavailable, match="a mistake of ours"):
+            await client.call(heartbeat())
+    assert [str(error) for error in rig.fatal] == ["a mistake of ours"]
+    with pytest.raises(ControlPlaneUnavailable, match="a mistake of ours"):
+        await client.call(heartbeat())
+    with pytest.raises(ControlPlaneUnavailable, match="a mistake of ours"):
+        rig.client()
+    with pytest.raises(ControlPlaneUnavailable, match="a mistake of ours"):
+        rig.plane.tick()
+
+
+async def test_a_journal_that_refuses_an_append_stops_the_process(rig: Rig) -> None:
+    """Fencing: another writer has taken the journal over meanwhile."""
+    client = rig.client()
+    await client.cluster.ready()
+    await turns()
+    await rig.memory.close()
+    await rig.memory.open(None)
+    with pytest.raises(ControlPlaneUnavailable, match="taken this journal over"):
+        await client.call(create_topic("a"))
+    assert len(rig.fatal) == 1
+
+
+async def test_what_fails_before_the_append_begins_stops_the_process(rig: Rig) -> None:
+    client = rig.client()
+    await client.cluster.ready()
+    await turns()
+
+    def append(records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
+        raise JournalError("the journal is closed")
+
+    rig.memory.append = append  # type: ignore[method-assign]
+    with pytest.raises(ControlPlaneUnavailable, match="journal is closed"):
+        await client.call(create_topic("a"))
+
+
+async def test_it_does_not_serve_before_it_has_started() -> None:
+    rig = Rig()
+    with pytest.raises(ControlPlaneUnavailable, match="not started"):
+        rig.client()
+
+
+async def test_another_clusters_journal_is_refused(rig: Rig) -> None:
+    await rig.plane.close()
+    stranger = Rig(journal=rig.memory)
+    with pytest.raises(JournalForeign):
+        await stranger.plane.start("elsewhere")
+
+
+async def test_a_clean_stop_answers_what_was_decided(rig: Rig) -> None:
+    client = rig.client()
+    topic_id = await created(client)
+    parked = asyncio.ensure_future(client.call(join()))
+    rig.memory.is_held = True
+    calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(3)]
+    await turns()
+    closing = asyncio.ensure_future(rig.plane.close())
+    await turns()
+    with pytest.raises(ControlPlaneUnavailable, match="stopping"):
+        await client.call(leave())
+    assert not closing.done()
+    rig.memory.is_held = False
+    rig.memory.release()
+    await closing
+    assert [base_offset(reply) for reply in await asyncio.gather(*calls)] == [0, 1, 2]
+    with pytest.raises(ControlPlaneUnavailable, match="was stopped"):
+        await parked
+    await rig.plane.close()
+
+
+async def test_what_was_not_durable_is_gone_after_a_crash(rig: Rig) -> None:
+    """And nobody has heard of it (S2)."""
+    client = rig.client()
+    topic_id = await created(client)
+    await client.call(commit(topic_id))
+    before = rig.plane.serialized_state()
+    rig.memory.is_held = True
+    lost = asyncio.ensure_future(client.call(commit(topic_id)))
+    await turns()
+    assert rig.plane.serialized_state() != before
+    rig.memory.release(OSError("crash"))
+    await asyncio.gather(lost, return_exceptions=True)
+    rig.memory.is_held = False
+    await rig.restart()
+    assert rig.plane.serialized_state() == before
+
+
+class Maker:
+    """Makes snapshots in this process; `failure` makes the next one fail."""
+
+    def __init__(self) -> None:
+        self.rig: Rig | None = None
+        self.failure: JournalError | None = None
+        self.positions: list[int] = []
+        self.made = asyncio.Event()
+        self.is_closed = False
+
+    async def make(self, position: int) -> None:
+        assert self.rig is not None
+        self.positions.append(position)
+        self.made.set()
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+        state = self.rig.plane.serialized_state()
+        await self.rig.journal.store_snapshot(Snapshot(position, state))
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [RuntimeSettings(snapshot_records=5), RuntimeSettings(snapshot_bytes=250)],
+    ids=["records", "bytes"],
+)
+async def test_snapshots_bound_what_a_restart_replays(settings: RuntimeSettings) -> None:
+    maker = Maker()
+    rig = maker.rig = await Rig(settings=settings, snapshotter=maker).start()
+    client = rig.client()
+    topic_id = await created(client)
+    maker.failure = JournalError("no room on the disk")
+    for _ in range(30):
+        await client.call(commit(topic_id))
+    await turns()
+    assert len(maker.positions) >= 4
+    assert len(await appended(rig)) <= 8
+    before = rig.plane.serialized_state()
+    await rig.restart()
+    assert maker.is_closed
+    assert rig.plane.serialized_state() == before
+    assert (await rig.client().call(commit(topic_id))).HasField("segment_committed")
+    await rig.plane.close()
+
+
+async def test_a_long_replay_asks_for_a_snapshot_at_once() -> None:
+    first = await Rig().start()
+    client = first.client()
+    for name in "abcdef":
+        await created(client, name)
+    await first.plane.close()
+    maker = Maker()
+    settings = RuntimeSettings(snapshot_records=5)
+    rig = maker.rig = Rig(journal=first.memory, settings=settings, snapshotter=maker)
+    await rig.start()
+    await maker.made.wait()
+    assert maker.positions == [7]
+    await rig.plane.close()
+
+
+async def test_a_snapshot_under_way_does_not_hold_the_end_up() -> None:
+    class Slow(Maker):
+        async def make(self, position: int) -> None:
+            self.made.set()
+            await asyncio.Event().wait()
+
+    maker = Slow()
+    settings = RuntimeSettings(snapshot_records=1)
+    rig = maker.rig = await Rig(settings=settings, snapshotter=maker).start()
+    await maker.made.wait()
+    await rig.plane.close()
+    assert maker.is_closed
+
+
+async def test_two_do_not_share_a_journal(rig: Rig) -> None:
+    with pytest.raises(JournalError, match="another control plane"):
+        await Rig(journal=rig.memory).start()
