@@ -82,9 +82,18 @@ class UnsyncedFileSystem:
 
         Then the machine is up again: everything is closed, unlocked and synced.
         """
-        self._root = _Survivors(keep or (lambda: False)).directory(self._root)
+        self._root = self.after_crash(keep)._root
         self._fds.clear()
         self._last_call = None
+
+    def after_crash(self, keep: Callable[[], bool] | None = None) -> UnsyncedFileSystem:
+        """What a crash now would leave, as another file system; this one goes on unharmed.
+
+        For those who cannot be stopped in the middle, as a database connection.
+        """
+        survivor = UnsyncedFileSystem(self._now_ms)
+        survivor._root = _Survivors(keep or (lambda: False)).directory(self._root)
+        return survivor
 
     def create(self, path: str) -> int:
         self._change()
