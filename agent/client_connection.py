@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent.apis.registry import (
     Api,
@@ -85,7 +85,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept, or refuse when there are too many."""
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop's is one by form only
         self._transport = transport
         address = transport.get_extra_info("peername") or ("", 0)
         self._peer = Peer(host=str(address[0]), port=int(address[1]))

@@ -84,19 +84,23 @@ class AgentLease:
         await self._register()
         self._task = asyncio.get_running_loop().create_task(self._keep(), name="lease")
 
-    async def stop(self) -> None:
-        """Stop renewing and give the lease back, so that the agent is out of Metadata at once."""
+    async def stop_renewing(self) -> None:
+        """End the task. The lease still holds for what is being written."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
             self._task = None
-        if self.lease_id != NO_LEASE:
-            released = Command(release_lease=ReleaseLease(lease_id=self.lease_id))
-            self.lease_id = NO_LEASE
-            try:
-                await self._control.call(released)
-            except (ControlPlaneUnavailable, CommandRefused) as error:
-                log.info("the lease was not given back, it will expire: %s", error)
+
+    async def release(self) -> None:
+        """Give the lease back, after the last commit under it: the agent is out of Metadata at once."""
+        if self.lease_id == NO_LEASE:
+            return
+        command = Command(release_lease=ReleaseLease(lease_id=self.lease_id))
+        self.lease_id = NO_LEASE
+        try:
+            await self._control.call(command)
+        except (ControlPlaneUnavailable, CommandRefused) as error:
+            log.info("the lease was not given back, it will expire: %s", error)
 
     async def _register(self) -> None:
         command = RegisterAgent(host=self.host, port=self._port, zone=self._settings.zone)

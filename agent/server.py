@@ -6,7 +6,8 @@
     await server.stop()                       # what was read is answered, within shutdown_grace_ms
 
 Whoever starts an agent starts its lease after the listener (`context.lease.start(server.port)`), so
-that nobody is sent to a port that does not answer yet, and stops the lease first.
+that nobody is sent to a port that does not answer yet. At the end: `lease.stop_renewing()`, `stop()`,
+let produce write what it holds, `lease.release()`.
 """
 
 import asyncio

@@ -11,23 +11,32 @@ from typing import TYPE_CHECKING, Any
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build, milliseconds, version_of
 from agent.apis.transactions import fenced
+from controlplane.errors import ErrorCode
 from controlplane.v1.control_pb2 import Command
 from controlplane.v1.transactions_pb2 import InitProducerId
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
 
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
 FIRST_PRODUCER_FENCED = 4
 
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """One command."""
+    producer_id = getattr(request, "producer_id", NO_PRODUCER_ID)
+    producer_epoch = getattr(request, "producer_epoch", NO_PRODUCER_EPOCH)
+    has_transactional_id = request.transactional_id is not None
+    is_half = (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_PRODUCER_EPOCH)
+    if has_transactional_id and is_half:
+        return refuse(request, ErrorCode.INVALID_REQUEST)
     command = InitProducerId(
         transactional_id=request.transactional_id or "",
-        has_transactional_id=request.transactional_id is not None,
+        has_transactional_id=has_transactional_id,
         transaction_timeout_ms=milliseconds(request.transaction_timeout),
-        producer_id=getattr(request, "producer_id", -1),
-        producer_epoch=getattr(request, "producer_epoch", -1),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
     )
     reply = (await context.control.call(Command(init_producer_id=command))).producer_id_initialized
     if reply.error_code:
@@ -47,8 +56,8 @@ def refuse(request: Any, error_code: int) -> Any:
         request,
         "InitProducerIdResponse",
         error_code=fenced(error_code, version_of(request) >= FIRST_PRODUCER_FENCED),
-        producer_id=-1,
-        producer_epoch=-1,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
     )
 
 
