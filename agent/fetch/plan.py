@@ -108,7 +108,7 @@ def plan_fetch(
             continue
         if total >= max_bytes and pieces:
             return Plan(asked_offset, end_offset, pieces, total, base_offset)
-        piece = _piece(extents, index)
+        piece = piece_at(extents, index)
         pieces.append(piece)
         if base_offset < asked_offset:
             # Which batches lie before the offset is known when they are read: take their share.
@@ -128,7 +128,8 @@ def _dead_from(dead: DeadRanges | None, offset: int) -> tuple[int, int]:
     return index, dead.firsts[index] if index < len(dead.firsts) else _NEVER
 
 
-def _piece(extents: ExtentTable, index: int) -> Piece:
+def piece_at(extents: ExtentTable, index: int) -> Piece:
+    """The extent at `index`, as it is to be read."""
     return Piece(
         extents.lease_ids[index],
         extents.sequences[index],

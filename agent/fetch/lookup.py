@@ -1,0 +1,91 @@
+"""Offsets by time, from a partition's view and the extents that hold them (S21)."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from agent.fetch.cache import Entry, ExtentCache, ExtentError
+from agent.fetch.plan import Piece, piece_at
+from controlplane.extents import DeadRanges, ExtentTable
+from logstore.records.batch import RecordBatch, read_batches
+from logstore.records.lookup import first_offset_at
+
+if TYPE_CHECKING:
+    from controlplane.client import PartitionView
+
+
+class TimedOffset(NamedTuple):
+    """A record's offset and its timestamp in ms."""
+
+    offset: int
+    timestamp: int
+
+
+async def first_at_or_after(
+    cache: ExtentCache, view: "PartitionView", timestamp: int, is_committed: bool
+) -> TimedOffset | None:
+    """The first record at or behind `timestamp` that a consumer may see; None: there is none.
+
+    Raises ExtentError.
+    """
+    pieces = [
+        piece_at(view.extents, index)
+        for index in _visible(view, is_committed)
+        if view.extents.max_timestamps[index] >= timestamp
+    ]
+    log_start_offset = view.log_start_offset
+    for piece in pieces:
+        entry = await read_piece(cache, piece)
+        for batch in _batches_from(entry, timestamp, log_start_offset):
+            found = first_offset_at(batch, timestamp)
+            if found is not None and found[0] >= log_start_offset:
+                return TimedOffset(*found)
+    return None
+
+
+async def latest_by_time(
+    cache: ExtentCache, view: "PartitionView", is_committed: bool
+) -> TimedOffset | None:
+    """The first of the visible records with the largest timestamp; None: no record has one.
+
+    Raises ExtentError.
+    """
+    extents = view.extents
+    best = max(
+        _visible(view, is_committed), key=lambda index: extents.max_timestamps[index], default=None
+    )
+    if best is None or extents.max_timestamps[best] < 0:
+        return None
+    return await first_at_or_after(cache, view, extents.max_timestamps[best], is_committed)
+
+
+async def read_piece(cache: ExtentCache, piece: Piece) -> Entry:
+    """One extent's batches. Raises ExtentError."""
+    entry = cache.get(piece)
+    if entry is not None:
+        return entry
+    result = (await cache.read((piece,)))[piece.key]
+    if isinstance(result, ExtentError):
+        raise result
+    return result
+
+
+def _visible(view: "PartitionView", is_committed: bool) -> Iterator[int]:
+    """Indexes of the extents that a consumer may see."""
+    extents: ExtentTable = view.extents
+    dead: DeadRanges = view.dead
+    bound = view.last_stable_offset if is_committed else view.high_watermark
+    for index in range(extents.first_ending_after(view.log_start_offset), len(extents)):
+        base_offset = extents.base_offsets[index]
+        if base_offset >= bound:
+            return
+        if not is_committed or dead.skip(base_offset) == base_offset:
+            yield index
+
+
+def _batches_from(entry: Entry, timestamp: int, log_start_offset: int) -> Iterator[RecordBatch]:
+    """The batches that may hold such a record."""
+    view = entry.view
+    for index, max_timestamp in enumerate(entry.max_timestamps):
+        if max_timestamp >= timestamp and entry.last_offsets[index] >= log_start_offset:
+            begin, end = entry.positions[index], entry.positions[index + 1]
+            yield from read_batches(view[begin:end], verify=False)
