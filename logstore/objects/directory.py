@@ -44,6 +44,7 @@ _OPEN_FILES = 128
 _KNOWN_DIRECTORIES = 1024
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
@@ -71,12 +72,14 @@ class DirectoryStore:
             self._sweep()
 
     def check(self) -> None:
-        """Write, sync and remove a temporary file, as a put would."""
+        """Write, sync, link and remove a temporary file, as a put would."""
         with self._errors():
             path, fd = self._create_temporary()
             try:
                 self._fs.write(fd, [b"lacuna"])
                 self._fs.fsync(fd)
+                self._link(path, path + ".link")
+                self._fs.unlink(path + ".link")
             finally:
                 self._fs.unlink(path)
                 self._fs.close(fd)
@@ -89,7 +92,7 @@ class DirectoryStore:
             try:
                 self._fs.write(fd, parts)
                 self._fs.fsync(fd)
-                self._fs.link(temporary, target)
+                self._link(temporary, target)
                 self._fs.fsync_directory(os.path.dirname(target))
             except FileExistsError:
                 raise ObjectExistsError(key) from None
@@ -140,6 +143,17 @@ class DirectoryStore:
 
     def close(self) -> None:
         self._files.close()
+
+    def _link(self, source: str, target: str) -> None:
+        try:
+            self._fs.link(source, target)
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                raise StoreMisconfiguredError(
+                    f"the file system of {self._root} cannot link files ({error}): "
+                    "use a directory on one that can, as ext4, xfs or apfs"
+                ) from error
+            raise
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"

@@ -300,6 +300,19 @@ def test_errors_say_what_to_do(
     assert list(store.list()) == []
 
 
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP])
+def test_a_file_system_without_links_is_found_at_start_up(tmp_path: Path, number: int) -> None:
+    class Linkless(OsFileSystem):
+        def link(self, source: str, target: str) -> None:
+            raise OSError(number, os.strerror(number))
+
+    store = DirectoryStore(tmp_path, file_system=Linkless())
+    for call in (store.check, lambda: store.put("k", [b"x"])):
+        with pytest.raises(StoreMisconfiguredError, match="cannot link files"):
+            call()
+    assert os.listdir(tmp_path / ".tmp") == []
+
+
 @pytest.mark.parametrize("root", ["file", "file/below"])
 def test_a_root_that_is_a_file_is_refused(tmp_path: Path, root: str) -> None:
     (tmp_path / "file").write_bytes(b"")
