@@ -7,6 +7,7 @@ sizes are bytes in an object. See docs/adr/0001-flat-extents.md for why a run is
 
 from array import array
 from bisect import bisect_left, bisect_right
+from operator import attrgetter
 from typing import Final
 
 from controlplane.v1.log_pb2 import Extents
@@ -28,6 +29,9 @@ COLUMNS: Final = {
     "transactions": "q",
     "flags": "B",
 }
+
+
+_columns_of: Final = attrgetter(*COLUMNS)
 
 
 class ExtentTable:
@@ -56,12 +60,22 @@ class ExtentTable:
 
     def append(self, extents: Extents) -> None:
         """Adds extents at the end; they must begin at or after the last one's next_offset."""
-        if len(self) and len(extents.base_offsets) and extents.base_offsets[0] < self.next_offsets[-1]:
+        if (
+            len(self)
+            and len(extents.base_offsets)
+            and extents.base_offsets[0] < self.next_offsets[-1]
+        ):
             raise ValueError(
                 f"extent at offset {extents.base_offsets[0]} overlaps the end {self.next_offsets[-1]}"
             )
-        for name in COLUMNS:
-            getattr(self, name).extend(getattr(extents, name))
+        if (
+            len(extents.base_offsets) == 1
+        ):  # nearly always; extending by one costs several times more
+            for column, values in zip(_columns_of(self), _columns_of(extents), strict=True):
+                column.append(values[0])
+            return
+        for column, values in zip(_columns_of(self), _columns_of(extents), strict=True):
+            column.extend(values)
 
     def first_ending_after(self, offset: int) -> int:
         """Index of the first extent whose next_offset is greater than `offset` (len(self) if none)."""

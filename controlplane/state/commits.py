@@ -1,19 +1,26 @@
 """CommitSegment: a verdict for every batch (S1, S4, S10), and the extents of what was accepted."""
 
+from operator import attrgetter
+
 from controlplane.decision import Context, Decision
 from controlplane.errors import ErrorCode
 from controlplane.extents import FLAG_LOG_APPEND_TIME
-from controlplane.state.partition import Partition, PartitionKey, RememberedBatch, key_of
+from controlplane.state.partition import (
+    REMEMBERED_BATCHES,
+    Partition,
+    PartitionKey,
+    RememberedBatch,
+    key_of,
+)
 from controlplane.state.refusals import MalformedCommand
 from controlplane.state.state import State
 from controlplane.state.transactional import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.control_pb2 import Reply
 from controlplane.v1.journal_pb2 import JournalRecord, RecordedSlice, SegmentRecorded
 from controlplane.v1.log_pb2 import (
     CommitSegment,
-    Extents,
     SegmentCommitted,
-    SegmentId,
     SegmentSlice,
     SliceVerdict,
 )
@@ -25,6 +32,21 @@ LARGEST_EXTENT_BYTES = 1 << 20
 LAST_SEQUENCE = 2**31 - 1
 
 _NONE = int(ErrorCode.NONE)
+
+#: The columns that say what a batch is, in the order of `_decide_batch`.
+_columns_of = attrgetter(
+    "batch_positions",
+    "batch_sizes",
+    "record_counts",
+    "max_timestamps",
+    "producer_ids",
+    "producer_epochs",
+    "base_sequences",
+    "batch_flags",
+)
+
+#: What the batches of an extent have in common: producer id, epoch, transaction, LogAppendTime.
+Identity = tuple[int, int, int, int]
 
 #: producer id -> (epoch, its remembered batches)
 Windows = dict[int, tuple[int, list[RememberedBatch]]]
@@ -43,18 +65,12 @@ def commit_segment(state: State, command: CommitSegment, context: Context) -> De
     if segment.sequence <= lease.forgotten_sequence or key in state.segments:
         return _answer(SegmentCommitted(error_code=ErrorCode.INVALID_REQUEST))
 
-    draft = _SegmentDraft(state, segment, command.object_size)
-    verdicts = SegmentCommitted(slices=[draft.decide(each) for each in command.slices])
-    record = SegmentRecorded(
-        segment=segment,
-        object_size=command.object_size,
-        slices=draft.recorded,
-        verdicts=verdicts,
-        started_producer_ids=draft.started.keys(),
-        started_transactions=draft.started.values(),
-    )
-    journalled = JournalRecord(now_ms=context.now_ms, segment_recorded=record)
-    return Decision(records=[journalled], reply=Reply(segment_committed=verdicts))
+    journalled = JournalRecord(now_ms=context.now_ms)
+    draft = _SegmentDraft(state, command, journalled.segment_recorded)
+    for given in command.slices:
+        draft.decide(given)
+    reply = Reply(segment_committed=journalled.segment_recorded.verdicts)
+    return Decision(records=[journalled], reply=reply)
 
 
 def _answer(verdicts: SegmentCommitted) -> Decision:
@@ -62,34 +78,39 @@ def _answer(verdicts: SegmentCommitted) -> Decision:
 
 
 class _SegmentDraft:
-    """What the slices decided so far will do, since nothing is applied before all are decided."""
+    """What the slices decided so far will do, since nothing is applied before all are decided.
 
-    __slots__ = ("object_size", "recorded", "seen", "segment", "started", "state")
+    The record is filled where it lies: building parts and putting them together copies them twice.
+    """
 
-    def __init__(self, state: State, segment: SegmentId, object_size: int) -> None:
+    __slots__ = ("object_size", "record", "seen", "segment", "started", "state")
+
+    def __init__(self, state: State, command: CommitSegment, record: SegmentRecorded) -> None:
         self.state = state
-        self.segment = segment
-        self.object_size = object_size
-        self.recorded: list[RecordedSlice] = []
+        self.segment = command.segment
+        self.object_size = command.object_size
+        self.record = record
         self.seen: set[PartitionKey] = set()
         self.started: dict[int, int] = {}  # producer id -> transaction, under TV2
+        record.segment.CopyFrom(command.segment)
+        record.object_size = command.object_size
+        record.verdicts.SetInParent()
 
-    def decide(self, given: SegmentSlice) -> SliceVerdict:
-        """The verdicts of one slice; its accepted batches are added to `recorded`."""
+    def decide(self, given: SegmentSlice) -> None:
+        """Adds the verdicts of one slice, and the slice with its accepted batches, to the record."""
         key = key_of(given.partition)
+        verdict = self.record.verdicts.slices.add()
         partition = self.state.partitions.get(key)
         if partition is None:
             known = key[0] in self.state.topics
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID
-            return SliceVerdict(error_code=code)
+            verdict.error_code = (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID
+            )
+            return
         if key in self.seen:
             raise MalformedCommand("a segment has one slice a partition; put its batches together")
         self.seen.add(key)
-        slice_draft = _SliceDraft(self, partition)
-        verdict = slice_draft.decide(given)
-        if slice_draft.base_offsets:
-            self.recorded.append(slice_draft.record(given))
-        return verdict
+        _SliceDraft(self, partition, given.partition, verdict).decide(given)
 
     def transaction_of(self, producer_id: int) -> int:
         """The serial of the producer's transaction, which starts here if none is open."""
@@ -100,67 +121,89 @@ class _SegmentDraft:
         if serial is None:
             serial = self.state.next_transaction + len(self.started)
             self.started[producer_id] = serial
+            self.record.started_producer_ids.append(producer_id)
+            self.record.started_transactions.append(serial)
         return serial
+
+
+class _OpenExtent:
+    """The extent that batches are being added to."""
+
+    __slots__ = (
+        "base_offset",
+        "identity",
+        "max_timestamp",
+        "next_offset",
+        "position",
+        "size",
+    )
+
+    def __init__(self, identity: Identity, position: int, base_offset: int) -> None:
+        self.identity = identity
+        self.position = position
+        self.size = 0
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.max_timestamp = -1
+
+    def takes(self, identity: Identity, position: int, size: int) -> bool:
+        """Whether a batch can be part of it: one run of bytes of one transaction, not too large."""
+        return (
+            self.identity == identity
+            and self.position + self.size == position
+            and self.size + size <= LARGEST_EXTENT_BYTES
+        )
 
 
 class _SliceDraft:
     """One slice while its batches are decided: offsets, windows and extents as they grow."""
 
     __slots__ = (
-        "base_offsets",
-        "extents",
-        "max_timestamps",
+        "message",
         "next_offset",
-        "next_offsets",
+        "open",
         "partition",
-        "positions",
-        "producer_rows",
+        "recorded",
         "segment",
-        "sizes",
         "transactional",
+        "verdict",
         "windows",
     )
 
-    def __init__(self, segment: _SegmentDraft, partition: Partition) -> None:
+    def __init__(
+        self,
+        segment: _SegmentDraft,
+        partition: Partition,
+        message: TopicPartition,
+        verdict: SliceVerdict,
+    ) -> None:
         self.segment = segment
         self.partition = partition
+        self.message = message
+        self.verdict = verdict
         self.next_offset = partition.high_watermark
         self.windows: Windows = {}
         self.transactional: set[int] = set()  # producers with a transaction here since this slice
-        #: producer id, epoch, batch, max timestamp of each accepted batch with a producer id
-        self.producer_rows: list[tuple[int, int, RememberedBatch, int]] = []
-        # Columns of the extents; `extents` has the identity: producer id, epoch, transaction,
-        # flags.
-        self.positions: list[int] = []
-        self.sizes: list[int] = []
-        self.base_offsets: list[int] = []
-        self.next_offsets: list[int] = []
-        self.max_timestamps: list[int] = []
-        self.extents: list[tuple[int, int, int, int]] = []
+        self.open: _OpenExtent | None = None
+        self.recorded: RecordedSlice | None = None
 
-    def decide(self, given: SegmentSlice) -> SliceVerdict:
+    def decide(self, given: SegmentSlice) -> None:
         """The verdict of every batch, in order."""
-        columns = (
-            given.batch_positions,
-            given.batch_sizes,
-            given.record_counts,
-            given.max_timestamps,
-            given.producer_ids,
-            given.producer_epochs,
-            given.base_sequences,
-            given.batch_flags,
-        )
+        verdict = self.verdict
+        verdict.log_start_offset = self.partition.log_start_offset
+        columns = _columns_of(given)
+        codes, offsets, times = verdict.error_codes, verdict.base_offsets, verdict.append_times
         try:
-            answers = [self._decide_batch(*row) for row in zip(*columns, strict=True)]
+            for row in zip(*columns, strict=True):
+                code, base_offset, append_time = self._decide_batch(*row)
+                codes.append(code)
+                offsets.append(base_offset)
+                times.append(append_time)
         except ValueError as error:
             raise MalformedCommand("the columns of a slice differ in length") from error
-        codes, base_offsets, append_times = zip(*answers, strict=True) if answers else ((), (), ())
-        return SliceVerdict(
-            error_codes=codes,
-            base_offsets=base_offsets,
-            append_times=append_times,
-            log_start_offset=self.partition.log_start_offset,
-        )
+        if self.recorded is not None:
+            self._close_extent(self.recorded)
+            self.recorded.high_watermark = self.next_offset
 
     def _decide_batch(
         self,
@@ -174,12 +217,8 @@ class _SliceDraft:
         flags: int,
     ) -> tuple[int, int, int]:
         """(error code, base offset, append time) of one batch."""
-        if (
-            record_count < 1
-            or size < 1
-            or position < 0
-            or position + size > self.segment.object_size
-        ):
+        end = position + size
+        if record_count < 1 or size < 1 or position < 0 or end > self.segment.object_size:
             raise MalformedCommand("a batch is empty or lies outside of its object")
         append_time = max_timestamp if flags & FLAG_LOG_APPEND_TIME else -1
         transaction = 0
@@ -195,17 +234,26 @@ class _SliceDraft:
             if flags & FLAG_TRANSACTIONAL:
                 transaction = self.segment.transaction_of(producer_id)
                 self.transactional.add(producer_id)
-            batch = RememberedBatch(base_sequence, last_sequence, self.next_offset, append_time)
-            self._remember(producer_id, producer_epoch, batch, max_timestamp)
-        identity = (
-            producer_id if transaction else NO_PRODUCER_ID,
-            producer_epoch if transaction else NO_PRODUCER_EPOCH,
-            transaction,
-            flags & FLAG_LOG_APPEND_TIME,
-        )
+        if self.recorded is None:
+            self.recorded = self.segment.record.slices.add(partition=self.message)
         base_offset = self.next_offset
+        if producer_id >= 0:
+            batch = RememberedBatch(base_sequence, last_sequence, base_offset, append_time)
+            self._remember(producer_id, producer_epoch, batch)
+            row = (producer_id, producer_epoch, *batch, max_timestamp)
+            self.recorded.producer_batches.extend(row)
+        log_append_time = flags & FLAG_LOG_APPEND_TIME
+        identity = (
+            (producer_id, producer_epoch, transaction, log_append_time)
+            if transaction
+            else (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, 0, log_append_time)
+        )
+        extent = self._open_extent(self.recorded, identity, position, size)
         self.next_offset = base_offset + record_count
-        self._extend(position, size, base_offset, max_timestamp, identity)
+        extent.size += size
+        extent.next_offset = self.next_offset
+        if max_timestamp > extent.max_timestamp:
+            extent.max_timestamp = max_timestamp
         return _NONE, base_offset, append_time
 
     def _check_producer(
@@ -276,73 +324,40 @@ class _SliceDraft:
             _NONE if base_sequence == expected else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         ), None
 
-    def _remember(
-        self, producer_id: int, producer_epoch: int, batch: RememberedBatch, max_timestamp: int
-    ) -> None:
-        self.producer_rows.append((producer_id, producer_epoch, batch, max_timestamp))
+    def _remember(self, producer_id: int, producer_epoch: int, batch: RememberedBatch) -> None:
+        """The window as the next batch of this slice finds it."""
         drafted = self.windows.get(producer_id)
         if drafted is None:
             window = self.partition.producers.get(producer_id)
             drafted = (-1, []) if window is None else (window.producer_epoch, window.batches)
         epoch, batches = drafted
-        kept = batches[-4:] if epoch == producer_epoch else []
+        kept = batches[1 - REMEMBERED_BATCHES :] if epoch == producer_epoch else []
         self.windows[producer_id] = (producer_epoch, [*kept, batch])
 
-    def _extend(
-        self,
-        position: int,
-        size: int,
-        base_offset: int,
-        max_timestamp: int,
-        identity: tuple[int, int, int, int],
-    ) -> None:
-        """Adds an accepted batch to the last extent, or begins one."""
-        if (
-            self.extents
-            and self.extents[-1] == identity
-            and self.positions[-1] + self.sizes[-1] == position
-            and self.sizes[-1] + size <= LARGEST_EXTENT_BYTES
-        ):
-            self.sizes[-1] += size
-            self.next_offsets[-1] = self.next_offset
-            if max_timestamp > self.max_timestamps[-1]:
-                self.max_timestamps[-1] = max_timestamp
-            return
-        self.extents.append(identity)
-        self.positions.append(position)
-        self.sizes.append(size)
-        self.base_offsets.append(base_offset)
-        self.next_offsets.append(self.next_offset)
-        self.max_timestamps.append(max_timestamp)
+    def _open_extent(
+        self, recorded: RecordedSlice, identity: Identity, position: int, size: int
+    ) -> _OpenExtent:
+        """The extent that takes the batch: the open one, or a new one after closing it."""
+        if self.open is not None and self.open.takes(identity, position, size):
+            return self.open
+        self._close_extent(recorded)
+        self.open = _OpenExtent(identity, position, self.next_offset)
+        return self.open
 
-    def record(self, given: SegmentSlice) -> RecordedSlice:
-        """What replay needs of this slice."""
-        count = len(self.extents)
-        producer_ids, epochs, transactions, flags = zip(*self.extents, strict=True)
-        extents = Extents(
-            lease_ids=[self.segment.segment.lease_id] * count,
-            sequences=[self.segment.segment.sequence] * count,
-            positions=self.positions,
-            sizes=self.sizes,
-            base_offsets=self.base_offsets,
-            next_offsets=self.next_offsets,
-            max_timestamps=self.max_timestamps,
-            producer_ids=producer_ids,
-            producer_epochs=epochs,
-            transactions=transactions,
-            flags=flags,
-        )
-        recorded = RecordedSlice(
-            partition=given.partition, high_watermark=self.next_offset, extents=extents
-        )
-        if self.producer_rows:
-            ids, producer_epochs, batches, timestamps = zip(*self.producer_rows, strict=True)
-            bases, lasts, offsets, append_times = zip(*batches, strict=True)
-            recorded.producer_ids.extend(ids)
-            recorded.producer_epochs.extend(producer_epochs)
-            recorded.base_sequences.extend(bases)
-            recorded.last_sequences.extend(lasts)
-            recorded.base_offsets.extend(offsets)
-            recorded.append_times.extend(append_times)
-            recorded.max_timestamps.extend(timestamps)
-        return recorded
+    def _close_extent(self, recorded: RecordedSlice) -> None:
+        extent = self.open
+        if extent is None:
+            return
+        producer_id, producer_epoch, transaction, log_append_time = extent.identity
+        columns = recorded.extents
+        columns.lease_ids.append(self.segment.segment.lease_id)
+        columns.sequences.append(self.segment.segment.sequence)
+        columns.positions.append(extent.position)
+        columns.sizes.append(extent.size)
+        columns.base_offsets.append(extent.base_offset)
+        columns.next_offsets.append(extent.next_offset)
+        columns.max_timestamps.append(extent.max_timestamp)
+        columns.producer_ids.append(producer_id)
+        columns.producer_epochs.append(producer_epoch)
+        columns.transactions.append(transaction)
+        columns.flags.append(log_append_time)

@@ -25,6 +25,7 @@ from controlplane.v1.journal_pb2 import (
 from controlplane.v1.log_pb2 import Extents
 
 HOUR_MS = 3_600_000
+PRODUCER_BATCH = 7  # numbers a batch in RecordedSlice.producer_batches
 
 
 def replay_segment(state: State, record: SegmentRecorded, now_ms: int) -> None:
@@ -51,7 +52,7 @@ def _append(state: State, partition: Partition, recorded: RecordedSlice, now_ms:
     partition.size_bytes += sum(extents.sizes)
     if any(extents.transactions):
         _add_ranges(state, partition, extents)
-    if recorded.producer_ids:
+    if recorded.producer_batches:
         _remember_batches(state, partition, recorded, now_ms)
     delta = state.changed(partition)
     if delta is not None:
@@ -83,21 +84,13 @@ def _remember_batches(
     state: State, partition: Partition, recorded: RecordedSlice, now_ms: int
 ) -> None:
     hour = now_ms // HOUR_MS
-    rows = zip(
-        recorded.producer_ids,
-        recorded.producer_epochs,
-        recorded.base_sequences,
-        recorded.last_sequences,
-        recorded.base_offsets,
-        recorded.append_times,
-        recorded.max_timestamps,
-        strict=True,
-    )
-    for producer_id, epoch, base_sequence, last_sequence, offset, append_time, timestamp in rows:
+    numbers = list(recorded.producer_batches)
+    for at in range(0, len(numbers), PRODUCER_BATCH):
+        producer_id, epoch, *batch, timestamp = numbers[at : at + PRODUCER_BATCH]
         window = partition.producers.get(producer_id)
         if window is None:
             window = partition.producers[producer_id] = ProducerWindow(epoch)
-        window.remember(epoch, RememberedBatch(base_sequence, last_sequence, offset, append_time))
+        window.remember(epoch, RememberedBatch(*batch))
         window.last_timestamp = timestamp
         if window.last_used_ms // HOUR_MS != hour:
             state.window_hours.setdefault(hour, set()).add((partition.key, producer_id))

@@ -38,7 +38,7 @@ class ProducerWindow:
         self.producer_epoch = producer_epoch
         self.batches: list[RememberedBatch] = []
         self.last_timestamp = -1
-        self.last_used_ms = 0
+        self.last_used_ms = -1  # before the first hour, also of a clock that begins at 0
 
     def remember(self, producer_epoch: int, batch: RememberedBatch) -> None:
         """Adds a batch; a new epoch forgets the batches of the old one."""

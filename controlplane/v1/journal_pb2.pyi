@@ -115,28 +115,16 @@ class ConfigsChanged(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RecordedSlice(_message.Message):
-    __slots__ = ("partition", "high_watermark", "extents", "producer_ids", "producer_epochs", "base_sequences", "last_sequences", "base_offsets", "append_times", "max_timestamps")
+    __slots__ = ("partition", "high_watermark", "extents", "producer_batches")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     EXTENTS_FIELD_NUMBER: _ClassVar[int]
-    PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
-    PRODUCER_EPOCHS_FIELD_NUMBER: _ClassVar[int]
-    BASE_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
-    LAST_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
-    BASE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
-    APPEND_TIMES_FIELD_NUMBER: _ClassVar[int]
-    MAX_TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_BATCHES_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     high_watermark: int
     extents: _log_pb2.Extents
-    producer_ids: _containers.RepeatedScalarFieldContainer[int]
-    producer_epochs: _containers.RepeatedScalarFieldContainer[int]
-    base_sequences: _containers.RepeatedScalarFieldContainer[int]
-    last_sequences: _containers.RepeatedScalarFieldContainer[int]
-    base_offsets: _containers.RepeatedScalarFieldContainer[int]
-    append_times: _containers.RepeatedScalarFieldContainer[int]
-    max_timestamps: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., base_sequences: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., append_times: _Optional[_Iterable[int]] = ..., max_timestamps: _Optional[_Iterable[int]] = ...) -> None: ...
+    producer_batches: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., producer_batches: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SegmentRecorded(_message.Message):
     __slots__ = ("segment", "object_size", "slices", "verdicts", "started_producer_ids", "started_transactions")
