@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from confluent_kafka import (
@@ -155,6 +155,14 @@ def read(
     if not ended:
         errors.append(f"not at the end after {timeout} s")
     return Read(records, position, errors, received[-1] if received else 0, seconds)
+
+
+def eventually(ask: Callable[[], Any], expected: object, seconds: float = 10.0) -> None:
+    """Asserts that `ask()` comes to give `expected`: Kafka's metadata and markers follow an answer."""
+    deadline = time.monotonic() + seconds
+    while (got := ask()) != expected and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert got == expected
 
 
 def watermarks(bootstrap: str, topic: str, isolation: str = COMMITTED) -> tuple[int, int]:

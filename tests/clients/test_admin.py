@@ -1,0 +1,189 @@
+"""Topics, configs, offsets, groups through admin clients (S6, S7, S21)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+from kafka import KafkaAdminClient
+
+from .conftest import Topic
+from .librd import UNCOMMITTED, consumer, eventually, producer, read, send, transaction
+
+Unique = Callable[[str], str]
+
+
+def _code(future: object) -> int:
+    with pytest.raises(KafkaException) as caught:
+        future.result(15)  # type: ignore[attr-defined]
+    code: int = caught.value.args[0].code()
+    return code
+
+
+def _partition_count(admin: AdminClient, name: str) -> int:
+    topics = admin.list_topics(timeout=15).topics
+    return len(topics[name].partitions) if name in topics else 0
+
+
+def test_topic_life(admin: AdminClient, unique: Unique) -> None:
+    """S6: create, refuse a second, list, grow, delete, refuse the deleted."""
+    name = unique("life")
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result(15)
+    assert _code(admin.create_topics([NewTopic(name, 2, 1)])[name]) == (
+        KafkaError.TOPIC_ALREADY_EXISTS
+    )
+    eventually(lambda: _partition_count(admin, name), 2)
+    admin.create_partitions([NewPartitions(name, 5)])[name].result(15)
+    eventually(lambda: _partition_count(admin, name), 5)
+    assert _code(admin.create_partitions([NewPartitions(name, 3)])[name]) == (
+        KafkaError.INVALID_PARTITIONS
+    )
+    admin.delete_topics([name])[name].result(15)
+    eventually(lambda: _partition_count(admin, name), 0)
+    assert _code(admin.delete_topics([name])[name]) == KafkaError.UNKNOWN_TOPIC_OR_PART
+
+
+def test_a_recreated_topic_begins_empty(
+    admin: AdminClient, bootstrap: str, unique: Unique
+) -> None:
+    """S6: everything is keyed by topic id."""
+    name, who = unique("again"), producer(bootstrap)
+    for _ in range(3):
+        admin.create_topics([NewTopic(name, 1, 1)])[name].result(15)
+        assert send(who, name, [b"x", b"y"])[-1] == 1
+        admin.delete_topics([name])[name].result(15)
+        who = producer(bootstrap)
+
+
+def test_configs(admin: AdminClient, topic: Topic) -> None:
+    """A topic's own configs are told from defaults; unknown ones are refused."""
+    resource = ConfigResource(ResourceType.TOPIC, topic(max_message_bytes=54321))
+    found = admin.describe_configs([resource])[resource].result(15)
+    assert found["max.message.bytes"].value == "54321"
+    assert not found["max.message.bytes"].is_default
+    assert found["message.timestamp.type"].value == "CreateTime"
+    assert found["message.timestamp.type"].is_default
+    entry = ConfigEntry(
+        "message.timestamp.type", "LogAppendTime", incremental_operation=AlterConfigOpType.SET
+    )
+    changed = ConfigResource(ResourceType.TOPIC, resource.name, incremental_configs=[entry])
+    admin.incremental_alter_configs([changed])[changed].result(15)
+    found = admin.describe_configs([resource])[resource].result(15)
+    assert found["message.timestamp.type"].value == "LogAppendTime"
+    bad = ConfigResource(
+        ResourceType.TOPIC, resource.name,
+        incremental_configs=[
+            ConfigEntry("no.such.config", "1", incremental_operation=AlterConfigOpType.SET)
+        ],
+    )  # fmt: skip
+    assert _code(admin.incremental_alter_configs([bad])[bad]) == KafkaError.INVALID_CONFIG
+
+
+def test_list_offsets(
+    admin: AdminClient, bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
+) -> None:
+    """S21: earliest, latest by isolation, by time, max timestamp."""
+    name, plain, tx = topic(), producer(bootstrap), producer(bootstrap, unique("t"))
+    for stamp in (1000, 3000, 2000):
+        plain.produce(name, b"x", partition=0, timestamp=stamp)
+        plain.flush(10)
+    transaction(tx, name, [b"a"], commit=False)
+    tx.begin_transaction()
+    send(tx, name, [b"open"])
+    part = TopicPartition(name, 0)
+
+    def ask(spec: OffsetSpec, isolation: IsolationLevel) -> int:
+        future = admin.list_offsets({part: spec}, isolation_level=isolation)[part]
+        offset: int = future.result(15).offset
+        return offset
+
+    stable, all_of_it = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+    marker = 1 if is_kafka else 0
+    assert ask(OffsetSpec.earliest(), stable) == 0
+    assert ask(OffsetSpec.latest(), stable) == 4 + marker
+    assert ask(OffsetSpec.latest(), all_of_it) == 5 + marker
+    assert ask(OffsetSpec.for_timestamp(1500), stable) == 1
+    assert ask(OffsetSpec.for_timestamp(3000), stable) == 1
+    tx.abort_transaction(30)
+    eventually(lambda: ask(OffsetSpec.latest(), stable), 5 + 2 * marker)
+
+
+def test_max_timestamp(admin: AdminClient, bootstrap: str, topic: Topic) -> None:
+    """S21, KIP-734: the offset of the largest timestamp."""
+    name, plain = topic(), producer(bootstrap)
+    for stamp in (1000, 3000, 2000):
+        plain.produce(name, b"x", partition=0, timestamp=stamp)
+        plain.flush(10)
+    part = TopicPartition(name, 0)
+    found = admin.list_offsets({part: OffsetSpec.max_timestamp()})[part].result(15)
+    assert (found.offset, found.timestamp) == (1, 3000)
+
+
+def test_delete_records(admin: AdminClient, bootstrap: str, topic: Topic) -> None:
+    """S7, S13: the log starts later, earlier offsets are out of range."""
+    name = topic()
+    send(producer(bootstrap), name, [b"%d" % i for i in range(10)])
+    part = TopicPartition(name, 0, 4)
+    deleted = admin.delete_records([part])[part].result(15)
+    assert deleted.low_watermark == 4
+    assert read(bootstrap, name).offsets == [4, 5, 6, 7, 8, 9]
+    out = read(bootstrap, name, UNCOMMITTED, start=2, timeout=3)
+    assert out.records == []
+    assert any("out of range" in line for line in out.errors)
+
+
+def test_groups(admin: AdminClient, bootstrap: str, topic: Topic, unique: Unique) -> None:
+    """S26: offsets of a group are listed, altered, deleted with it."""
+    name, group = topic(), unique("g")
+    who = consumer(bootstrap, group_id=group)
+    who.commit(offsets=[TopicPartition(name, 0, 7)], asynchronous=False)
+    who.close()
+    ask = ConsumerGroupTopicPartitions(group)
+    found = admin.list_consumer_group_offsets([ask])[group].result(15)
+    assert [row.offset for row in found.topic_partitions] == [7]
+    change = ConsumerGroupTopicPartitions(group, [TopicPartition(name, 0, 3)])
+    admin.alter_consumer_group_offsets([change])[group].result(15)
+    found = admin.list_consumer_group_offsets([ask])[group].result(15)
+    assert [row.offset for row in found.topic_partitions] == [3]
+    listed = admin.list_consumer_groups().result(15)
+    assert group in [row.group_id for row in listed.valid]
+    described = admin.describe_consumer_groups([group])[group].result(15)
+    assert described.state.name == "EMPTY"
+    admin.delete_consumer_groups([group])[group].result(15)
+    assert _code(admin.delete_consumer_groups([group])[group]) == KafkaError.GROUP_ID_NOT_FOUND
+
+
+def test_cluster(admin: AdminClient) -> None:
+    """DescribeCluster names the brokers and the cluster's id."""
+    found = admin.describe_cluster().result(15)
+    assert found.cluster_id
+    assert len(found.nodes) >= 1
+
+
+def test_kafka_python_admin(bootstrap: str, topic: Topic) -> None:
+    """Another admin client speaks of the same topics."""
+    name = topic(partitions=3)
+    who = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        assert name in who.list_topics()
+        described = who.describe_topics([name])
+        assert len(described[0]["partitions"]) == 3
+    finally:
+        who.close()

@@ -1,0 +1,245 @@
+"""Classic consumer groups of three clients, and consume-process-produce (S26)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as AioTopicPartition
+from confluent_kafka import Consumer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as PyTopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from .conftest import Topic
+from .librd import COMMITTED, producer, read, send
+
+Unique = Callable[[str], str]
+
+
+def _member(bootstrap: str, group: str, name: str, **config: object) -> Consumer:
+    settings: dict[str, Any] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "isolation.level": COMMITTED,
+        "session.timeout.ms": 6000,
+        "heartbeat.interval.ms": 200,
+        "fetch.wait.max.ms": 100,
+    }
+    settings |= {key.replace("_", "."): value for key, value in config.items()}
+    made = Consumer(settings)
+    made.subscribe([name])
+    return made
+
+
+def _poll_until(members: list[Consumer], done: Callable[[], bool], seconds: float = 30) -> list[Any]:
+    """Polls the members in turn until `done`; the messages that they got."""
+    got: list[Any] = []
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline, "the group did not get there"
+        for member in members:
+            message = member.poll(0.05)
+            if message is not None and message.error() is None:
+                got.append(message)
+    return got
+
+
+def _partitions(member: Consumer) -> set[int]:
+    return {row.partition for row in member.assignment()}
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+def test_partitions_move_between_members(
+    bootstrap: str, topic: Topic, unique: Unique, strategy: str
+) -> None:
+    """S26: join, rebalance, leave, with eager and cooperative assignors."""
+    name, group = topic(partitions=4), unique("g")
+    config = {"partition_assignment_strategy": strategy}
+    one = _member(bootstrap, group, name, **config)
+    _poll_until([one], lambda: len(_partitions(one)) == 4)
+    two = _member(bootstrap, group, name, **config)
+    both = [one, two]
+    _poll_until(both, lambda: [len(_partitions(m)) for m in both] == [2, 2])
+    assert _partitions(one) | _partitions(two) == {0, 1, 2, 3}
+    two.close()
+    _poll_until([one], lambda: len(_partitions(one)) == 4)
+    one.close()
+
+
+def test_committed_offsets_are_where_a_group_goes_on(
+    bootstrap: str, topic: Topic, unique: Unique
+) -> None:
+    """S26: commit, leave, come back: the next record, no other."""
+    name, group = topic(), unique("g")
+    send(producer(bootstrap), name, [b"%d" % i for i in range(10)])
+    first = _member(bootstrap, group, name)
+    got: list[Any] = []
+    while len(got) < 4:
+        message = first.poll(1)
+        if message is not None:
+            got.append(message)
+    first.commit(message=got[-1], asynchronous=False)
+    first.close()
+    second = _member(bootstrap, group, name)
+    message = None
+    while message is None:
+        message = second.poll(1)
+    second.close()
+    assert message.offset() == 4
+
+
+def test_static_member_keeps_its_partitions(
+    bootstrap: str, topic: Topic, unique: Unique
+) -> None:
+    """S26: a static member that returns within its session causes no rebalance for the others."""
+    name, group = topic(partitions=2), unique("g")
+    moves: list[str] = []
+    one = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": group, "group.instance.id": "one",
+         "session.timeout.ms": 10000, "heartbeat.interval.ms": 200}
+    )  # fmt: skip
+    one.subscribe([name], on_revoke=lambda *_: moves.append("revoked"))
+    two = _member(bootstrap, group, name, group_instance_id="two", session_timeout_ms=10000)
+    both = [one, two]
+    _poll_until(both, lambda: [len(_partitions(m)) for m in both] == [1, 1])
+    held = _partitions(two)
+    two.close()
+    moves.clear()
+    two = _member(bootstrap, group, name, group_instance_id="two", session_timeout_ms=10000)
+    _poll_until([one, two], lambda: _partitions(two) == held)
+    assert moves == []
+    one.close()
+    two.close()
+
+
+def test_offsets_in_a_transaction(bootstrap: str, topic: Topic, unique: Unique) -> None:
+    """S26, KIP-447: sent offsets count when the transaction commits, and only then."""
+    source, sink, group = topic(), topic(), unique("g")
+    send(producer(bootstrap), source, [b"0", b"1", b"2"])
+    who = _member(bootstrap, group, source)
+    _poll_until([who], lambda: bool(who.assignment()))
+    writer = producer(bootstrap, unique("t"))
+    place = TopicPartition(source, 0)
+    for commit, offset, expected in ((False, 2, -1001), (True, 2, 2), (False, 3, 2)):
+        writer.begin_transaction()
+        send(writer, sink, [b"%d" % offset])
+        writer.send_offsets_to_transaction(
+            [TopicPartition(source, 0, offset)], who.consumer_group_metadata(), 30
+        )
+        if commit:
+            writer.commit_transaction(30)
+        else:
+            writer.abort_transaction(30)
+        assert who.committed([place], 15)[0].offset == expected
+    who.close()
+    assert read(bootstrap, sink).values == [b"2"]
+
+
+def _transform(bootstrap: str, group: str, tid: str, source: str, sink: str, stop_after: int) -> int:
+    """Consume-process-produce; gives up (without a word) in the middle of a transaction."""
+    reader, writer = _member(bootstrap, group, source), producer(bootstrap, tid)
+    done = 0
+    idle_since = time.monotonic()
+    while done < stop_after and time.monotonic() - idle_since < 3:
+        messages = [m for m in reader.consume(5, 0.1) if m.error() is None]
+        if not messages:
+            continue
+        idle_since = time.monotonic()
+        writer.begin_transaction()
+        for message in messages:
+            writer.produce(sink, message.value(), partition=0)
+        writer.flush(10)
+        done += len(messages)
+        if done >= stop_after:
+            break
+        writer.send_offsets_to_transaction(
+            reader.position(reader.assignment()), reader.consumer_group_metadata(), 30
+        )
+        writer.commit_transaction(30)
+    reader.close()
+    return done
+
+
+def test_exactly_once_over_crashes(bootstrap: str, topic: Topic, unique: Unique) -> None:
+    """S3, S8, S26: a worker that dies in mid-transaction leaves no double and no loss."""
+    source, sink, group, tid = topic(), topic(), unique("g"), unique("t")
+    values = [b"%03d" % i for i in range(60)]
+    send(producer(bootstrap), source, values)
+    for stop_after in (12, 17, 1000):
+        _transform(bootstrap, group, tid, source, sink, stop_after)
+    assert read(bootstrap, sink).values == values
+
+
+@pytest.fixture
+def python_producer(bootstrap: str, unique: Unique) -> Iterator[KafkaProducer]:
+    made = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=unique("t"))
+    made.init_transactions()
+    yield made
+    made.close()
+
+
+def test_kafka_python_group_and_transaction(
+    bootstrap: str, topic: Topic, unique: Unique, python_producer: KafkaProducer
+) -> None:
+    """S26: kafka-python commits offsets in a transaction; its group reads the outcome."""
+    source, group = topic(), unique("g")
+    part = PyTopicPartition(source, 0)
+    python_producer.begin_transaction()
+    python_producer.send(source, b"aborted", partition=0)
+    python_producer.flush()
+    python_producer.abort_transaction()
+    python_producer.begin_transaction()
+    offset = python_producer.send(source, b"kept", partition=0).get(10).offset
+    python_producer.commit_transaction()
+    who = KafkaConsumer(
+        source, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest",
+        enable_auto_commit=False, isolation_level=COMMITTED,
+    )  # fmt: skip
+    rows: list[Any] = []
+    deadline = time.monotonic() + 20
+    while not rows and time.monotonic() < deadline:
+        rows = [row for found in who.poll(timeout_ms=500).values() for row in found]
+    assert [(row.offset, row.value) for row in rows] == [(offset, b"kept")]
+    who.commit({part: OffsetAndMetadata(offset + 1, "note", -1)})
+    assert who.committed(part) == offset + 1
+    who.close()
+
+
+async def test_aiokafka_group_and_transaction(
+    bootstrap: str, topic: Topic, unique: Unique
+) -> None:
+    """S26: aiokafka's send_offsets_to_transaction under an aborted and a committed transaction."""
+    source, sink, group = topic(), topic(), unique("g")
+    send(producer(bootstrap), source, [b"a", b"b"])
+    reader = AIOKafkaConsumer(
+        source, bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False,
+        auto_offset_reset="earliest", isolation_level=COMMITTED,
+    )  # fmt: skip
+    writer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=unique("t"))
+    await reader.start()
+    await writer.start()
+    try:
+        message = await reader.getone()
+        part = AioTopicPartition(source, 0)
+        await writer.begin_transaction()
+        await writer.send_and_wait(sink, b"no", partition=0)
+        await writer.send_offsets_to_transaction({part: message.offset + 1}, group)
+        await writer.abort_transaction()
+        assert await reader.committed(part) is None
+        async with writer.transaction():
+            await writer.send_and_wait(sink, b"yes", partition=0)
+            await writer.send_offsets_to_transaction({part: message.offset + 1}, group)
+        deadline = time.monotonic() + 10
+        while await reader.committed(part) is None and time.monotonic() < deadline:
+            pass  # aiokafka does not ask for stable offsets, and Kafka's marker may still come
+        assert await reader.committed(part) == 1
+    finally:
+        await writer.stop()
+        await reader.stop()
+    assert read(bootstrap, sink).values == [b"yes"]

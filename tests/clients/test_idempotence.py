@@ -1,0 +1,88 @@
+"""Idempotent producers of three clients: everything once and in order (S10, S12)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from kafka import KafkaProducer
+
+from .batch import headers_of
+from .conftest import Topic
+from .librd import UNCOMMITTED, producer, read, send
+from .probing import Target
+
+Unique = Callable[[str], str]
+VALUES = [b"%05d" % number for number in range(2000)]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_librdkafka_in_order_and_once(bootstrap: str, topic: Topic, codec: str) -> None:
+    """S10, S12: five requests in flight, small batches."""
+    name = topic()
+    who = producer(
+        bootstrap, enable_idempotence=True, batch_num_messages=7, compression_type=codec
+    )
+    assert send(who, name, VALUES) == list(range(len(VALUES)))
+    assert read(bootstrap, name, UNCOMMITTED).values == VALUES
+
+
+def test_librdkafka_over_many_partitions(bootstrap: str, topic: Topic) -> None:
+    """S12: the order of each partition holds with all of them in flight at once."""
+    name = topic(partitions=8)
+    who = producer(bootstrap, enable_idempotence=True, batch_num_messages=5)
+    for value in VALUES:
+        who.produce(name, value, partition=int(value) % 8)
+    assert who.flush(30) == 0
+    for partition in range(8):
+        expected = [value for value in VALUES if int(value) % 8 == partition]
+        assert read(bootstrap, name, UNCOMMITTED, partition=partition).values == expected
+
+
+def test_kafka_python(bootstrap: str, topic: Topic) -> None:
+    """S10: kafka-python's idempotent producer."""
+    name = topic()
+    who = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, batch_size=200)
+    sent = [who.send(name, value, partition=0) for value in VALUES[:500]]
+    who.flush(30)
+    offsets = [future.get(10).offset for future in sent]
+    who.close()
+    assert offsets == list(range(500))
+    assert read(bootstrap, name, UNCOMMITTED).values == VALUES[:500]
+
+
+async def test_aiokafka(bootstrap: str, topic: Topic) -> None:
+    """S10: aiokafka's idempotent producer."""
+    name = topic()
+    who = AIOKafkaProducer(
+        bootstrap_servers=bootstrap, enable_idempotence=True, max_batch_size=200
+    )
+    await who.start()
+    try:
+        sent = [await who.send(name, value, partition=0) for value in VALUES[:500]]
+        rows = await asyncio.gather(*sent)
+    finally:
+        await who.stop()
+    assert [row.offset for row in rows] == list(range(500))
+    assert read(bootstrap, name, UNCOMMITTED).values == VALUES[:500]
+
+
+def test_producer_ids_are_told_apart(bootstrap: str, topic: Topic) -> None:
+    """S8, S10: two idempotent producers have two ids, none of them 0 in front of a consumer."""
+    name = topic()
+    for _ in range(2):
+        send(producer(bootstrap, enable_idempotence=True), name, [b"x"])
+    target = Target(bootstrap)
+    try:
+        answer = target.call(
+            "describe_producers", 0, topics=[{"name": name, "partition_indexes": [0]}]
+        )
+        served = headers_of(target.fetch(name, 0)["records"])
+    finally:
+        target.close()
+    active = answer["topics"][0]["partitions"][0]["active_producers"]
+    assert len({row["producer_id"] for row in active}) == 2
+    assert [row["last_sequence"] for row in active] == [0, 0]
+    assert sum(batch.count for batch in served) == 2

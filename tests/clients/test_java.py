@@ -1,0 +1,51 @@
+"""The Java 4.1 client, which alone speaks TV2 (tests/java): every scenario is one test here.
+
+By hand: `mvn -q compile dependency:copy-dependencies -DoutputDirectory=target/libs` in tests/java, then
+`java -cp "target/classes:target/libs/*" lacuna.Main --bootstrap HOST:PORT [--kafka] [scenario ...]`.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+PROJECT = pathlib.Path(__file__).parent.parent / "java"
+SOURCES = sorted((PROJECT / "src/main/java/lacuna").glob("*.java"))
+NAMES = [name for path in SOURCES for name in re.findall(r'all\.put\("(\w+)"', path.read_text())]
+
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    pytest.mark.skipif(
+        not (shutil.which("java") and shutil.which("mvn")), reason="needs a JDK and Maven"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def verdicts(bootstrap: str, is_kafka: bool) -> dict[str, dict[str, Any]]:
+    """All scenarios run once, in one JVM: name → its verdict."""
+    target = PROJECT / "target"
+    goals = ["compile", "dependency:copy-dependencies", f"-DoutputDirectory={target / 'libs'}"]
+    subprocess.run(["mvn", "-q", "-f", str(PROJECT / "pom.xml"), *goals], check=True)
+    command = ["java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+    command += ["-cp", f"{target / 'classes'}:{target / 'libs'}/*", "lacuna.Main"]
+    command += ["--bootstrap", bootstrap, *(["--kafka"] if is_kafka else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert rows, done.stderr[-2000:]
+    return {row["scenario"]: row for row in rows}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_java_scenario(name: str, verdicts: dict[str, dict[str, Any]]) -> None:
+    """S1, S3-S5, S7-S9, S13-S18, S21, S26 with the Java client; the scenario's class names its rules."""
+    row = verdicts[name]
+    assert row["ok"], row["error"]
