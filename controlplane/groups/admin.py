@@ -18,7 +18,7 @@ from controlplane.v1.groups_pb2 import (
     ListGroups,
 )
 
-GROUP_TYPE = "Classic"
+GROUP_TYPE = "classic"
 
 
 def decide_describe(turn: Turn, command: DescribeGroups) -> Reply:
@@ -63,7 +63,7 @@ def decide_list(turn: Turn, command: ListGroups) -> Reply:
     states = {state.lower() for state in command.states}
     types = {group_type.lower() for group_type in command.types}
     groups: list[ListedGroup] = []
-    if not types or GROUP_TYPE.lower() in types:
+    if not types or GROUP_TYPE in types:
         for group_id in turn.groups.group_ids():
             group = turn.groups.open(group_id, turn.now_ms)
             if not states or group.state.lower() in states:

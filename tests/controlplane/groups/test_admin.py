@@ -24,11 +24,11 @@ def test_list_filters_by_state_and_type(play):
     play("""
     join a old        -> a: gen=1 range leader=a of a
     commit x group=h t-0@1 -> x: ok
-    list              -> g:CompletingRebalance:consumer:Classic h:Empty::Classic
-    list states=empty -> h:Empty::Classic
-    list states=CompletingRebalance,Empty -> g:CompletingRebalance:consumer:Classic h:Empty::Classic
+    list              -> g:CompletingRebalance:consumer:classic h:Empty::classic
+    list states=empty -> h:Empty::classic
+    list states=CompletingRebalance,Empty -> g:CompletingRebalance:consumer:classic h:Empty::classic
     list states=Gone  ->
-    list types=classic states=EMPTY -> h:Empty::Classic
+    list types=classic states=EMPTY -> h:Empty::classic
     list types=consumer ->
     """)
 
@@ -53,7 +53,7 @@ def test_deleting_a_group_drops_its_pending_offsets(play):
     txn_commit x 7 group=h t-0@2 -> x: ok
     delete g          -> ok
     end 7 commit      ->
-    list              -> h:Empty::Classic
+    list              -> h:Empty::classic
     """)
 
 

@@ -326,7 +326,7 @@ def test_a_group_with_only_pending_offsets_is_not_deleted(play):
     play("""
     txn_commit x 7 t-0@2 -> x: ok
     after 8d          ->
-    list              -> g:Empty::Classic
+    list              -> g:Empty::classic
     end 7 commit      ->
     fetch all         -> t-0@2
     """)

@@ -32,10 +32,10 @@ def test_a_standalone_commit_makes_a_simple_group(play):
     play("""
     commit x t-0@5    -> x: ok
     describe          -> Empty
-    list              -> g:Empty::Classic
+    list              -> g:Empty::classic
     fetch t-0         -> t-0@5
     restart_from_snapshot ->
-    list              -> g:Empty::Classic
+    list              -> g:Empty::classic
     commit x t-0@6    -> x: ok
     fetch t-0         -> t-0@6
     """)
@@ -130,9 +130,9 @@ def test_a_producer_with_offsets_in_two_groups_keeps_the_other_when_a_topic_goes
     txn_commit x 7 group=h u-0@2     -> x: ok
     txn_commit x 7 t-0@1             -> x: ok
     delete_topic t                   ->
-    list                             -> h:Empty::Classic
+    list                             -> h:Empty::classic
     end 7 commit                     ->
-    list                             -> h:Empty::Classic
+    list                             -> h:Empty::classic
     """)
 
 
