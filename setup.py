@@ -5,4 +5,4 @@ from setuptools import Extension, setup
 
 KERNEL = Extension("logstore.records.kernel", ["logstore/records/kernel.py"], optional=True)
 
-setup(ext_modules=cythonize([KERNEL], language_level=3))
+setup(ext_modules=cythonize([KERNEL], language_level=3, build_dir="build"))

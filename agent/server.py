@@ -84,6 +84,15 @@ class AgentServer:
         if self._listener is not None:
             await self._listener.wait_closed()
 
+    def abort(self) -> None:
+        """Close everything at once, as a crash would."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._listener is not None:
+            self._listener.close()
+        for connection in list(self._connections):
+            connection.abort()
+
     # What connections ask.
 
     def admit(self, connection: ClientConnection) -> bool:

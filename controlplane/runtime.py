@@ -202,6 +202,12 @@ class ControlPlane(Generic[S]):
             await self._snapshotter.close()
         await self._journal.close()
 
+    async def abort(self) -> None:
+        """Ends at once, as a crash would: what was not answered never is, the journal has what it has."""
+        if self._stopped is None:
+            self._end(ControlPlaneUnavailable("the control plane was killed"))
+        await self.close()
+
     def serialized_state(self) -> bytes:
         """The durable state as a snapshot would hold it now."""
         return self._machine.snapshot(self._state)

@@ -205,6 +205,11 @@ class RunningControlPlane:
         await self.plane.close()
         await self._server.stop()
 
+    async def abort(self) -> None:
+        """An end as by a crash: nothing more is answered."""
+        await self.plane.abort()
+        await self._server.stop()
+
 
 async def serve(
     machine: Machine[S],

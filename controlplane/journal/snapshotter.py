@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from controlplane.journal.connections import connect
+from controlplane.journal.connections import connect, errors_of
 from controlplane.journal.journal import JournalCorrupt, JournalError, Snapshot
 from controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
 from controlplane.journal.sqlite import read_batches, read_cluster_id
@@ -61,9 +61,9 @@ def load_machine(name: str) -> Machine[Any]:
 def main(arguments: list[str]) -> int:
     """As the module says; 1 with a line on stderr where it did not work."""
     path, machine, position = arguments
-    os.nice(_NICENESS)
     try:
-        make_snapshot(path, load_machine(machine), int(position))
+        with errors_of(path):
+            make_snapshot(path, load_machine(machine), int(position))
     except JournalError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -71,4 +71,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    os.nice(_NICENESS)
     sys.exit(main(sys.argv[1:]))

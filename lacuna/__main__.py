@@ -1,0 +1,6 @@
+"""`python -m lacuna` is the `lacuna` command."""
+
+from lacuna.cli import main
+
+if __name__ == "__main__":
+    main()

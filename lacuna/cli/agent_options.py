@@ -1,0 +1,83 @@
+"""What an operator says about an agent, as settings of its parts and as options for its workers."""
+
+from dataclasses import dataclass
+
+from agent.fetch.settings import FetchSettings
+from agent.produce.settings import ProduceSettings
+from agent.settings import AgentSettings
+from lacuna.agents import AgentParts
+from lacuna.kafka import parse_addresses
+from lacuna.stores import open_checked
+from logstore.objects import ObjectStore
+
+#: Each PUT to S3 is paid for, so a flush gathers for a while.
+S3_FLUSH_INTERVAL_MS = 250
+MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """The options of `lacuna agent` that say what it is; `url` names its object store."""
+
+    url: str
+    create_bucket: bool
+    listen: str
+    advertise: str | None
+    zone: str
+    partitions: int
+    auto_create_topics: bool
+    flush_interval_ms: int | None
+    cache_mib: int
+    verbose: bool
+
+    def address(self) -> tuple[str, int]:
+        """Host and port to listen on. Raises ValueError."""
+        (address,) = parse_addresses(self.listen)
+        return address
+
+    def open_store(self) -> ObjectStore:
+        """Raises ObjectStoreError with what to do."""
+        return open_checked(self.url, create_bucket=self.create_bucket)
+
+    def parts(self) -> AgentParts:
+        """Settings of the agent's parts. Raises ValueError."""
+        host, port = self.address()
+        if self.advertise is not None:
+            ((host, port),) = parse_addresses(self.advertise)
+        elif host in ("0.0.0.0", "::"):
+            raise ValueError(
+                f"clients cannot connect to {host}: say with --advertise HOST:PORT where they can"
+            )
+        interval_ms = self.flush_interval_ms
+        if interval_ms is None:
+            interval_ms = S3_FLUSH_INTERVAL_MS if self.url.startswith("s3://") else 0
+        return AgentParts(
+            agent=AgentSettings(
+                advertised_host=host,
+                advertised_port=port if self.advertise is not None else 0,
+                zone=self.zone,
+                num_partitions=self.partitions,
+                auto_create_topics=self.auto_create_topics,
+            ),
+            produce=ProduceSettings(flush_interval_ms=interval_ms),
+            fetch=FetchSettings(cache_bytes=self.cache_mib * MEBIBYTE),
+        )
+
+    def arguments(self) -> list[str]:
+        """The same as arguments of `lacuna agent`, but for --listen."""
+        flags = {
+            "--create-bucket": self.create_bucket,
+            "--auto-create-topics": self.auto_create_topics,
+            "--no-auto-create-topics": not self.auto_create_topics,
+            "--verbose": self.verbose,
+        }
+        values = {
+            "--store": self.url,
+            "--advertise": self.advertise,
+            "--zone": self.zone,
+            "--partitions": self.partitions,
+            "--flush-interval-ms": self.flush_interval_ms,
+            "--cache-mib": self.cache_mib,
+        }
+        given = [f"{name}={value}" for name, value in values.items() if value not in (None, "")]
+        return given + [name for name, is_set in flags.items() if is_set]

@@ -1,0 +1,176 @@
+"""A whole cluster in one event loop: a control plane on SQLite, agents, a store.
+
+data/journal.db         the control plane's journal
+data/objects/           the objects, unless another store is given
+data/control.address    where the control plane listens for `lacuna explain` and other agents
+"""
+
+import logging
+import os
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+from controlplane import machine
+from controlplane.client import InProcessClient
+from controlplane.clock import SystemClock as ControlPlaneClock
+from controlplane.service import RunningControlPlane, ServiceSettings, serve
+from lacuna.agents import AgentParts, RunningAgent, start_agent
+from lacuna.control import ADDRESS_NAME
+from lacuna.explained import Explanation, explain_partition
+from logstore.objects import DirectoryStore, ObjectStore
+from logstore.segments import claim_store
+
+log = logging.getLogger("lacuna")
+
+MACHINE_NAME = "controlplane.machine"
+JOURNAL_NAME = "journal.db"
+
+#: A socket's path is at most 107 bytes on Linux, a data folder's is not.
+_MAX_SOCKET_PATH = 100
+
+
+class Clock(Protocol):
+    """The time of agents and of the control plane together."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds from any fixed moment, never going back."""
+        ...
+
+    async def sleep(self, duration_ms: int) -> None:
+        """Returns when `duration_ms` have passed on this clock."""
+        ...
+
+
+class SystemClock(ControlPlaneClock):
+    """The machine's clock."""
+
+    def monotonic(self) -> float:
+        """Seconds from any fixed moment, never going back."""
+        return time.monotonic()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """What an embedded cluster is made of.
+
+    `data` is the folder of the journal (made where it is not there) and of the objects, unless `open_store`
+    opens another store. `ports` are those of the agents; an agent without one takes any that is free.
+    """
+
+    data: Path
+    host: str = "127.0.0.1"
+    ports: tuple[int, ...] = ()
+    agents: int = 1
+    open_store: Callable[[], ObjectStore] | None = None
+    parts: AgentParts = field(default_factory=AgentParts)
+    service: ServiceSettings = field(default_factory=ServiceSettings)
+
+
+class EmbeddedCluster:
+    """One running cluster; `start` and `stop` in the same event loop."""
+
+    def __init__(self, settings: ClusterSettings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.agents: list[RunningAgent] = []
+        self.store: ObjectStore
+        self.control: InProcessClient
+        self.running: RunningControlPlane
+        self._stack = AsyncExitStack()
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT of the first agent."""
+        return self.agents[0].bootstrap
+
+    @property
+    def bootstraps(self) -> str:
+        """HOST:PORT of all agents, separated by commas."""
+        return ",".join(agent.bootstrap for agent in self.agents)
+
+    async def start(self) -> None:
+        """Opens what is there or makes it anew. Raises JournalError, ForeignStoreError, ObjectStoreError, OSError."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def _start(self) -> None:
+        settings = self.settings
+        settings.data.mkdir(parents=True, exist_ok=True)
+        open_store = settings.open_store or partial(DirectoryStore, settings.data / "objects")
+        self.store = open_store()
+        self._stack.callback(self.store.close)
+        self.store.check()
+        self.running = await serve(
+            machine,
+            MACHINE_NAME,
+            socket_address(settings.data),
+            str(settings.data / JOURNAL_NAME),
+            settings.service,
+            clock=self.clock,
+        )
+        self._stack.push_async_callback(self.running.close)
+        claim_store(self.store, self.running.plane.cluster_id)
+        address = settings.data / ADDRESS_NAME
+        address.write_text(self.running.address)
+        self._stack.callback(address.unlink, missing_ok=True)
+        self.control = await self._connect()
+        for number in range(settings.agents):
+            port = settings.ports[number] if number < len(settings.ports) else 0
+            agent = await start_agent(
+                control=await self._connect(),
+                store=self.store,
+                parts=settings.parts if number == 0 else settings.parts.without_housekeeping(),
+                clock=self.clock,
+                randomness=random.SystemRandom(),
+                host=settings.host,
+                port=port,
+            )
+            self._stack.push_async_callback(agent.stop)
+            self.agents.append(agent)
+
+    async def _connect(self) -> InProcessClient:
+        client = InProcessClient(self.running.plane)
+        self._stack.push_async_callback(client.close)
+        await client.cluster.ready()
+        return client
+
+    async def stop(self) -> None:
+        """Ends cleanly: what was read is answered, then the lease is given back, then the journal closes."""
+        await self._stack.aclose()
+
+    async def kill(self) -> None:
+        """Ends without a word to anybody, as a crash would: nothing is answered, flushed or given back."""
+        for agent in self.agents:
+            await agent.abort()
+        await self.running.abort()
+        self.store.close()
+
+    async def explain(
+        self, topic: str, partition: int, first: int | None = None, end: int | None = None
+    ) -> Explanation:
+        """What a read_committed consumer gets of a partition, and why."""
+        return await explain_partition(self.control, topic, partition, first, end)
+
+
+def socket_address(data: Path) -> str:
+    """Where the control plane of a data folder listens, for gRPC."""
+    path = str(data.resolve() / "control.sock")
+    if len(os.fsencode(path)) > _MAX_SOCKET_PATH:
+        digest = sha256(os.fsencode(path)).hexdigest()[:16]
+        path = os.path.join(tempfile.gettempdir(), f"lacuna-{digest}.sock")
+    return f"unix:{path}"

@@ -1,0 +1,67 @@
+"""S3 for trying things out: moto's server in a process of its own, with a bucket in it.
+
+It keeps its objects in memory and forgets them when it ends.
+"""
+
+import multiprocessing
+from multiprocessing.connection import Connection
+from typing import Self
+
+BUCKET = "lacuna"
+#: moto takes any; boto3 wants some.
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "moto",
+    "AWS_SECRET_ACCESS_KEY": "moto",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
+_START_SECONDS = 60.0
+_STOP_SECONDS = 5.0
+
+
+class MotoServer:
+    """A context manager; `endpoint` is the server's URL. It ends with the process that started it, however that ends."""
+
+    def __init__(self) -> None:
+        self.endpoint = ""
+        # Spawned, not forked: the parent may run an event loop and threads.
+        spawn = multiprocessing.get_context("spawn")
+        self._ours, theirs = spawn.Pipe()
+        self._process = spawn.Process(target=_serve, args=(theirs,), daemon=True)
+        self._theirs = theirs
+
+    def __enter__(self) -> Self:
+        self._process.start()
+        self._theirs.close()
+        if not self._ours.poll(_START_SECONDS):
+            self._process.terminate()
+            raise TimeoutError("moto's server did not start")
+        self.endpoint = self._ours.recv()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ours.close()
+        self._process.join(_STOP_SECONDS)
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join()
+
+
+def _serve(parent: Connection) -> None:
+    import logging
+
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    parent.send(f"http://{host}:{port}")
+    try:
+        parent.recv()
+    except EOFError:  # the parent closed its end, or died
+        server.stop()
+    except KeyboardInterrupt:  # Ctrl-C reaches the whole group; the parent still reads from us
+        try:
+            parent.recv()
+        except (EOFError, KeyboardInterrupt):
+            server.stop()

@@ -1,0 +1,157 @@
+"""The embedded cluster in a thread of its own, for code that is not asynchronous."""
+
+import asyncio
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import uvloop
+
+from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
+from controlplane.v1.control_pb2 import Command
+from lacuna.agents import AgentParts
+from lacuna.embedded import ClusterSettings, EmbeddedCluster
+from lacuna.explained import Explanation
+from lacuna.testing.clock import AdjustableClock
+from logstore.objects import ObjectStore
+
+T = TypeVar("T")
+
+CALL_SECONDS = 60.0
+
+
+class Cluster:
+    """A context manager around one cluster; all methods may be called from any thread.
+
+    `data` None: a temporary folder, deleted at the end. `port` stays the same over `kill` and `restart`. `open_store` None: a
+    directory under `data`; else what opens the store, again after each kill.
+    """
+
+    def __init__(
+        self,
+        data: Path | None = None,
+        *,
+        agents: int = 1,
+        open_store: Callable[[], ObjectStore] | None = None,
+        parts: AgentParts | None = None,
+    ) -> None:
+        self._is_temporary = data is None
+        self.data = data or Path(tempfile.mkdtemp(prefix="lacuna-"))
+        self._agents = agents
+        self._open_store = open_store
+        self._parts = parts or AgentParts()
+        self._ports: list[int] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._embedded: EmbeddedCluster | None = None
+        self._clock = AdjustableClock()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+        if self._is_temporary:
+            shutil.rmtree(self.data, ignore_errors=True)
+
+    @property
+    def embedded(self) -> EmbeddedCluster:
+        """The cluster itself, whose event loop is another thread's: use `run`."""
+        if self._embedded is None:
+            raise RuntimeError("the cluster does not run: start() it")
+        return self._embedded
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT of every agent, separated by commas."""
+        return self.embedded.bootstraps
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine in the cluster's event loop and returns what it gives."""
+        if self._loop is None:
+            coroutine.close()
+            raise RuntimeError("the cluster does not run: start() it")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CALL_SECONDS)
+
+    def start(self) -> None:
+        """Starts the cluster on its data; nothing where it runs."""
+        if self._embedded is not None:
+            return
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="lacuna-cluster", daemon=True
+        )
+        self._thread.start()
+        settings = ClusterSettings(
+            data=self.data,
+            agents=self._agents,
+            ports=tuple(self._ports),
+            open_store=self._open_store,
+            parts=self._parts,
+        )
+        embedded = EmbeddedCluster(settings, self._clock)
+        try:
+            self.run(embedded.start())
+        except BaseException:
+            self._end_loop()
+            raise
+        self._embedded = embedded
+        self._ports = [agent.server.port for agent in embedded.agents]
+
+    def stop(self) -> None:
+        """Ends the cluster cleanly; nothing where it does not run."""
+        if self._embedded is not None:
+            self.run(self._embedded.stop())
+            self._embedded = None
+            self._end_loop()
+
+    def kill(self) -> None:
+        """Ends the cluster in the middle of whatever it does, as a crash of its process would.
+
+        What has not reached the disk is not written, clients see their connections end. For a crash of a real process see
+        ProcessCluster.
+        """
+        self.run(self.embedded.kill())
+        self._embedded = None
+        self._end_loop()
+
+    def restart(self) -> None:
+        """Stops cleanly if it runs, then starts on the same data and ports."""
+        self.stop()
+        self.start()
+
+    def advance(self, milliseconds: int) -> None:
+        """Moves the cluster's time forward and has what is overdue ended: transactions, sessions, leases."""
+        self.run(self._advance(milliseconds))
+
+    async def _advance(self, milliseconds: int) -> None:
+        self._clock.advance(milliseconds)
+        self.embedded.running.plane.tick()
+
+    def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> str:
+        """Makes a topic. Raises ValueError with the reason where that is refused."""
+        topic = CreateTopic(name=name, partition_count=partitions, configs=dict(configs or {}))
+        command = Command(create_topics=CreateTopics(topics=[topic]))
+        (result,) = self.run(self.embedded.control.call(command)).topics_created.topics
+        if result.error_code:
+            raise ValueError(f"topic {name}: {result.error_message or result.error_code}")
+        return name
+
+    def explain(
+        self, topic: str, partition: int, first: int | None = None, end: int | None = None
+    ) -> Explanation:
+        """What a read_committed consumer gets of a partition, and why."""
+        return self.run(self.embedded.explain(topic, partition, first, end))
+
+    def _end_loop(self) -> None:
+        assert self._loop is not None and self._thread is not None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CALL_SECONDS)
+        self._loop.close()
+        self._loop = self._thread = None

@@ -1,0 +1,64 @@
+"""Fixtures for whoever tests against Kafka; pytest finds them once lacuna is installed.
+
+    def test_transfers(lacuna_cluster, lacuna_topic):
+        topic = lacuna_topic(partitions=3)
+        producer = Producer({"bootstrap.servers": lacuna_cluster.bootstrap, "transactional.id": "t"})
+
+`lacuna_cluster`            one cluster a session, in a thread of the test process
+`lacuna_topic`              makes a topic that no other test has: lacuna_topic(partitions=1, **configs) -> name
+`lacuna_private_cluster`    a cluster of this test alone, to kill, restart, and move the time of
+`lacuna_process`            `lacuna up` as a process of this test alone, to end by SIGKILL
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from lacuna.testing import Cluster, ProcessCluster
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def lacuna_cluster() -> Iterator[Cluster]:
+    """One embedded cluster for the whole session."""
+    from lacuna.testing import Cluster
+
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def lacuna_topic(lacuna_cluster: Cluster, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Makes fresh topics on `lacuna_cluster`; configs with underscores for dots and dashes-free names."""
+
+    def make(partitions: int = 1, **configs: str) -> str:
+        stem = "".join(c if c.isalnum() else "-" for c in request.node.name)[:80]
+        named = {name.replace("_", "."): str(value) for name, value in configs.items()}
+        return lacuna_cluster.create_topic(f"{stem}-{next(_NUMBERS)}", partitions, named)
+
+    return make
+
+
+@pytest.fixture
+def lacuna_private_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """An embedded cluster of this test alone."""
+    from lacuna.testing import Cluster
+
+    with Cluster(tmp_path / "lacuna") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def lacuna_process(tmp_path: Path) -> Iterator[ProcessCluster]:
+    """`lacuna up` as a process of this test alone."""
+    from lacuna.testing import ProcessCluster
+
+    with ProcessCluster(tmp_path / "lacuna") as cluster:
+        yield cluster

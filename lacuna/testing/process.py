@@ -1,0 +1,111 @@
+"""`lacuna up` as a process of its own."""
+
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Self
+
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+READY = "bootstrap: "
+
+
+class ProcessFailedError(Exception):
+    """The process ended or did not become ready; the message ends with its last lines."""
+
+
+class ProcessCluster:
+    """A context manager around `lacuna up --data DATA`; the port stays the same over `kill` and `start`.
+
+    `options` are further options of the command.
+    """
+
+    def __init__(self, data: Path | None = None, options: Sequence[str] = ()) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="lacuna-") if data is None else None
+        self.data = data or Path(str(self._temporary and self._temporary.name))
+        self._options = list(options)
+        self._listen = "127.0.0.1:0"
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: deque[str] = deque(maxlen=200)
+        self.bootstrap = ""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._process is not None:
+            self.stop()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        if self._process is None:
+            raise RuntimeError("the cluster does not run: start() it")
+        return self._process.pid
+
+    @property
+    def output(self) -> str:
+        """The last lines that the process wrote."""
+        return "\n".join(self._lines)
+
+    def start(self) -> None:
+        """Starts the process and waits until it serves. Raises ProcessFailedError."""
+        command = [sys.executable, "-m", "lacuna", "up", "--data", str(self.data)]
+        command += ["--listen", self._listen, *self._options]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        assert self._process.stdout is not None
+        ready = threading.Event()
+        reader = threading.Thread(
+            target=self._read, args=(self._process.stdout, ready), daemon=True
+        )
+        reader.start()
+        ready.wait(START_SECONDS)
+        if not self.bootstrap or self._process.poll() is not None:
+            self.kill()
+            raise ProcessFailedError(f"`lacuna up` did not start:\n{self.output}")
+        self._listen = self.bootstrap
+
+    def _read(self, stream: IO[str], ready: threading.Event) -> None:
+        for line in stream:
+            self._lines.append(line.rstrip())
+            if line.startswith(READY):
+                self.bootstrap = line.removeprefix(READY).strip()
+                ready.set()
+        ready.set()
+
+    def stop(self) -> None:
+        """Ctrl-C. Raises ProcessFailedError where it does not end cleanly in time."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stops if it runs, and starts on the same data and port."""
+        if self._process is not None:
+            self.stop()
+        self.start()
+
+    def _end(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        process, self._process = self._process, None
+        process.send_signal(number)
+        try:
+            code = process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise ProcessFailedError(f"`lacuna up` did not end:\n{self.output}") from None
+        if number is signal.SIGINT and code != 0:
+            raise ProcessFailedError(f"`lacuna up` ended with {code}:\n{self.output}")
