@@ -2,10 +2,12 @@
 layer below.
 """
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
+
+from controlplane.journal.journal import JournalCorrupt, JournalError
 
 #: What sits in the file's header, so that a stranger's database is told from ours ("Lacu").
 APPLICATION_ID = 0x4C616375
@@ -29,8 +31,38 @@ class Connection(Protocol):
 
     def close(self) -> None: ...
 
+    @property
+    def in_transaction(self) -> bool: ...
+
 
 Connect = Callable[[str], Connection]
+
+
+@contextmanager
+def transaction(connection: Connection) -> Iterator[None]:
+    """Commits, durably, or rolls back (SQLite does so itself where the disk fails it)."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def errors_of(path: str) -> Iterator[None]:
+    """SQLite's errors as the journal's: JournalCorrupt where the file is damaged, else JournalError."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise JournalCorrupt(
+                f"{path} or a file beside it was damaged ({error}): restore it from a backup"
+            ) from error
+        raise JournalError(f"{path} cannot be read or written: {error}") from error
 
 
 def connect(path: str) -> Connection:
@@ -39,15 +71,9 @@ def connect(path: str) -> Connection:
 
 
 def configure(connection: Connection) -> None:
-    """Durable at every commit; readers do not hold a writer up."""
+    """Durable at every commit; readers do not hold a writer up.
+
+    SQLite itself syncs the directory when it makes a file, before the first commit there ends.
+    """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
-
-
-def sync_directory(path: str) -> None:
-    """Makes the names in the directory of the file `path` durable."""
-    descriptor = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -20,6 +20,11 @@ class SnapshotProcess:
         self._machine = machine
         self._process: Process | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """Of the process under way."""
+        return None if self._process is None else self._process.pid
+
     async def make(self, position: int) -> None:
         """As Snapshotter says. Raises JournalError with what the process said."""
         self._process = await asyncio.create_subprocess_exec(

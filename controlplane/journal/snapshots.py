@@ -4,7 +4,6 @@ Two generations are kept: the journal forgets only what the older one covers, so
 damaged costs a longer replay and not the cluster.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from controlplane.journal.connections import (
@@ -13,7 +12,7 @@ from controlplane.journal.connections import (
     Connection,
     configure,
     connect,
-    sync_directory,
+    transaction,
 )
 from controlplane.journal.journal import JournalCorrupt, JournalForeign, Snapshot
 from controlplane.journal.rows import check_row, checksum
@@ -43,14 +42,12 @@ class SnapshotDatabase:
         path: str,
         cluster_id: str,
         connect: Connect = connect,
-        sync_directory: Callable[[str], None] = sync_directory,
     ) -> None:
         self._cluster_id = cluster_id
         self._connection: Connection = connect(path)
         configure(self._connection)
         self._connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         self._connection.execute(_SCHEMA)
-        sync_directory(path)
 
     def load(self) -> Snapshot | None:
         """The newest snapshot that is whole; an older one where that is damaged.
@@ -97,16 +94,15 @@ class SnapshotDatabase:
         state = snapshot.state
         blobs = [state[at : at + _PART_BYTES] for at in range(0, len(state), _PART_BYTES)] or [b""]
         execute = self._connection.execute
-        execute("BEGIN IMMEDIATE")
-        for part, blob in enumerate(blobs):
-            crc = checksum(snapshot.position, blob)
-            execute(
-                "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?)",
-                (snapshot.position, part, len(blobs), self._cluster_id, crc, blob),
-            )
-        for position in self.positions()[_KEPT:]:
-            execute("DELETE FROM snapshots WHERE position=?", (position,))
-        execute("COMMIT")
+        with transaction(self._connection):
+            for part, blob in enumerate(blobs):
+                crc = checksum(snapshot.position, blob)
+                execute(
+                    "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?)",
+                    (snapshot.position, part, len(blobs), self._cluster_id, crc, blob),
+                )
+            for position in self.positions()[_KEPT:]:
+                execute("DELETE FROM snapshots WHERE position=?", (position,))
 
     def trimmable(self) -> int:
         """The journal's records up to this position are needed by no restart, even from the older

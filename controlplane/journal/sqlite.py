@@ -8,6 +8,7 @@ beside the database keeps a second control plane out, whatever it thinks of itse
 import asyncio
 import fcntl
 import os
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -19,7 +20,8 @@ from controlplane.journal.connections import (
     Connection,
     configure,
     connect,
-    sync_directory,
+    errors_of,
+    transaction,
 )
 from controlplane.journal.journal import (
     JournalBatch,
@@ -51,8 +53,8 @@ _ROWS_A_TRIM: Final = 64
 class SqliteJournal:
     """A journal in the file `path`; its directory must exist.
 
-    `new_cluster_id` names a cluster that begins here. `connect` and `sync_directory` are the ways
-    to the disk, handed in so that a test can lose what was not synced.
+    `new_cluster_id` names a cluster that begins here. `connect` is the way to the
+    disk, handed in so that a test can lose what was not synced.
     """
 
     def __init__(
@@ -61,12 +63,10 @@ class SqliteJournal:
         new_cluster_id: Callable[[], str],
         *,
         connect: Connect = connect,
-        sync_directory: Callable[[str], None] = sync_directory,
     ) -> None:
         self.path = path
         self._new_cluster_id = new_cluster_id
         self._connect = connect
-        self._sync_directory = sync_directory
         self._worker: Worker | None = None
         self._lock: int | None = None
         self._connection: Connection | None = None
@@ -79,7 +79,7 @@ class SqliteJournal:
             raise JournalInUse("this journal is open already")
         self._worker = Worker("journal")
         try:
-            return await self._worker.submit(lambda: self._open(cluster_id))
+            return await self._submit(partial(self._open, cluster_id))
         except BaseException:
             await self.close()
             raise
@@ -88,14 +88,13 @@ class SqliteJournal:
         self._lock = _lock(self.path)
         self._connection = self._connect(self.path)
         try:
-            configure(self._connection)
             stored = _read_meta(self._connection)
-        except Exception as error:
+        except (sqlite3.DatabaseError, JournalForeign) as error:
             raise JournalForeign(f"{self.path} is no journal of Lacuna: {error}") from error
+        configure(self._connection)
         if stored is None:
             stored = {"cluster_id": cluster_id or self._new_cluster_id(), "fencing_token": 0}
             _create(self._connection, str(stored["cluster_id"]))
-            self._sync_directory(self.path)
         stored_id = str(stored["cluster_id"])
         if cluster_id not in (None, stored_id):
             raise JournalForeign(
@@ -105,9 +104,7 @@ class SqliteJournal:
         fencing_token = int(stored["fencing_token"]) + 1
         execute = self._connection.execute
         execute("UPDATE meta SET value=? WHERE key='fencing_token'", (fencing_token,))
-        self._snapshots = SnapshotDatabase(
-            snapshots_path(self.path), stored_id, self._connect, self._sync_directory
-        )
+        self._snapshots = SnapshotDatabase(snapshots_path(self.path), stored_id, self._connect)
         self._position = int(execute("SELECT value FROM meta WHERE key='trimmed'").fetchone()[0])
         newest = execute("SELECT max(position) FROM batches").fetchone()[0]
         self._position = max(self._position, newest or 0)
@@ -135,8 +132,7 @@ class SqliteJournal:
         blob = encode_records(records)
         position = self._position + len(records)
         execute = self._opened().execute
-        execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(self._opened()):
             stored = execute("SELECT value FROM meta WHERE key='fencing_token'").fetchone()[0]
             if stored != fencing_token:
                 raise JournalFenced(
@@ -145,10 +141,6 @@ class SqliteJournal:
                 )
             row = (position, len(records), checksum(position, blob), blob)
             execute("INSERT INTO batches VALUES (?, ?, ?, ?)", row)
-        except BaseException:
-            execute("ROLLBACK")
-            raise
-        execute("COMMIT")
         self._position = position
         return position
 
@@ -189,10 +181,9 @@ class SqliteJournal:
         ).fetchall()
         if not found:
             return False
-        execute("BEGIN IMMEDIATE")
-        execute("DELETE FROM batches WHERE position<=?", (found[-1][0],))
-        execute("UPDATE meta SET value=? WHERE key='trimmed'", (found[-1][0],))
-        execute("COMMIT")
+        with transaction(self._opened()):
+            execute("DELETE FROM batches WHERE position<=?", (found[-1][0],))
+            execute("UPDATE meta SET value=? WHERE key='trimmed'", (found[-1][0],))
         return len(found) == _ROWS_A_TRIM
 
     async def close(self) -> None:
@@ -219,7 +210,11 @@ class SqliteJournal:
     def _submit(self, job: Callable[[], _Result]) -> "asyncio.Future[_Result]":
         if self._worker is None:
             raise JournalError("the journal is closed")
-        return self._worker.submit(job)
+        return self._worker.submit(partial(self._run, job))
+
+    def _run(self, job: Callable[[], _Result]) -> _Result:
+        with errors_of(self.path):
+            return job()
 
     def _opened(self) -> Connection:
         if self._connection is None:
@@ -272,19 +267,18 @@ def _read_meta(connection: Connection) -> dict[str, Any] | None:
 
 
 def _create(connection: Connection, cluster_id: str) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-    for statement in _SCHEMA:
-        connection.execute(statement)
     rows = (
         ("format_version", FORMAT_VERSION),
         ("cluster_id", cluster_id),
         ("fencing_token", 0),
         ("trimmed", 0),
     )
-    for row in rows:
-        connection.execute("INSERT INTO meta VALUES (?, ?)", row)
-    connection.execute("COMMIT")
+    with transaction(connection):
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        for statement in _SCHEMA:
+            connection.execute(statement)
+        for row in rows:
+            connection.execute("INSERT INTO meta VALUES (?, ?)", row)
 
 
 def _lock(path: str) -> int:

@@ -1,4 +1,4 @@
-import random
+import random  # noqa: TID251 - seeded, for a test
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,0 +1,138 @@
+"""What every journal promises: SQLite and memory."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.journal.journal import (
+    Journal,
+    JournalBatch,
+    JournalFenced,
+    JournalForeign,
+    JournalInUse,
+    Snapshot,
+)
+from controlplane.journal.memory import MemoryJournal
+from controlplane.journal.sqlite import SqliteJournal
+
+
+class Kept:
+    """A journal that can be opened again, as after the end of its process."""
+
+    def __init__(self, kind: str, path: Path) -> None:
+        self._path = str(path / "control.db")
+        self._memory = MemoryJournal("made") if kind == "memory" else None
+
+    def journal(self) -> Journal:
+        return self._memory or SqliteJournal(self._path, lambda: "made")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
+    return Kept(request.param, tmp_path)
+
+
+async def batches(journal: Journal, after_position: int = 0) -> list[JournalBatch]:
+    return [batch async for batch in journal.read(after_position)]
+
+
+async def test_what_was_appended_is_read_back_in_order(kept: Kept) -> None:
+    journal = kept.journal()
+    opened = await journal.open(None)
+    assert (opened.cluster_id, opened.position) == ("made", 0)
+    assert await batches(journal) == []
+    assert await journal.append([b"a", b"", b"c" * 100_000], opened.fencing_token) == 3
+    assert await journal.append([b"d"], opened.fencing_token) == 4
+    expected = [JournalBatch(3, [b"a", b"", b"c" * 100_000]), JournalBatch(4, [b"d"])]
+    assert await batches(journal) == expected
+    assert await batches(journal, 3) == expected[1:]
+    assert await batches(journal, 4) == []
+    await journal.close()
+
+
+async def test_a_restart_goes_on_where_the_last_one_stopped(kept: Kept) -> None:
+    journal = kept.journal()
+    opened = await journal.open("given")
+    await journal.append([b"a", b"b"], opened.fencing_token)
+    await journal.close()
+    await journal.close()
+    journal = kept.journal()
+    again = await journal.open(None)
+    assert (again.cluster_id, again.position) == ("given", 2)
+    assert again.fencing_token > opened.fencing_token
+    assert await journal.append([b"c"], again.fencing_token) == 3
+    assert [batch.position for batch in await batches(journal)] == [2, 3]
+    await journal.close()
+
+
+async def test_many_batches_are_read_in_pieces(kept: Kept) -> None:
+    journal = kept.journal()
+    opened = await journal.open(None)
+    for position in range(1, 601):
+        await journal.append([b"%d" % position], opened.fencing_token)
+    read = await batches(journal)
+    assert [batch.records for batch in read] == [[b"%d" % at] for at in range(1, 601)]
+    await journal.close()
+
+
+async def test_another_cluster_is_refused(kept: Kept) -> None:
+    journal = kept.journal()
+    await journal.open("one")
+    await journal.close()
+    with pytest.raises(JournalForeign, match="belongs to cluster one, not two"):
+        await kept.journal().open("two")
+    journal = kept.journal()
+    assert (await journal.open("one")).cluster_id == "one"
+    await journal.close()
+
+
+async def test_there_is_one_writer(kept: Kept) -> None:
+    journal = kept.journal()
+    await journal.open(None)
+    with pytest.raises(JournalInUse, match="another control plane runs on this data"):
+        await kept.journal().open(None)
+    await journal.close()
+
+
+async def test_an_old_writer_is_fenced(kept: Kept) -> None:
+    journal = kept.journal()
+    opened = await journal.open(None)
+    with pytest.raises(JournalFenced, match="taken"):
+        await journal.append([b"late"], opened.fencing_token - 1)
+    assert await journal.append([b"right"], opened.fencing_token) == 1
+    assert [batch.records for batch in await batches(journal)] == [[b"right"]]
+    await journal.close()
+
+
+async def test_a_snapshot_stands_for_what_it_covers(kept: Kept) -> None:
+    journal = kept.journal()
+    opened = await journal.open(None)
+    assert await journal.load_snapshot() is None
+    for position in range(1, 301):
+        await journal.append([b"%d" % position], opened.fencing_token)
+        if position in (100, 290):
+            await journal.store_snapshot(Snapshot(position, b"state %d" % position))
+    await journal.close()
+    journal = kept.journal()
+    assert (await journal.open(None)).position == 300
+    snapshot = await journal.load_snapshot()
+    assert snapshot == Snapshot(290, b"state 290")
+    assert [batch.position for batch in await batches(journal, 290)] == list(range(291, 301))
+    await journal.close()
+
+
+async def test_a_position_outlives_the_records_that_it_counts(kept: Kept) -> None:
+    journal = kept.journal()
+    opened = await journal.open(None)
+    await journal.append([b"a", b"b"], opened.fencing_token)
+    await journal.store_snapshot(Snapshot(2, b""))
+    await journal.append([b"c"], opened.fencing_token)
+    await journal.store_snapshot(Snapshot(3, b"state"))
+    await journal.store_snapshot(Snapshot(3, b"state"))
+    await journal.close()
+    journal = kept.journal()
+    again = await journal.open(None)
+    assert again.position == 3
+    assert await journal.load_snapshot() == Snapshot(3, b"state")
+    assert await journal.append([b"d"], again.fencing_token) == 4
+    await journal.close()

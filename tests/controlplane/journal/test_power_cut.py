@@ -1,0 +1,109 @@
+"""A power cut at any moment: what was acknowledged is there, and nothing is half there (S2).
+
+And with each sync taken out in turn something is lost: the test finds it, so it would find it in
+the journal too.
+"""
+
+import random  # noqa: TID251 - seeded, for a test
+from pathlib import Path
+
+import pytest
+
+from controlplane.journal.journal import JournalError, Snapshot
+from controlplane.journal.sqlite import SqliteJournal
+from tests.controlplane.journal.faulty_disk import FaultyDisk, Remains
+
+APPENDS = 60
+CUTS = 60
+SNAPSHOTS = (15, 30, 45, 55)
+
+
+def record(position: int) -> bytes:
+    """Each another size, up to some pages."""
+    return b"%d " % position * (position * 37 % 900 + 1)
+
+
+def state(position: int) -> bytes:
+    return b"state at %d" % position * 500
+
+
+async def work(path: Path, disk: FaultyDisk, acknowledged: list[int]) -> None:
+    """Two lives of one journal, with snapshots and trimming. An append may hold several records."""
+    rng = random.Random(3)
+    for life in (0, 1):
+        journal = SqliteJournal(str(path / "control.db"), lambda: "made", connect=disk.connect)
+        opened = await journal.open(None)
+        position = opened.position
+        for number in range(life * APPENDS // 2, (life + 1) * APPENDS // 2):
+            count = rng.randint(1, 4)
+            records = [record(position + at + 1) for at in range(count)]
+            position = await journal.append(records, opened.fencing_token)
+            acknowledged.append(position)
+            if number in SNAPSHOTS:
+                await journal.store_snapshot(Snapshot(position, state(position)))
+        await journal.close()
+
+
+async def loss(remains: Remains, path: Path, rng: random.Random) -> str | None:
+    """What is wrong with a journal after a power cut, if anything is."""
+    path.mkdir()
+    remains.lay_out(path, rng)
+    journal = SqliteJournal(str(path / "control.db"), lambda: "again")
+    try:
+        opened = await journal.open(None)
+        if remains.acknowledged and opened.cluster_id != "made":
+            return "the journal is gone"
+        snapshot = await journal.load_snapshot()
+        position = 0 if snapshot is None else snapshot.position
+        if snapshot is not None and snapshot.state != state(position):
+            return "the snapshot is another"
+        async for batch in journal.read(position):
+            first = batch.position - len(batch.records) + 1
+            if batch.records != [record(first + at) for at in range(len(batch.records))]:
+                return f"records before position {batch.position} are others"
+            position = batch.position
+        if position < remains.acknowledged:
+            return f"it ends at {position}, {remains.acknowledged} was acknowledged"
+        if position != opened.position:
+            return f"it ends at {position} and goes on at {opened.position}"
+    except JournalError as error:
+        return str(error)
+    finally:
+        await journal.close()
+    return None
+
+
+async def losses(
+    tmp_path: Path, skips: tuple[str, ...] = (), pragmas: dict[str, str] | None = None
+) -> list[str]:
+    """What was lost at some of all the moments at which the power can be cut."""
+    (tmp_path / "count").mkdir()
+    counting = FaultyDisk(lambda: 0, (), skips, pragmas)
+    await work(tmp_path / "count", counting, [])
+    rng = random.Random(11)
+    cut_at = set(rng.sample(range(1, counting.calls + 1), CUTS))
+    (tmp_path / "work").mkdir()
+    acknowledged = [0]
+    disk = FaultyDisk(lambda: acknowledged[-1], cut_at, skips, pragmas)
+    await work(tmp_path / "work", disk, acknowledged)
+    found = [
+        await loss(remains, tmp_path / f"after{number}", rng)
+        for number, remains in enumerate(disk.remains)
+    ]
+    assert len(found) == CUTS
+    return [what for what in found if what is not None]
+
+
+async def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    assert await losses(tmp_path) == []
+
+
+@pytest.mark.parametrize("skipped", ["log", "database", "directory"])
+async def test_without_a_sync_something_is_lost(tmp_path: Path, skipped: str) -> None:
+    assert await losses(tmp_path, skips=(skipped,))
+
+
+@pytest.mark.parametrize("mode", ["OFF", "NORMAL"])
+async def test_a_weaker_mode_loses_something(tmp_path: Path, mode: str) -> None:
+    weaker = {"PRAGMA synchronous=FULL": f"PRAGMA synchronous={mode}"}
+    assert await losses(tmp_path, pragmas=weaker)

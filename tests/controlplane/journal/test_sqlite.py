@@ -1,0 +1,340 @@
+"""The journal in SQLite: strangers, damage, trimming, the snapshot process, and kill -9."""
+
+import asyncio
+import os
+import random  # noqa: TID251 - seeded, for a test
+import signal
+import sqlite3
+import subprocess
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import pytest
+
+from controlplane.journal import snapshotter
+from controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalError,
+    JournalForeign,
+    JournalInUse,
+    Snapshot,
+)
+from controlplane.journal.rows import decode_records
+from controlplane.journal.snapshot_process import SnapshotProcess
+from controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
+from controlplane.journal.sqlite import SqliteJournal
+from tests.controlplane.runtime.commands import commit, created
+from tests.controlplane.runtime.fake_machine import FAKE, FAKE_NAME
+from tests.controlplane.runtime.rig import Rig
+
+WRITER = """
+import asyncio, sys
+from controlplane.journal.sqlite import SqliteJournal
+
+async def main():
+    journal = SqliteJournal(sys.argv[1], lambda: "made")
+    opened = await journal.open(None)
+    position = opened.position
+    while True:
+        count = position % 7 + 1
+        records = [b"%d" % (position + at + 1) * 50 for at in range(count)]
+        position = await journal.append(records, opened.fencing_token)
+        sys.stdout.write(f"{position}\\n")
+        sys.stdout.flush()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "control.db")
+
+
+async def written(path: str, count: int = 10) -> None:
+    """A journal of `count` appends of one record each."""
+    journal = SqliteJournal(path, lambda: "made")
+    opened = await journal.open(None)
+    for position in range(1, count + 1):
+        await journal.append([b"record %d" % position], opened.fencing_token)
+    await journal.close()
+
+
+def change(path: str, statement: str) -> None:
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(statement)
+    connection.close()
+
+
+async def positions(path: str, after_position: int = 0) -> list[int]:
+    journal = SqliteJournal(path, lambda: "made")
+    await journal.open(None)
+    try:
+        return [batch.position async for batch in journal.read(after_position)]
+    finally:
+        await journal.close()
+
+
+async def test_a_second_process_is_told_who_is_there(path: str) -> None:
+    journal = SqliteJournal(path, lambda: "made")
+    await journal.open(None)
+    other = subprocess.run(
+        [sys.executable, "-c", WRITER, path], capture_output=True, text=True, check=False
+    )
+    assert "another control plane runs on this data" in other.stderr
+    with pytest.raises(JournalInUse, match="open already"):
+        await journal.open(None)
+    await journal.close()
+
+
+async def test_a_strangers_database_is_refused_and_left_alone(path: str) -> None:
+    change(path, "CREATE TABLE theirs (a)")
+    before = Path(path).read_bytes()
+    with pytest.raises(JournalForeign, match="no journal of Lacuna: the database is another"):
+        await SqliteJournal(path, lambda: "made").open(None)
+    assert Path(path).read_bytes() == before
+
+
+async def test_what_is_no_database_is_refused(path: str) -> None:
+    Path(path).write_text("some notes of mine" * 100)
+    with pytest.raises(JournalForeign, match="no journal of Lacuna"):
+        await SqliteJournal(path, lambda: "made").open(None)
+
+
+async def test_a_later_format_is_refused(path: str) -> None:
+    await written(path)
+    change(path, "UPDATE meta SET value=99 WHERE key='format_version'")
+    with pytest.raises(JournalForeign, match="its format is 99 and this program writes 1"):
+        await SqliteJournal(path, lambda: "made").open(None)
+
+
+async def test_a_folder_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match=r"cannot write beside .*nowhere"):
+        await SqliteJournal(str(tmp_path / "nowhere" / "x.db"), lambda: "made").open(None)
+
+
+async def test_a_closed_journal_says_so(path: str) -> None:
+    journal = SqliteJournal(path, lambda: "made")
+    with pytest.raises(JournalError, match="closed"):
+        journal.append([b"a"], 1)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("UPDATE batches SET records=x'00000000' WHERE position=4", "position 4 .*checksum"),
+        ("UPDATE batches SET records='text' WHERE position=4", "position 4 .*checksum"),
+        ("UPDATE batches SET crc=crc+1 WHERE position=4", "position 4 .*checksum"),
+        ("UPDATE batches SET position=100 WHERE position=10", "position 100 .*checksum"),
+        ("UPDATE batches SET count=2 WHERE position=4", "ends at position 4 does not follow"),
+        ("DELETE FROM batches WHERE position=4", "ends at position 5 does not follow position 3"),
+    ],
+)
+async def test_damage_is_found_and_named(path: str, damage: str, message: str) -> None:
+    await written(path)
+    change(path, damage)
+    with pytest.raises(JournalCorrupt, match=message):
+        await positions(path)
+
+
+@pytest.mark.parametrize("blob", [b"\1\0\0", b"\2\0\0\0a"])
+def test_lengths_that_do_not_fit_are_errors(blob: bytes) -> None:
+    with pytest.raises(ValueError, match="cut short"):
+        decode_records(blob)
+
+
+async def test_a_torn_tail_of_the_log_is_left_out(path: str, tmp_path: Path) -> None:
+    """What a power cut leaves of the last frames: whole appends only, whatever the cut."""
+    journal = SqliteJournal(path, lambda: "made")
+    opened = await journal.open(None)
+    sizes = []
+    for position in range(1, 9):
+        await journal.append([b"record %d" % position * 300], opened.fencing_token)
+        sizes.append(Path(path + "-wal").stat().st_size)
+    database, log = Path(path).read_bytes(), Path(path + "-wal").read_bytes()
+    await journal.close()
+    cuts = random.Random(7).sample(range(sizes[1], sizes[-1]), 20)
+    for number, cut in enumerate([*cuts, *sizes]):
+        torn = str(tmp_path / f"torn{number}.db")
+        Path(torn).write_bytes(database)
+        garbage = b"\xa5" * 64 if number % 2 else b""
+        Path(torn + "-wal").write_bytes(log[:cut] + garbage)
+        whole = sum(size <= cut for size in sizes)
+        assert await positions(torn) == list(range(1, whole + 1))
+
+
+async def test_rows_are_trimmed_behind_the_older_of_two_snapshots(path: str) -> None:
+    await written(path, 200)
+    journal = SqliteJournal(path, lambda: "made")
+    opened = await journal.open(None)
+    await journal.store_snapshot(Snapshot(150, b"first"))
+    assert [batch.position async for batch in journal.read(0)] == list(range(1, 201))
+    trimming = asyncio.ensure_future(journal.store_snapshot(Snapshot(200, b"second")))
+    assert await journal.append([b"between"], opened.fencing_token) == 201
+    await trimming
+    assert [batch.position async for batch in journal.read(150)] == list(range(151, 202))
+    with pytest.raises(JournalCorrupt, match="does not follow position 0"):
+        [batch async for batch in journal.read(0)]
+    await journal.close()
+
+
+async def test_a_damaged_snapshot_costs_a_longer_replay(path: str) -> None:
+    await written(path, 10)
+    journal = SqliteJournal(path, lambda: "made")
+    await journal.open(None)
+    for position in (4, 8):
+        await journal.store_snapshot(Snapshot(position, b"state %d" % position))
+    assert await journal.load_snapshot() == Snapshot(8, b"state 8")
+    change(snapshots_path(path), "UPDATE snapshots SET state=x'00' WHERE position=8")
+    assert await journal.load_snapshot() == Snapshot(4, b"state 4")
+    assert [batch.position async for batch in journal.read(4)] == list(range(5, 11))
+    change(snapshots_path(path), "UPDATE snapshots SET parts=2 WHERE position=4")
+    with pytest.raises(JournalCorrupt, match="position 4 is not whole"):
+        await journal.load_snapshot()
+    await journal.close()
+
+
+async def test_snapshots_of_another_cluster_are_refused(path: str) -> None:
+    await written(path)
+    database = SnapshotDatabase(snapshots_path(path), "other")
+    database.store(Snapshot(3, b"theirs"))
+    database.close()
+    journal = SqliteJournal(path, lambda: "made")
+    await journal.open(None)
+    with pytest.raises(JournalForeign, match="belong to cluster other, not made"):
+        await journal.load_snapshot()
+    await journal.close()
+
+
+async def test_a_large_snapshot_lies_in_parts(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controlplane.journal.snapshots._PART_BYTES", 1000)
+    database = SnapshotDatabase(path, "made")
+    state = random.Random(1).randbytes(4500)
+    for position in (3, 5, 9):
+        database.store(Snapshot(position, state))
+    assert database.positions() == [9, 5]
+    assert database.trimmable() == 5
+    assert database.load() == Snapshot(9, state)
+    database.close()
+
+
+async def rig_on(path: str) -> Rig:
+    return await Rig(journal=SqliteJournal(path, lambda: "made")).start()
+
+
+async def history(rig: Rig, count: int) -> bytes:
+    client = rig.client()
+    topic_id = await created(client)
+    for _ in range(count):
+        await client.call(commit(topic_id))
+    return rig.plane.serialized_state()
+
+
+async def test_a_restart_finds_the_identical_state(path: str) -> None:
+    rig = await rig_on(path)
+    before = await history(rig, 20)
+    await rig.restart()
+    assert rig.plane.serialized_state() == before
+    await rig.plane.close()
+
+
+async def test_another_process_makes_the_snapshot(path: str) -> None:
+    journal = SqliteJournal(path, lambda: "made")
+    rig = await Rig(journal=journal).start()
+    before = await history(rig, 20)
+    process = SnapshotProcess(journal, FAKE_NAME)
+    await process.make(22)
+    assert await journal.load_snapshot() == Snapshot(22, before)
+    client = rig.client()
+    topic_id = client.cluster.topics_by_name["a"].topic_id
+    for _ in range(5):
+        await client.call(commit(topic_id))
+    await process.make(27)
+    after = Snapshot(27, rig.plane.serialized_state())
+    assert await journal.load_snapshot() == after
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT min(position) FROM batches").fetchone() == (23,)
+    connection.close()
+    with pytest.raises(JournalError, match="ends at position 27, before 99"):
+        await process.make(99)
+    await process.close()
+    await rig.restart()
+    assert rig.plane.serialized_state() == after.state
+    await rig.plane.close()
+
+
+async def test_a_snapshot_process_is_ended_with_its_parent(path: str) -> None:
+    rig = await rig_on(path)
+    process = SnapshotProcess(rig.journal, "tests.controlplane.journal.slow")  # type: ignore[arg-type]
+    making = asyncio.create_task(process.make(1))
+    while process.pid is None:
+        await asyncio.sleep(0)
+    pid = process.pid
+    making.cancel()
+    await asyncio.gather(making, return_exceptions=True)
+    await process.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    await rig.plane.close()
+
+
+async def test_a_snapshot_is_made_in_this_process_too(path: str) -> None:
+    """The same steps as `snapshotter.main`, where a debugger and coverage see them."""
+    rig = await rig_on(path)
+    before = await history(rig, 5)
+    assert snapshotter.make_snapshot(path, FAKE, 3) == 7
+    assert snapshotter.make_snapshot(path, FAKE, 7) == 7
+    assert await rig.journal.load_snapshot() == Snapshot(7, before)
+    assert snapshotter.load_machine(FAKE_NAME).new_state() == FAKE.new_state()
+    assert snapshotter.load_machine("controlplane.machine").new_state() is not None
+    await rig.plane.close()
+
+
+def test_the_snapshotter_says_what_is_wrong(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert snapshotter.main([path, FAKE_NAME, "5"]) == 1
+    assert "the journal is empty" in capsys.readouterr().err
+
+
+async def test_kill_9_loses_nothing_that_was_acknowledged(path: str) -> None:
+    """S2: five times on the same journal, at random moments."""
+    rng = random.Random(5)
+    acknowledged = 0
+    for _ in range(5):
+        writer = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", WRITER, path, stdout=PIPE
+        )
+        assert writer.stdout is not None
+        for _ in range(rng.randint(1, 300)):
+            acknowledged = int(await writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        rest = await writer.stdout.read()
+        acknowledged = int(rest.rsplit(b"\n", 2)[-2]) if b"\n" in rest else acknowledged
+        await writer.wait()
+        journal = SqliteJournal(path, lambda: "made")
+        opened = await journal.open(None)
+        records = [record async for batch in journal.read(0) for record in batch.records]
+        assert records == [b"%d" % at * 50 for at in range(1, opened.position + 1)]
+        assert opened.position >= acknowledged
+        await journal.close()
+
+
+async def test_a_damaged_file_is_named(path: str) -> None:
+    await written(path, 300)
+    content = bytearray(Path(path).read_bytes())
+    content[4096 * 3 :] = b"\xa5" * (len(content) - 4096 * 3)
+    Path(path).write_bytes(content)
+    with pytest.raises(JournalCorrupt, match=r"control.db or a file beside it was damaged"):
+        await positions(path)
+
+
+async def test_a_disk_that_is_full_is_an_error_that_says_so(path: str) -> None:
+    journal = SqliteJournal(path, lambda: "made")
+    opened = await journal.open(None)
+    assert journal._connection is not None
+    journal._connection.execute("PRAGMA max_page_count=20")
+    with pytest.raises(JournalError, match="cannot be read or written: database or disk is full"):
+        await journal.append([b"a" * 1_000_000], opened.fencing_token)
+    await journal.close()
+    assert await positions(path) == []
