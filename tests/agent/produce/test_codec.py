@@ -56,7 +56,8 @@ def test_decode_reads_what_the_schema_writes(version: int) -> None:
 def test_records_are_a_view_of_the_request_and_no_copy() -> None:
     body = kio_request(9, None, 1, (b"payload", b""))
     records = codec.decode(memoryview(body), 9).topics[0].partitions[0].records
-    assert records is not None and records.obj is body
+    assert records is not None
+    assert records.obj is body
 
 
 @pytest.mark.parametrize("version", VERSIONS)

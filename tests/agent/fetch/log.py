@@ -1,0 +1,358 @@
+"""A log in memory: produce and fetch services over a real control plane, without sockets.
+
+async with open_log() as log:
+    await log.create_topic("orders")
+    writer = await log.transactional("t")
+    await writer.send(b"a", b"b")
+    await writer.end(committed=True)
+    answer = await log.fetch(0)
+"""
+
+import asyncio
+import itertools
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+
+from agent.clock import SystemClock
+from agent.fetch import codec as fetch_codec
+from agent.fetch.service import FetchService
+from agent.fetch.settings import FetchSettings
+from agent.lease import AgentLease
+from agent.metrics import AgentMetrics
+from agent.produce import codec as produce_codec
+from agent.produce.service import ProduceService
+from agent.produce.settings import ProduceSettings
+from agent.settings import AgentSettings
+from controlplane import machine
+from controlplane.client import InProcessClient
+from controlplane.clock import SystemClock as ControlPlaneClock
+from controlplane.journal.memory import MemoryJournal
+from controlplane.runtime import ControlPlane, RuntimeSettings
+from controlplane.state.state import State
+from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, DeleteTopics, TopicPartition
+from controlplane.v1.control_pb2 import Command
+from controlplane.v1.log_pb2 import DeleteRecords, DeleteRecordsPartition
+from controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from logstore.objects.memory import MemoryStore
+from logstore.objects.store import Part, StoreUnavailableError
+from logstore.records.batch import BatchToWrite, NewRecord, RecordBatch, read_batches
+from logstore.records.layout import Codec
+
+TIME = 1_700_000_000_000
+
+
+class TestStore(MemoryStore):
+    """A store in memory whose next PUTs can fail or be held; `gap` is its read_gap."""
+
+    __test__ = False
+
+    def __init__(self, gap: int = 0) -> None:
+        super().__init__()
+        self.gap = gap
+        self.failing_puts = 0
+        self.gate: threading.Event | None = None
+        self.put_order: list[str] = []
+
+    @property
+    def read_gap(self) -> int:  # type: ignore[override]
+        return self.gap
+
+    def put(self, key: str, parts: Sequence[Part]) -> None:
+        if self.gate is not None:
+            self.gate.wait(10)
+        if self.failing_puts:
+            self.failing_puts -= 1
+            raise StoreUnavailableError("the test says so")
+        super().put(key, parts)
+        self.put_order.append(key)
+
+
+def make_batch(
+    *values: bytes,
+    producer: tuple[int, int] | None = None,
+    base_sequence: int = 0,
+    transactional: bool = False,
+    codec: Codec = Codec.NONE,
+    timestamp: int = TIME,
+) -> bytes:
+    """One batch with a record a value, as a producer sends it."""
+    records = tuple(
+        NewRecord(offset_delta=index, timestamp=timestamp + index, value=value)
+        for index, value in enumerate(values)
+    )
+    producer_id, producer_epoch = producer or (-1, -1)
+    return BatchToWrite(
+        records=records,
+        codec=codec,
+        is_transactional=transactional,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence if producer else -1,
+    ).encode()
+
+
+class Writer:
+    """An idempotent or transactional producer of one partition at a time."""
+
+    def __init__(
+        self, log: "Log", producer_id: int, producer_epoch: int, transactional_id: str | None
+    ) -> None:
+        self.log = log
+        self.producer = (producer_id, producer_epoch)
+        self.transactional_id = transactional_id
+        self.sequences: dict[int, int] = {}
+
+    def batch(self, *values: bytes, partition: int = 0, codec: Codec = Codec.NONE) -> bytes:
+        """The next batch of a partition."""
+        sequence = self.sequences.get(partition, 0)
+        self.sequences[partition] = sequence + len(values)
+        return make_batch(
+            *values,
+            producer=self.producer,
+            base_sequence=sequence,
+            transactional=self.transactional_id is not None,
+            codec=codec,
+        )
+
+    async def send(
+        self, *values: bytes, partition: int = 0, codec: Codec = Codec.NONE
+    ) -> produce_codec.PartitionAnswer:
+        """Produce one batch, adding the partition to the transaction (v12)."""
+        return await self.log.produce(
+            self.batch(*values, partition=partition, codec=codec),
+            partition=partition,
+            transactional_id=self.transactional_id,
+        )
+
+    async def end(self, *, committed: bool) -> None:
+        """Commit or abort."""
+        command = EndTxn(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
+            committed=committed,
+        )
+        ended = (await self.log.control.call(Command(end_txn=command))).txn_ended
+        assert ended.error_code == 0, ended
+
+    async def add(self, partition: int = 0) -> None:
+        """AddPartitionsToTxn, as clients before TV2."""
+        command = AddPartitionsToTxn(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
+            partitions=[TopicPartition(topic_id=self.log.topic_id, partition=partition)],
+        )
+        await self.log.control.call(Command(add_partitions_to_txn=command))
+
+
+class Log:
+    """The services of one agent, and shortcuts to them for the topic made last."""
+
+    def __init__(
+        self,
+        control: InProcessClient,
+        store: TestStore,
+        lease: AgentLease,
+        produce: ProduceService,
+        fetch: FetchService,
+    ) -> None:
+        self.control = control
+        self.store = store
+        self.lease = lease
+        self.produce_service = produce
+        self.fetch_service = fetch
+        self.topic = ""
+        self.topic_id = b""
+
+    async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> bytes:
+        """The topic id; config names with _ for a dot."""
+        topic = CreateTopic(
+            name=name,
+            partition_count=partitions,
+            configs={key.replace("_", "."): value for key, value in configs.items()},
+        )
+        reply = await self.control.call(Command(create_topics=CreateTopics(topics=[topic])))
+        (created,) = reply.topics_created.topics
+        assert created.error_code == 0, created
+        self.topic, self.topic_id = name, created.topic_id
+        return self.topic_id
+
+    async def delete_topic(self) -> None:
+        """The topic made last."""
+        await self.control.call(Command(delete_topics=DeleteTopics(topic_ids=[self.topic_id])))
+
+    async def delete_records(self, before_offset: int) -> None:
+        """Move the log start offset of partition 0."""
+        cut = DeleteRecordsPartition(
+            partition=TopicPartition(topic_id=self.topic_id), before_offset=before_offset
+        )
+        await self.control.call(Command(delete_records=DeleteRecords(partitions=[cut])))
+
+    async def writer(self, transactional_id: str | None = None) -> Writer:
+        """A new producer."""
+        command = InitProducerId(
+            transactional_id=transactional_id or "",
+            has_transactional_id=transactional_id is not None,
+            transaction_timeout_ms=60_000,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        made = (await self.control.call(Command(init_producer_id=command))).producer_id_initialized
+        assert made.error_code == 0, made
+        return Writer(self, made.producer_id, made.producer_epoch, transactional_id)
+
+    async def produce(
+        self,
+        records: bytes,
+        *,
+        partition: int = 0,
+        transactional_id: str | None = None,
+        version: int = 12,
+        acks: int = -1,
+    ) -> produce_codec.PartitionAnswer:
+        """One batch for one partition."""
+        response = await self.produce_service.produce(
+            produce_request({(self.topic, partition): records}, transactional_id, version, acks)
+        )
+        return response.topics[0].partitions[0]
+
+    async def fetch(
+        self, offset: int, *, partition: int = 0, **options: int
+    ) -> fetch_codec.PartitionAnswer:
+        """One partition, without a session; read_committed and no waiting unless said otherwise."""
+        response = await self.fetch_service.fetch(
+            fetch_request({(self.topic, partition): offset}, **options)
+        )
+        return response.topics[0].partitions[0]
+
+
+def produce_request(
+    records: dict[tuple[str, int], bytes],
+    transactional_id: str | None = None,
+    version: int = 12,
+    acks: int = -1,
+) -> produce_codec.ProduceRequest:
+    """One partition a topic entry."""
+    topics = [
+        produce_codec.ProduceTopic(
+            name, b"", [produce_codec.ProducePartition(partition, memoryview(data))]
+        )
+        for (name, partition), data in records.items()
+    ]
+    return produce_codec.ProduceRequest(version, transactional_id, acks, 30_000, topics)
+
+
+def fetch_request(
+    offsets: dict[tuple[str, int], int],
+    *,
+    version: int = 12,
+    isolation: int = fetch_codec.READ_COMMITTED,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    max_bytes: int = 50 << 20,
+    partition_max_bytes: int = 1 << 20,
+    session_id: int = 0,
+    session_epoch: int = -1,
+    leader_epoch: int = -1,
+    forgotten: Sequence[fetch_codec.ForgottenTopic] = (),
+) -> fetch_codec.FetchRequest:
+    """Topics by name."""
+    topics: dict[str, list[fetch_codec.FetchPartition]] = {}
+    for (name, partition), offset in offsets.items():
+        asked = fetch_codec.FetchPartition(partition, offset, partition_max_bytes, leader_epoch)
+        topics.setdefault(name, []).append(asked)
+    return fetch_codec.FetchRequest(
+        version,
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation,
+        session_id,
+        session_epoch,
+        [fetch_codec.FetchTopic(name, b"", asked) for name, asked in topics.items()],
+        list(forgotten),
+        "",
+    )
+
+
+def batches_of(answer: fetch_codec.PartitionAnswer) -> list[RecordBatch]:
+    """The batches of an answer, checksums verified."""
+    assert answer.size == sum(map(len, answer.records))
+    return list(read_batches(b"".join(answer.records)))
+
+
+def records_of(answer: fetch_codec.PartitionAnswer) -> list[tuple[int, bytes | None]]:
+    """(offset, value) of the records that an application sees: no control batches."""
+    return [
+        (record.offset, record.value)
+        for batch in batches_of(answer)
+        if not batch.header.is_control
+        for record in batch.records()
+    ]
+
+
+def next_offset_of(answer: fetch_codec.PartitionAnswer) -> int:
+    """Where a client goes on (S16)."""
+    return batches_of(answer)[-1].header.next_offset
+
+
+@asynccontextmanager
+async def open_log(
+    *,
+    store: TestStore | None = None,
+    produce: ProduceSettings | None = None,
+    fetch: FetchSettings | None = None,
+    journal: MemoryJournal | None = None,
+) -> AsyncIterator[Log]:
+    """Start it, end it; a control plane that had to stop fails the test."""
+    numbers = itertools.count(1)
+    fatal: list[BaseException] = []
+    plane: ControlPlane[State] = ControlPlane(
+        machine,
+        journal or MemoryJournal("cluster"),
+        ControlPlaneClock(),
+        lambda: next(numbers).to_bytes(16, "big"),
+        RuntimeSettings(),
+        on_fatal=fatal.append,
+    )
+    await plane.start("cluster")
+    control = InProcessClient(plane)
+    await control.cluster.ready()
+    store = store or TestStore()
+    lease = AgentLease(control, AgentSettings(advertised_port=9092), AgentMetrics())
+    await lease.start(9092)
+    fetching = FetchService(
+        control=control,
+        store=store,
+        cluster_id=lambda: lease.cluster_id,
+        randint=Random(7).randint,
+        settings=fetch,
+    )
+    producing = ProduceService(
+        control=control,
+        store=store,
+        lease=lease,
+        clock=SystemClock(),
+        fetch=fetching,
+        settings=produce,
+    )
+    try:
+        yield Log(control, store, lease, producing, fetching)
+    finally:
+        if store.gate is not None:
+            store.gate.set()
+        await producing.close()
+        await fetching.close()
+        await lease.stop_renewing()
+        await control.close()
+        await plane.close()
+    assert not fatal
+
+
+async def turns(count: int = 20) -> None:
+    """Let everything run that can."""
+    for _ in range(count):
+        await asyncio.sleep(0)

@@ -1,0 +1,210 @@
+"""The planner against a naive reader of the same log (S13-S18)."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.fetch.explain import Fate, explain
+from agent.fetch.plan import Piece, group_reads, plan_fetch
+from controlplane.extents import COLUMNS, DeadRanges, ExtentTable
+from controlplane.v1.log_pb2 import Extents
+
+COMMITTED, ABORTED, OPEN, REMOVED = "committed", "aborted", "open", "removed"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of batches: offsets, bytes, and what became of its transaction."""
+
+    base_offset: int
+    next_offset: int
+    size: int
+    outcome: str
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[Run]:
+    """Runs in order; removed ones are holes. Open ones hold the last stable offset back."""
+    outcomes = draw(
+        st.lists(st.sampled_from([COMMITTED, ABORTED, ABORTED, OPEN, REMOVED]), max_size=30)
+    )
+    runs, offset = [], draw(st.integers(0, 5))
+    for outcome in outcomes:
+        count = draw(st.integers(1, 4))
+        runs.append(Run(offset, offset + count, draw(st.integers(61, 400)), outcome))
+        offset += count
+    return runs
+
+
+def build(runs: list[Run]) -> tuple[ExtentTable, DeadRanges, int, int]:
+    """The extents, dead ranges, last stable offset and high watermark of a log."""
+    extents, dead = ExtentTable(), DeadRanges()
+    position = 0
+    for number, run in enumerate(runs):
+        if run.outcome == REMOVED:
+            continue
+        row = dict.fromkeys(COLUMNS, 0) | {
+            "lease_ids": 1,
+            "sequences": number // 4,
+            "positions": position,
+            "sizes": run.size,
+            "base_offsets": run.base_offset,
+            "next_offsets": run.next_offset,
+        }
+        position += run.size
+        extents.append(Extents(**{name: [value] for name, value in row.items()}))
+        if run.outcome == ABORTED:
+            dead.add(run.base_offset, run.next_offset)
+    high_watermark = runs[-1].next_offset if runs else 0
+    opened = [run.base_offset for run in runs if run.outcome == OPEN]
+    return extents, dead, min([*opened, high_watermark]), high_watermark
+
+
+def naive(runs: list[Run], asked_offset: int, end_offset: int, is_committed: bool) -> list[Run]:
+    """Reads every run and asks each for its outcome."""
+    seen = []
+    for run in runs:
+        is_live = run.outcome not in ((ABORTED, REMOVED) if is_committed else (REMOVED,))
+        if is_live and run.next_offset > asked_offset and run.base_offset < end_offset:
+            seen.append(run)
+    return seen
+
+
+def as_runs(pieces: list[Piece]) -> list[tuple[int, int, int]]:
+    return [(piece.base_offset, piece.next_offset, piece.size) for piece in pieces]
+
+
+@given(
+    runs=logs(), asked=st.integers(0, 80), is_committed=st.booleans(), limit=st.integers(1, 2000)
+)
+def test_a_plan_is_a_prefix_of_what_the_naive_reader_sees(
+    runs: list[Run], asked: int, is_committed: bool, limit: int
+) -> None:
+    extents, dead, last_stable_offset, high_watermark = build(runs)
+    end = last_stable_offset if is_committed else high_watermark
+    plan = plan_fetch(extents, dead if is_committed else None, asked, end, limit)
+    expected = [
+        (run.base_offset, run.next_offset, run.size)
+        for run in naive(runs, asked, end, is_committed)
+    ]
+    got = as_runs(plan.pieces)
+    assert got == expected[: len(got)]
+    assert bool(got) == bool(expected)
+    if len(got) < len(expected):
+        assert plan.size >= limit
+        assert plan.resume_offset == expected[len(got)][0]
+    else:
+        assert plan.resume_offset == end
+    # The last piece was needed to reach the limit.
+    assert sum(size for _, _, size in got[1:-1]) < limit
+
+
+@given(runs=logs(), is_committed=st.booleans(), limit=st.integers(1, 600))
+def test_following_plans_delivers_everything_once_and_ends_at_the_bound(
+    runs: list[Run], is_committed: bool, limit: int
+) -> None:
+    """S14, S16, S17: order and offsets of what remains never change, and a hole never stops one."""
+    extents, dead, last_stable_offset, high_watermark = build(runs)
+    end = last_stable_offset if is_committed else high_watermark
+    offset, got, steps = 0, [], 0
+    while offset < end:
+        plan = plan_fetch(extents, dead if is_committed else None, offset, end, limit)
+        got += as_runs(plan.pieces)
+        assert plan.is_nothing_left == (not plan.pieces)
+        assert plan.resume_offset > offset
+        offset = plan.resume_offset
+        steps += 1
+    expected = naive(runs, 0, end, is_committed)
+    assert got == [(run.base_offset, run.next_offset, run.size) for run in expected]
+    assert steps <= len(expected) + 1
+
+
+@given(runs=logs(), first=st.integers(0, 40), length=st.integers(0, 80))
+def test_explained_rows_cover_every_offset_with_the_fate_the_plan_gives_it(
+    runs: list[Run], first: int, length: int
+) -> None:
+    extents, dead, last_stable_offset, high_watermark = build(runs)
+    end = min(first + length, high_watermark)
+    if end <= first:
+        return
+    rows = list(explain(extents, dead, first, end, last_stable_offset))
+    fates = {}
+    for row in rows:
+        if row.fate is not Fate.FILLER:
+            for offset in range(max(row.first_offset, first), min(row.next_offset, end)):
+                assert offset not in fates
+                fates[offset] = row.fate
+    by_offset = {offset: run for run in runs for offset in range(run.base_offset, run.next_offset)}
+    for offset in range(first, end):
+        run = by_offset.get(offset)
+        if run is None or run.outcome == REMOVED:
+            assert fates[offset] is Fate.HOLE
+        elif run.base_offset >= last_stable_offset:
+            assert fates[offset] is Fate.UNDECIDED
+        else:
+            assert fates[offset] is (Fate.DROPPED if run.outcome == ABORTED else Fate.DELIVERED)
+    live_end = max((row.next_offset for row in rows if row.fate is Fate.DELIVERED), default=first)
+    fillers = [(row.first_offset, row.next_offset) for row in rows if row.fate is Fate.FILLER]
+    bound = min(end, last_stable_offset)
+    assert fillers == ([(live_end, bound)] if live_end < bound else [])
+    assert all(row.describe() for row in rows)
+
+
+def test_s18_a_hundred_thousand_aborted_runs_are_one_step() -> None:
+    """Merged dead ranges are bisected: a plan over them looks at two extents."""
+    extents, dead, count = ExtentTable(), DeadRanges(), 100_000
+    ones = [1] * count
+    extents.append(
+        Extents(
+            lease_ids=ones, sequences=ones, positions=range(count), sizes=ones,
+            base_offsets=range(count), next_offsets=range(1, count + 1), max_timestamps=ones,
+            producer_ids=ones, producer_epochs=ones, transactions=ones, flags=ones,
+        )
+    )  # fmt: skip
+    dead.add(0, count - 1)
+    looked = 0
+
+    class Counting:
+        def __len__(self) -> int:
+            return count
+
+        def __getitem__(self, index: int) -> int:
+            nonlocal looked
+            looked += 1
+            return extents_base[index]
+
+    extents_base = extents.base_offsets
+    extents.base_offsets = Counting()  # type: ignore[assignment]
+    plan = plan_fetch(extents, dead, 0, count, 1000)
+    assert as_runs(plan.pieces) == [(count - 1, count, 1)]
+    assert looked <= 5
+
+
+@pytest.mark.parametrize(
+    ("gap", "limit", "expected"),
+    [
+        (0, 10_000, [[0, 1], [2], [3]]),
+        (50, 10_000, [[0, 1, 2], [3]]),
+        (50, 200, [[0, 1], [2], [3]]),
+        (10**6, 10**6, [[0, 1, 2], [3]]),
+    ],
+)
+def test_s18_reads_join_neighbours_of_one_object_within_the_gap(
+    gap: int, limit: int, expected: list[list[int]]
+) -> None:
+    pieces = [
+        Piece(1, 1, 0, 100, 0, 1, 0),
+        Piece(1, 1, 100, 100, 1, 2, 0),
+        Piece(1, 1, 250, 100, 5, 6, 0),
+        Piece(1, 2, 350, 100, 6, 7, 0),
+    ]
+    groups = group_reads(pieces, gap, limit)
+    assert [[pieces.index(piece) for piece in group] for group in groups] == expected
+
+
+def test_a_plan_describes_itself() -> None:
+    plan = plan_fetch(build([Run(0, 3, 100, COMMITTED)])[0], None, 1, 3, 10)
+    assert "read [0, 3) from 1-0 at 0, 100 bytes" in plan.describe()
+    assert "read nothing; resume at 5" in plan_fetch(ExtentTable(), None, 2, 5, 10).describe()
