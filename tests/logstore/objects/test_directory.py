@@ -57,7 +57,7 @@ def test_an_acknowledged_object_survives_a_crash() -> None:
     assert files.syncs[: len(SYNCS)] == SYNCS
 
 
-@pytest.mark.parametrize("number", range(len(SYNCS)), ids=SYNCS)
+@pytest.mark.parametrize("number", range(len(SYNCS)))
 def test_each_sync_is_needed(number: int) -> None:
     """S2: with any one sync taken out the object is lost or torn, so no sync can go unnoticed."""
     _, found = put_and_crash(number)
