@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 TIMEOUT_SECONDS = 30.0
 
@@ -161,9 +162,9 @@ def read(bootstrap: str, topic: str, isolation_level: str) -> Reading:
                 )
             error = message.error()
             if error is None:
-                records.append((message.offset(), message.value().decode()))
+                records.append((int(message.offset() or 0), bytes(message.value() or b"").decode()))
             elif error.code() == KafkaError._PARTITION_EOF:
-                return Reading(tuple(records), message.offset())
+                return Reading(tuple(records), int(message.offset() or 0))
             else:
                 raise DemoFailedError(f"a {isolation_level} consumer failed: {error}")
     finally:

@@ -46,7 +46,7 @@ async def until_stopped(failed: Coroutine[Any, Any, None] | None = None) -> None
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    tasks = [asyncio.ensure_future(stopped.wait())]
+    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopped.wait())]
     if failed is not None:
         tasks.append(asyncio.ensure_future(failed))
     try:
