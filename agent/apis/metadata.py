@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from agent.context import AgentContext
 
 LEADER_EPOCH = 0
+FIRST_NULL_NAME = 12
 
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
@@ -125,7 +126,7 @@ def _failed(request: Any, name: str | None, topic_id: bytes | None, error_code: 
         request,
         "MetadataResponseTopic",
         error_code=error_code,
-        name=name,
+        name="" if name is None and version_of(request) < FIRST_NULL_NAME else name,
         topic_id=None if topic_id is None else UUID(bytes=topic_id),
         partitions=(),
     )

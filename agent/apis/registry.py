@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
+from agent.apis.nulls import UnexpectedNullError, reject_nulls
 from agent.apis.schema import kio_versions, request_class
 from controlplane.errors import ErrorCode
 
@@ -130,11 +131,13 @@ class Api:
         if self.decode is not None:
             return self.decode(body, version)
         try:
-            return kio_reader(self.key, version)(body, 0)[0]
-        except (SerialError, ValueError, OverflowError) as error:
+            request = kio_reader(self.key, version)(body, 0)[0]
+            reject_nulls(request)
+        except (SerialError, UnexpectedNullError, ValueError, OverflowError) as error:
             raise MalformedRequest(
                 f"API {self.key} version {version}: {type(error).__name__}: {error}"
             ) from error
+        return request
 
     def write(self, response: Any, version: int) -> Sequence[Buffer]:
         """The body of an answer."""

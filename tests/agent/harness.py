@@ -5,7 +5,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from io import BytesIO
-from random import Random  # noqa: TID251 - seeded, for a test
+from random import Random
 from typing import Any
 
 from kio.serial import entity_reader, entity_writer
@@ -47,6 +47,7 @@ class ScriptedControl:
     def __init__(self) -> None:
         self.cluster = ClusterView(NoFeed())
         self.calls: list[Command] = []
+        self.otherwise: Reply | Exception = Reply()
         self.answers: dict[str, Reply | Exception | Callable[[Command], Reply]] = {
             "register_agent": Reply(
                 agent_registered=AgentRegistered(
@@ -59,7 +60,7 @@ class ScriptedControl:
         """Answers as scripted."""
         self.calls.append(command)
         verb = str(command.WhichOneof("verb"))
-        answer = self.answers.get(verb, Reply())
+        answer = self.answers.get(verb, self.otherwise)
         if isinstance(answer, Exception):
             raise answer
         return answer(command) if callable(answer) else answer
