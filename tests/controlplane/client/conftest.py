@@ -1,4 +1,4 @@
-import random  # noqa: TID251 - seeded, for a test
+import random
 from collections.abc import AsyncIterator
 
 import pytest

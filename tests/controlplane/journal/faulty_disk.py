@@ -9,7 +9,7 @@ else (as `strace` shows); that cannot be seen from up here, so it is modelled.
 """
 
 import os
-import random  # noqa: TID251 - seeded, for a test
+import random
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

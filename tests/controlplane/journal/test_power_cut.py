@@ -4,7 +4,7 @@ And with each sync taken out in turn something is lost: the test finds it, so it
 the journal too.
 """
 
-import random  # noqa: TID251 - seeded, for a test
+import random
 from pathlib import Path
 
 import pytest

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-import random  # noqa: TID251 - seeded, for a test
+import random
 import signal
 import sqlite3
 import subprocess

@@ -1,0 +1,220 @@
+"""What the wire adds: lost sessions, connecting again, batching, giving up."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from controlplane.client import ControlPlaneUnavailable, GrpcClient, GrpcClientSettings
+from controlplane.runtime import PlaneSession
+from controlplane.service import Server, ServiceSettings
+from controlplane.v1.control_pb2 import Command
+from tests.controlplane.runtime.commands import base_offset, commit, created, heartbeat, join
+from tests.controlplane.runtime.rig import Rig
+
+
+class Wire:
+    """A rig behind a unix socket, which can be cut and come back."""
+
+    def __init__(self, address: str) -> None:
+        self.rig = Rig()
+        self.address = address
+        self.server: Server | None = None
+        self.clients: list[GrpcClient] = []
+        self.pauses: list[float] = []
+
+    async def up(self, settings: ServiceSettings | None = None) -> None:
+        if self.server is None:
+            await self.rig.plane.start()
+        else:
+            await self.rig.restart()
+        self.server = Server(self.rig.plane, settings or ServiceSettings(stop_grace=0.0))
+        await self.server.start(self.address)
+
+    async def down(self) -> None:
+        assert self.server is not None
+        await self.server.stop()
+        await self.rig.plane.close()
+
+    async def _sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(min(seconds, 0.01))
+
+    def client(self, give_up_after: float = 30.0, **bounds: int) -> GrpcClient:
+        settings = GrpcClientSettings(give_up_after=give_up_after, **bounds)
+        client = GrpcClient(self.address, lambda: 0.5, settings, self._sleep)
+        self.clients.append(client)
+        return client
+
+    async def connected(self, **bounds: int) -> GrpcClient:
+        client = self.client(**bounds)
+        client.start()
+        await client.cluster.ready()
+        return client
+
+
+@pytest.fixture
+async def wire(tmp_path: Path) -> AsyncIterator[Wire]:
+    wire = Wire(f"unix:{tmp_path}/socket")
+    yield wire
+    for client in wire.clients:
+        await client.close()
+    if wire.server is not None:
+        await wire.down()
+
+
+async def stale(client: GrpcClient) -> None:
+    while client.cluster.is_current:
+        await asyncio.sleep(0.001)
+
+
+async def test_a_client_that_comes_first_waits_for_the_control_plane(wire: Wire) -> None:
+    client = wire.client()
+    client.start()
+    calls = [asyncio.ensure_future(client.call(heartbeat())) for _ in range(3)]
+    view = client.partition(bytes(16), 0)
+    while not wire.pauses:
+        await asyncio.sleep(0.001)
+    await wire.up()
+    for reply in await asyncio.gather(*calls):
+        assert reply.HasField("heartbeat_answered")
+    await view.ready()
+
+
+async def test_after_a_restart_views_are_resynced_before_they_serve(wire: Wire) -> None:
+    """S3: the lost session may have missed anything."""
+    await wire.up()
+    client, other = await wire.connected(), await wire.connected()
+    topic_id = await created(client)
+    view = client.partition(topic_id, 0)
+    await view.ready()
+    await client.call(commit(topic_id))
+    await wire.down()
+    await asyncio.gather(stale(client), stale(other))
+    assert not view.is_current
+    assert view.high_watermark == 1
+    await wire.up()
+    await other.call(commit(topic_id))
+    await view.ready()
+    await client.cluster.ready()
+    assert view.high_watermark == 2
+    await client.call(commit(topic_id))
+    assert view.high_watermark == 3
+
+
+async def test_calls_that_were_sent_fail_and_later_ones_wait(wire: Wire) -> None:
+    """Whether a sent command took effect is not known; an unsent one did not."""
+    await wire.up()
+    client = await wire.connected()
+    topic_id = await created(client)
+    sent = asyncio.ensure_future(client.call(join()))
+    await client.call(heartbeat())
+    await wire.down()
+    with pytest.raises(ControlPlaneUnavailable):
+        await sent
+    unsent = asyncio.ensure_future(client.call(commit(topic_id)))
+    while len(wire.pauses) < 3:
+        await asyncio.sleep(0.001)
+    assert not unsent.done()
+    await wire.up()
+    assert base_offset(await unsent) == 0
+
+
+async def test_a_call_given_up_before_it_was_sent_is_not_sent(wire: Wire) -> None:
+    client = wire.client()
+    client.start()
+    calls = [asyncio.ensure_future(client.call(join(group))) for group in ("a", "b")]
+    await asyncio.sleep(0)
+    calls[0].cancel()
+    await asyncio.wait([calls[0]])
+    await wire.up()
+    await client.call(heartbeat())
+    assert list(wire.rig.state.waiting) == ["b"]
+    calls[1].cancel()
+    await asyncio.wait([calls[1]])
+
+
+async def test_without_a_control_plane_for_long_calls_fail_at_once(wire: Wire) -> None:
+    client = wire.client(give_up_after=0.05)
+    client.start()
+    waiting = [
+        client.call(heartbeat()),
+        client.cluster.ready(),
+        client.partition(bytes(16), 0).ready(),
+    ]
+    for result in await asyncio.gather(*waiting, return_exceptions=True):
+        assert isinstance(result, ControlPlaneUnavailable)
+        assert "is it running?" in str(result)
+    while "is it running" in str(client._failure):
+        await asyncio.sleep(0.001)
+    with pytest.raises(ControlPlaneUnavailable, match="no control plane at unix:"):
+        await client.call(heartbeat())
+    await wire.up()
+    while not client.cluster.is_current:
+        await asyncio.sleep(0.001)
+    await client.call(heartbeat())
+    await client.partition(bytes(16), 0).ready()
+
+
+async def test_pauses_grow_to_a_bound_and_begin_anew(wire: Wire) -> None:
+    """Half of each pause is fixed and half random, so that clients do not come back as one."""
+    client = wire.client()
+    client.start()
+    while len(wire.pauses) < 10:
+        await asyncio.sleep(0.001)
+    expected = [min(2.0, 0.02 * 2**failures) * 0.75 for failures in range(1, 11)]
+    assert wire.pauses[:10] == pytest.approx(expected)
+    await wire.up()
+    await client.cluster.ready()
+    wire.pauses.clear()
+    await wire.down()
+    await stale(client)
+    assert wire.pauses[0] == pytest.approx(0.02 * 2 * 0.75)
+    await wire.up()
+
+
+async def test_commands_that_gather_go_in_one_message(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await wire.up()
+    messages: list[int] = []
+    submit = wire.rig.plane.submit
+
+    def counted(session: PlaneSession, commands: Sequence[Command]) -> None:
+        messages.append(len(commands))
+        submit(session, commands)
+
+    monkeypatch.setattr(wire.rig.plane, "submit", counted)
+    client = await wire.connected()
+    await asyncio.gather(*(client.call(heartbeat()) for _ in range(1_500)))
+    assert max(messages) == 1_000
+    assert len(messages) <= 4
+    messages.clear()
+    small = await wire.connected(max_message_bytes=40)
+    await asyncio.gather(*(small.call(heartbeat()) for _ in range(100)))
+    assert max(messages) < 20
+
+
+async def test_a_session_that_reads_too_slowly_is_cut_off_and_resyncs(wire: Wire) -> None:
+    """Its deltas are not kept without end."""
+    await wire.up(ServiceSettings(stop_grace=0.0, max_outbox=3))
+    client = await wire.connected()
+    for partition in range(3):
+        await client.partition(bytes(16), partition).ready()
+    wire.rig.memory.is_held = True
+    calls = [asyncio.ensure_future(client.call(heartbeat())) for _ in range(2)]
+    await asyncio.gather(*calls)
+    calls = [asyncio.ensure_future(client.call(heartbeat())) for _ in range(4)]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert all("reads too slowly" in str(result) for result in results)
+    await client.cluster.ready()
+    await client.partition(bytes(16), 1).ready()
+    await client.close()
+
+
+async def test_a_client_that_was_never_started_can_be_closed(wire: Wire) -> None:
+    client = wire.client()
+    await client.close()
+    with pytest.raises(ControlPlaneUnavailable, match="closed"):
+        await client.call(heartbeat())

@@ -1,0 +1,161 @@
+"""The process: its address, health, reflection, ends and restarts."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from controlplane.client import ControlPlaneUnavailable, GrpcClient
+from controlplane.journal.journal import JournalInUse
+from controlplane.runtime import RuntimeSettings
+from controlplane.service import (
+    RunningControlPlane,
+    ServiceSettings,
+    new_cluster_id,
+    serve,
+)
+from controlplane.v1.cluster_pb2 import TopicPartition
+from controlplane.v1.control_pb2 import SessionRequest
+from controlplane.v1.control_pb2_grpc import ControlPlaneStub
+from tests.controlplane.runtime.commands import commit, created, heartbeat
+from tests.controlplane.runtime.fake_machine import FAKE_NAME, FakeMachine
+
+Serve = Callable[..., Awaitable[RunningControlPlane]]
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Serve]:
+    """Serves the fake machine on one journal; by keyword: address, machine, settings."""
+    started: list[RunningControlPlane] = []
+    ids = itertools.count(1)
+
+    async def start(
+        address: str = "127.0.0.1:0",
+        machine: FakeMachine | None = None,
+        settings: RuntimeSettings | None = None,
+    ) -> RunningControlPlane:
+        running = await serve(
+            machine or FakeMachine(),
+            FAKE_NAME,
+            address,
+            str(tmp_path / "control.db"),
+            ServiceSettings(runtime=settings or RuntimeSettings(), stop_grace=0.0),
+            new_id=lambda: next(ids).to_bytes(16, "big"),
+        )
+        started.append(running)
+        return running
+
+    yield start
+    for running in started:
+        await running.close()
+
+
+async def connected(address: str) -> GrpcClient:
+    client = GrpcClient(address, lambda: 0.5)
+    client.start()
+    await client.cluster.ready()
+    return client
+
+
+async def test_a_restart_goes_on_where_it_stopped(start: Serve, tmp_path: Path) -> None:
+    address = f"unix:{tmp_path}/socket"
+    running = await start(address)
+    assert running.address == address
+    client = await connected(address)
+    topic_id = await created(client)
+    await client.call(commit(topic_id))
+    before, cluster_id = running.plane.serialized_state(), client.cluster.cluster_id
+    assert cluster_id == new_cluster_id(lambda: (1).to_bytes(16, "big"))
+    assert len(cluster_id) == 22
+    await client.close()
+    await running.close()
+    again = await start(address)
+    client = await connected(address)
+    assert again.plane.serialized_state() == before
+    assert client.cluster.cluster_id == cluster_id
+    await client.close()
+
+
+async def test_health_and_reflection_answer(start: Serve) -> None:
+    running = await start()
+    async with grpc.aio.insecure_channel(running.address) as channel:
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        for service in ("", "controlplane.v1.ControlPlane"):
+            answer = await stub.Check(health_pb2.HealthCheckRequest(service=service))
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        reflection: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+        request = reflection_pb2.ServerReflectionRequest(list_services="")
+        stream = reflection.ServerReflectionInfo(iter([request]))
+        listed = await stream.read()
+        names = {service.name for service in listed.list_services_response.service}
+        assert {"controlplane.v1.ControlPlane", "grpc.health.v1.Health"} <= names
+
+
+async def test_a_second_one_on_the_same_data_is_refused(start: Serve) -> None:
+    await start()
+    with pytest.raises(JournalInUse, match="another control plane"):
+        await start()
+
+
+async def test_an_address_in_use_is_an_error_and_gives_the_journal_back(start: Serve) -> None:
+    running = await start()
+    address = running.address
+    await running.close()
+    blocker = await asyncio.start_server(lambda reader, writer: None, *address.split(":"))
+    with pytest.raises(OSError, match=f"cannot listen on {address}"):
+        await start(address)
+    blocker.close()
+    await blocker.wait_closed()
+    await start(address)
+
+
+async def test_what_ends_the_runtime_is_told(start: Serve) -> None:
+    """A mistake of ours ends the process, and clients hear that there is no answer."""
+    machine = FakeMachine()
+    running = await start(machine=machine)
+    client = await connected(running.address)
+    machine.explode = True
+    with pytest.raises(ControlPlaneUnavailable, match="a mistake of ours"):
+        await client.call(heartbeat())
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        await running.failed()
+    await client.close()
+
+
+async def test_a_session_is_ended_cleanly_from_either_side(start: Serve) -> None:
+    running = await start()
+    async with grpc.aio.insecure_channel(running.address) as channel:
+        stub: Any = ControlPlaneStub(channel)  # type: ignore[no-untyped-call]
+        stream = stub.Session()
+        assert (await stream.read()).cluster[0].is_snapshot
+        await stream.write(SessionRequest(unsubscribe=[TopicPartition()]))
+        await stream.done_writing()
+        with pytest.raises(grpc.aio.AioRpcError, match="the client has ended the session"):
+            await stream.read()
+        second = stub.Session()
+        assert (await second.read()).cluster[0].is_snapshot
+        await running.plane.close()
+        with pytest.raises(grpc.aio.AioRpcError, match="the control plane was stopped"):
+            await second.read()
+        third = stub.Session()
+        with pytest.raises(grpc.aio.AioRpcError, match="stopped"):
+            await third.read()
+
+
+async def test_a_session_that_asks_for_too_much_is_ended(start: Serve) -> None:
+    running = await start(settings=RuntimeSettings(max_subscriptions=1))
+    async with grpc.aio.insecure_channel(running.address) as channel:
+        stub: Any = ControlPlaneStub(channel)  # type: ignore[no-untyped-call]
+        stream = stub.Session()
+        await stream.read()
+        keys = [TopicPartition(topic_id=bytes(16), partition=partition) for partition in range(2)]
+        await stream.write(SessionRequest(subscribe=keys))
+        with pytest.raises(grpc.aio.AioRpcError, match="may watch 1 partitions"):
+            await stream.read()
