@@ -1,0 +1,142 @@
+"""The lease: registering, renewing, losing it; segment ids."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from agent.lease import NO_LEASE, AgentLease, NoLeaseError
+from agent.metrics import AgentMetrics
+from agent.settings import AgentSettings
+from controlplane.client import CommandRefused, ControlPlaneUnavailable
+from controlplane.errors import ErrorCode
+from controlplane.v1.cluster_pb2 import AgentRegistered, LeaseReleased, LeaseRenewed
+from controlplane.v1.control_pb2 import Command, Reply
+from logstore.segments.paths import SegmentId
+from tests.agent.harness import ScriptedControl
+
+
+class Setup:
+    """A lease of 30 ms, so of a renewal each 10."""
+
+    def __init__(self, settings: AgentSettings | None = None) -> None:
+        self.control = ScriptedControl()
+        self.leases = iter(range(7, 1000))
+        self.control.answers["register_agent"] = self.register
+        self.control.answers["renew_lease"] = Reply(lease_renewed=LeaseRenewed())
+        self.control.answers["release_lease"] = Reply(lease_released=LeaseReleased())
+        self.metrics = AgentMetrics()
+        self.lease = AgentLease(self.control, settings or AgentSettings(), self.metrics)
+
+    def register(self, command: Command) -> Reply:
+        return Reply(
+            agent_registered=AgentRegistered(
+                node_id=3, lease_id=next(self.leases), lease_duration_ms=30, cluster_id="c"
+            )
+        )
+
+    def verbs(self) -> list[str]:
+        return [str(call.WhichOneof("verb")) for call in self.control.calls]
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(5):
+            while not is_so():
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+async def setup() -> AsyncIterator[Setup]:
+    made = Setup()
+    await made.lease.start(9092)
+    yield made
+    await made.lease.stop_renewing()
+
+
+async def test_registers_the_address_that_clients_reach(setup: Setup) -> None:
+    command = setup.control.calls[0].register_agent
+    assert (command.host, command.port, command.zone) == ("127.0.0.1", 9092, "")
+    lease = setup.lease
+    assert (lease.node_id, lease.lease_id, lease.cluster_id, lease.port) == (3, 7, "c", 9092)
+    other = Setup(AgentSettings(advertised_host="h", advertised_port=19092, zone="a"))
+    await other.lease.start(9092)
+    command = other.control.calls[0].register_agent
+    assert (command.host, command.port, command.zone) == ("h", 19092, "a")
+    await other.lease.stop_renewing()
+
+
+async def test_segment_ids_are_never_given_twice(setup: Setup) -> None:
+    given = [setup.lease.next_segment_id() for _ in range(3)]
+    assert given == [SegmentId(7, 1), SegmentId(7, 2), SegmentId(7, 3)]
+    setup.lease.report_expired(7)
+    with pytest.raises(NoLeaseError):
+        setup.lease.next_segment_id()
+    await setup.until(lambda: setup.lease.lease_id == 8)
+    assert setup.lease.next_segment_id() == SegmentId(8, 1)
+
+
+async def test_a_late_report_of_an_old_lease_changes_nothing(setup: Setup) -> None:
+    setup.lease.report_expired(6)
+    assert setup.lease.lease_id == 7
+
+
+async def test_renews_again_and_again(setup: Setup) -> None:
+    await setup.until(lambda: setup.verbs().count("renew_lease") >= 3)
+    assert all(
+        call.renew_lease.lease_id == 7
+        for call in setup.control.calls
+        if call.HasField("renew_lease")
+    )
+    assert setup.metrics.lease_registrations == 1
+
+
+async def test_an_expired_lease_is_replaced(setup: Setup) -> None:
+    expired = LeaseRenewed(error_code=int(ErrorCode.LEASE_EXPIRED))
+    setup.control.answers["renew_lease"] = Reply(lease_renewed=expired)
+    await setup.until(lambda: setup.lease.lease_id > 8)
+    assert setup.metrics.lease_registrations >= 2
+
+
+@pytest.mark.parametrize("error", [ControlPlaneUnavailable("x"), CommandRefused(42, "x")])
+async def test_while_the_control_plane_is_away_the_lease_is_kept(
+    setup: Setup, error: Exception
+) -> None:
+    """It may still hold there; only the control plane can say that it does not."""
+    setup.control.answers["renew_lease"] = error
+    await setup.until(lambda: setup.metrics.lease_renewals_failed >= 2)
+    assert setup.lease.lease_id == 7
+    setup.control.answers["renew_lease"] = Reply(lease_renewed=LeaseRenewed())
+    renewals = setup.verbs().count("renew_lease")
+    await setup.until(lambda: setup.verbs().count("renew_lease") >= renewals + 3)
+    assert setup.metrics.lease_registrations == 1
+
+
+async def test_registering_again_is_tried_until_it_works(setup: Setup) -> None:
+    setup.control.answers["register_agent"] = ControlPlaneUnavailable("x")
+    setup.lease.report_expired(7)
+    await setup.until(lambda: setup.verbs().count("register_agent") >= 3)
+    assert setup.lease.lease_id == NO_LEASE
+    setup.control.answers["register_agent"] = setup.register
+    await setup.until(lambda: setup.lease.lease_id == 8)
+
+
+async def test_the_end_gives_the_lease_back(setup: Setup) -> None:
+    await setup.lease.stop_renewing()
+    assert setup.lease.lease_id == 7
+    await setup.lease.release()
+    await setup.lease.release()
+    assert setup.verbs().count("release_lease") == 1
+    assert setup.lease.lease_id == NO_LEASE
+
+
+async def test_the_end_does_not_need_a_control_plane(setup: Setup) -> None:
+    setup.control.answers["release_lease"] = ControlPlaneUnavailable("x")
+    await setup.lease.stop_renewing()
+    await setup.lease.release()
+    assert setup.lease.lease_id == NO_LEASE
+
+
+async def test_the_first_registration_may_fail() -> None:
+    made = Setup()
+    made.control.answers["register_agent"] = Reply(agent_registered=AgentRegistered(error_code=42))
+    with pytest.raises(CommandRefused):
+        await made.lease.start(1)
