@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its __init__ re-exports
+    AdminClient,
+    NewTopic,
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

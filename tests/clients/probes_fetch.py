@@ -242,11 +242,12 @@ def _session(
 
 
 def _seen(answer: Fields) -> list[Any]:
-    return [error_name(answer["error_code"])] + sorted(
+    rows = [
         [p["partition_index"], error_name(p["error_code"]), len(headers_of(p["records"] or b""))]
         for x in answer["responses"]
         for p in x["partitions"]
-    )
+    ]
+    return [error_name(answer["error_code"]), *sorted(rows)]
 
 
 @probe("fetch")

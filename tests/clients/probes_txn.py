@@ -219,7 +219,7 @@ def add_partitions_batched(t: Target) -> Outcome:
     out = {}
     for version in (4, 5):
         answer = t.settled("add_partitions_to_txn", version, transactions=rows)
-        out[f"v{version}"] = [error_name(answer["error_code"])] + sorted(
+        found = [
             [
                 "adds" if row["transactional_id"] == who.transactional_id else "verifies",
                 part["partition_index"],
@@ -228,7 +228,8 @@ def add_partitions_batched(t: Target) -> Outcome:
             for row in answer["results_by_transaction"]
             for result in row["topic_results"]
             for part in result["results_by_partition"]
-        )
+        ]
+        out[f"v{version}"] = [error_name(answer["error_code"]), *sorted(found)]
     return out
 
 

@@ -37,7 +37,9 @@ def _member(bootstrap: str, group: str, name: str, **config: object) -> Consumer
     return made
 
 
-def _poll_until(members: list[Consumer], done: Callable[[], bool], seconds: float = 30) -> list[Any]:
+def _poll_until(
+    members: list[Consumer], done: Callable[[], bool], seconds: float = 30
+) -> list[Any]:
     """Polls the members in turn until `done`; the messages that they got."""
     got: list[Any] = []
     deadline = time.monotonic() + seconds
@@ -94,9 +96,7 @@ def test_committed_offsets_are_where_a_group_goes_on(
     assert message.offset() == 4
 
 
-def test_static_member_keeps_its_partitions(
-    bootstrap: str, topic: Topic, unique: Unique
-) -> None:
+def test_static_member_keeps_its_partitions(bootstrap: str, topic: Topic, unique: Unique) -> None:
     """S26: a static member that returns within its session causes no rebalance for the others."""
     name, group = topic(partitions=2), unique("g")
     moves: list[str] = []
@@ -141,7 +141,9 @@ def test_offsets_in_a_transaction(bootstrap: str, topic: Topic, unique: Unique) 
     assert read(bootstrap, sink).values == [b"2"]
 
 
-def _transform(bootstrap: str, group: str, tid: str, source: str, sink: str, stop_after: int) -> int:
+def _transform(
+    bootstrap: str, group: str, tid: str, source: str, sink: str, stop_after: int
+) -> int:
     """Consume-process-produce; gives up (without a word) in the middle of a transaction."""
     reader, writer = _member(bootstrap, group, source), producer(bootstrap, tid)
     done = 0
@@ -211,9 +213,7 @@ def test_kafka_python_group_and_transaction(
     who.close()
 
 
-async def test_aiokafka_group_and_transaction(
-    bootstrap: str, topic: Topic, unique: Unique
-) -> None:
+async def test_aiokafka_group_and_transaction(bootstrap: str, topic: Topic, unique: Unique) -> None:
     """S26: aiokafka's send_offsets_to_transaction under an aborted and a committed transaction."""
     source, sink, group = topic(), topic(), unique("g")
     send(producer(bootstrap), source, [b"a", b"b"])

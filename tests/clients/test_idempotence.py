@@ -22,9 +22,7 @@ VALUES = [b"%05d" % number for number in range(2000)]
 def test_librdkafka_in_order_and_once(bootstrap: str, topic: Topic, codec: str) -> None:
     """S10, S12: five requests in flight, small batches."""
     name = topic()
-    who = producer(
-        bootstrap, enable_idempotence=True, batch_num_messages=7, compression_type=codec
-    )
+    who = producer(bootstrap, enable_idempotence=True, batch_num_messages=7, compression_type=codec)
     assert send(who, name, VALUES) == list(range(len(VALUES)))
     assert read(bootstrap, name, UNCOMMITTED).values == VALUES
 
@@ -56,9 +54,7 @@ def test_kafka_python(bootstrap: str, topic: Topic) -> None:
 async def test_aiokafka(bootstrap: str, topic: Topic) -> None:
     """S10: aiokafka's idempotent producer."""
     name = topic()
-    who = AIOKafkaProducer(
-        bootstrap_servers=bootstrap, enable_idempotence=True, max_batch_size=200
-    )
+    who = AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, max_batch_size=200)
     await who.start()
     try:
         sent = [await who.send(name, value, partition=0) for value in VALUES[:500]]

@@ -104,9 +104,7 @@ def _expect_eof(who: Consumer) -> None:
     assert error.code() == KafkaError._PARTITION_EOF
 
 
-def test_atomic_over_topics_and_partitions(
-    bootstrap: str, topic: Topic, unique: Unique
-) -> None:
+def test_atomic_over_topics_and_partitions(bootstrap: str, topic: Topic, unique: Unique) -> None:
     """S1: one outcome for all partitions of a transaction."""
     one, two = topic(partitions=3), topic(partitions=2)
     places = [(one, 0), (one, 1), (one, 2), (two, 0), (two, 1)]
@@ -143,9 +141,7 @@ def test_order_and_offsets_do_not_depend_on_isolation(
     assert len(stable.records) == 200
 
 
-def test_many_transactions_of_one_producer(
-    bootstrap: str, topic: Topic, unique: Unique
-) -> None:
+def test_many_transactions_of_one_producer(bootstrap: str, topic: Topic, unique: Unique) -> None:
     """S3, S14: 60 short transactions, every third aborted, over two partitions."""
     name, who = topic(partitions=2), producer(bootstrap, unique("t"))
     expected: dict[int, list[bytes]] = {0: [], 1: []}

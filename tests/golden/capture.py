@@ -1,0 +1,118 @@
+"""Makes the golden files anew from a real Apache Kafka 4.1: `python -m tests.golden.capture --kafka DIR`.
+
+DIR keeps Kafka's jars (fetched with Maven the first time), its data and its log. Needs a JDK 17+, Maven and
+the client tests' packages. Ids and times differ from run to run; what the index files say of the
+bytes is made in the same run. `--bootstrap` uses a broker that runs already.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import pathlib
+import struct
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from kio.schema.index import api_key_map
+
+from tests.clients import probes
+from tests.clients.probing import Target
+from tests.clients.wire import Connection
+from tests.golden import capture_frames, capture_records
+from tests.golden.broker import kafka
+
+HERE = pathlib.Path(__file__).parent
+
+
+def _ranges(rows: list[dict[str, Any]], key: str, low: str, high: str) -> dict[str, list[int]]:
+    return {str(row[key]): [row[low], row[high]] for row in sorted(rows, key=lambda r: str(r[key]))}
+
+
+def _api_versions_at(connection: Connection, version: int) -> dict[str, Any]:
+    log: list[tuple[str, int, bytes, bytes]] = []
+    connection.log = log
+    names = {"client_software_name": "lacuna", "client_software_version": "1"}
+    answer = connection.call("api_versions", version, **(names if version >= 3 else {}))
+    rows = sorted(answer["api_keys"], key=lambda row: row["api_key"])
+    found: dict[str, Any] = {
+        "raw_response_hex": log[0][3].hex(),
+        "error_code": answer["error_code"],
+        "api_keys": {str(r["api_key"]): [r["min_version"], r["max_version"]] for r in rows},
+    }
+    if version >= 3:
+        found["supported_features"] = _ranges(
+            answer["supported_features"], "name", "min_version", "max_version"
+        )
+        found["finalized_features_epoch"] = answer["finalized_features_epoch"]
+        found["finalized_features"] = _ranges(
+            answer["finalized_features"], "name", "min_version_level", "max_version_level"
+        )
+        found["zk_migration_ready"] = answer["zk_migration_ready"]
+    return found
+
+
+def api_versions(bootstrap: str) -> None:
+    """api_versions_kafka_4_1.json: ranges and features at each version, and the raw answers."""
+    with Connection(bootstrap) as connection:
+        versions = {str(v): _api_versions_at(connection, v) for v in range(5)}
+        connection.send_frame(struct.pack(">hhih", 18, 5, 99, -1) + b"\0")
+        unsupported = connection.receive_frame().hex()
+    keys = versions["4"]["api_keys"]
+    out = {
+        "broker": "Apache Kafka 4.1.0",
+        "note": "api_keys: key -> [min, max] at that ApiVersions version; names are kio's",
+        "names": {key: api_key_map.get(int(key)) for key in keys},
+        "versions": versions,
+        "unsupported_version": {
+            "request_api_version": 5,
+            "raw_response_hex": unsupported,
+            "note": "answered as v0, error 35, api_keys holds only api_versions itself",
+        },
+    }
+    text = json.dumps(out, indent=1) + "\n"
+    (HERE / "api_versions_kafka_4_1.json").write_text(text)
+
+
+def records(bootstrap: str) -> None:
+    """records/: record sets and their index; the Java client writes some of them."""
+    java = capture_records.JAVA
+    goals = ["compile", "dependency:copy-dependencies"]
+    goals.append(f"-DoutputDirectory={java / 'target' / 'libs'}")
+    subprocess.run(["mvn", "-q", "-f", str(java / "pom.xml"), *goals], check=True)
+    target = Target(bootstrap)
+    capture_records.capture(target, HERE / "records")
+    target.close()
+
+
+def answers(bootstrap: str) -> None:
+    """probes_kafka_4_1.json: what every probe of tests/clients got."""
+    text = json.dumps(probes.run_all(bootstrap), indent=1, sort_keys=True)
+    probes.GOLDEN.write_text(text + "\n")
+
+
+PARTS: dict[str, Callable[[str], None]] = {
+    "api_versions": api_versions,
+    "records": records,
+    "frames": lambda bootstrap: capture_frames.capture(bootstrap, HERE),
+    "probes": answers,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--kafka", type=pathlib.Path, help="start Kafka in this directory")
+    where.add_argument("--bootstrap", help="use a Kafka 4.1 that runs already")
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
+    arguments = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        bootstrap = arguments.bootstrap or stack.enter_context(kafka(arguments.kafka))
+        for part in arguments.parts or PARTS:
+            PARTS[part](bootstrap)
+
+
+if __name__ == "__main__":
+    main()
