@@ -66,7 +66,8 @@ def explain(
 ) -> Iterator[Row]:
     """Rows for [first_offset, end_offset) in order of offset.
 
-    Extents that the range cuts are shown whole. Behind `last_stable_offset` nothing is decided.
+    `end_offset` is at most the high watermark. Extents that the range cuts are shown whole; behind
+    `last_stable_offset` nothing is decided.
     """
     bound = min(end_offset, last_stable_offset)
     position = first_offset
@@ -89,7 +90,7 @@ def explain(
         yield _row(extents, index, fate)
         position = next_offset
         index += 1
-    yield from _gap(position, end_offset if index < len(extents) else min(end_offset, bound))
+    yield from _gap(position, end_offset)
     if live_end < bound:
         yield Row(fate=Fate.FILLER, first_offset=live_end, next_offset=bound)
 

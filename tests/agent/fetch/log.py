@@ -39,19 +39,20 @@ from logstore.objects.memory import MemoryStore
 from logstore.objects.store import Part, StoreUnavailableError
 from logstore.records.batch import BatchToWrite, NewRecord, RecordBatch, read_batches
 from logstore.records.layout import Codec
+from logstore.segments.paths import parse_segment_key
 
 TIME = 1_700_000_000_000
 
 
 class TestStore(MemoryStore):
-    """A store in memory whose next PUTs can fail or be held; `gap` is its read_gap."""
+    """A store in memory whose PUTs can fail (by sequence) or be held; `gap` is its read_gap."""
 
     __test__ = False
 
     def __init__(self, gap: int = 0) -> None:
         super().__init__()
         self.gap = gap
-        self.failing_puts = 0
+        self.failing_sequences: set[int] = set()
         self.gate: threading.Event | None = None
         self.put_order: list[str] = []
 
@@ -62,8 +63,7 @@ class TestStore(MemoryStore):
     def put(self, key: str, parts: Sequence[Part]) -> None:
         if self.gate is not None:
             self.gate.wait(10)
-        if self.failing_puts:
-            self.failing_puts -= 1
+        if parse_segment_key(key)[1].sequence in self.failing_sequences:
             raise StoreUnavailableError("the test says so")
         super().put(key, parts)
         self.put_order.append(key)
@@ -168,7 +168,8 @@ class Log:
         self.topic_id = b""
 
     async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> bytes:
-        """The topic id; config names with _ for a dot."""
+        """The topic id; config names with _ for a dot. Its records are from TIME, so none expires."""
+        configs = {"retention_ms": "-1"} | configs
         topic = CreateTopic(
             name=name,
             partition_count=partitions,
@@ -280,6 +281,7 @@ def fetch_request(
 
 def batches_of(answer: fetch_codec.PartitionAnswer) -> list[RecordBatch]:
     """The batches of an answer, checksums verified."""
+    assert answer.error_code == 0
     assert answer.size == sum(map(len, answer.records))
     return list(read_batches(b"".join(answer.records)))
 

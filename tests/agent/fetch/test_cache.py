@@ -1,0 +1,296 @@
+"""The cache: bounded, shared reads, checked bytes, written through; coalescing (S18, S19)."""
+
+import asyncio
+import logging
+import threading
+
+import pytest
+
+from agent.fetch.codec import READ_UNCOMMITTED
+from agent.fetch.settings import FetchSettings
+from logstore.records.layout import Codec
+from tests.agent.fetch.log import (
+    TIME,
+    Log,
+    TestStore,
+    batches_of,
+    make_batch,
+    next_offset_of,
+    open_log,
+    records_of,
+    turns,
+)
+
+BIG = bytes(range(256)) * 20
+
+
+def forget(log: Log) -> None:
+    """An empty cache, as in an agent that has just started."""
+    cache = log.fetch_service.cache
+    while cache._loads:
+        cache._forget(cache._loads.popitem()[0])
+    assert (cache.metrics.bytes_now, cache._entries, cache._coalesced) == (0, {}, {})
+    assert cache._fresh == {}
+
+
+async def test_what_was_read_is_not_read_again() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        await log.produce(make_batch(BIG))
+        first = await log.fetch(0)
+        reads = log.store.metrics.gets
+        assert reads == 1
+        assert b"".join((await log.fetch(0)).records) == b"".join(first.records)
+        assert log.store.metrics.gets == reads
+
+
+async def test_fetches_at_the_same_time_share_a_read() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        await log.produce(make_batch(BIG))
+        answers = await asyncio.gather(*(log.fetch(0) for _ in range(8)))
+        assert all(records_of(answer) for answer in answers)
+        assert log.store.metrics.gets == 1
+
+
+async def test_a_cancelled_fetch_does_not_take_the_read_from_others() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        await log.produce(make_batch(BIG))
+        gate, get = threading.Event(), log.store.get
+
+        def held_get(key: str, position: int, size: int) -> bytearray:
+            gate.wait(10)
+            return get(key, position, size)
+
+        log.store.get = held_get  # type: ignore[method-assign]
+        first, second = (asyncio.ensure_future(log.fetch(0)) for _ in range(2))
+        await asyncio.sleep(0.01)
+        first.cancel()
+        gate.set()
+        assert records_of(await second)
+        assert log.store.metrics.gets == 1
+
+
+async def test_the_bound_in_bytes_holds_and_the_oldest_leave() -> None:
+    async with open_log(fetch=FetchSettings(cache_bytes=20_000, read_ahead_bytes=0)) as log:
+        await log.create_topic("t")
+        for _ in range(10):
+            await log.produce(make_batch(BIG))
+        cache = log.fetch_service.cache
+        for offset in range(10):
+            await log.fetch(offset, partition_max_bytes=1)
+            assert cache.metrics.bytes_now <= 20_000
+            assert cache.metrics.bytes_now == sum(load.size for load in cache._loads)
+        reads = log.store.metrics.gets
+        await log.fetch(9, partition_max_bytes=1)
+        assert log.store.metrics.gets == reads
+        await log.fetch(0, partition_max_bytes=1)
+        assert log.store.metrics.gets == reads + 1
+
+
+async def test_more_than_the_cache_holds_is_served_all_the_same() -> None:
+    async with open_log(fetch=FetchSettings(cache_bytes=4096)) as log:
+        await log.create_topic("t")
+        for _ in range(3):
+            await log.produce(make_batch(BIG))
+        assert len(records_of(await log.fetch(0))) == 3
+
+
+async def test_a_consumer_that_tails_does_not_read_the_store() -> None:
+    """What a flush wrote is kept for whoever waits for it."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        offset = 0
+        for number in range(5):
+            fetch = asyncio.ensure_future(log.fetch(offset, max_wait_ms=10_000))
+            await turns()
+            await asyncio.gather(log.produce(make_batch(BIG)), log.produce(make_batch(b"small")))
+            answer = await fetch
+            assert len(records_of(answer)) == 2
+            offset = next_offset_of(answer)
+            assert offset == 2 * number + 2
+        assert log.store.metrics.gets == 0
+        assert log.fetch_service.cache.metrics.written_through == 5
+
+
+async def test_what_nobody_tails_is_not_kept() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        await log.produce(make_batch(BIG))
+        assert log.fetch_service.cache.metrics.bytes_now == 0
+
+
+async def test_what_comes_next_is_read_ahead() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        for _ in range(6):
+            await log.produce(make_batch(BIG))
+        await log.fetch(0, partition_max_bytes=1)
+        await asyncio.sleep(0.05)
+        assert log.store.metrics.gets == 6
+        for offset in range(1, 6):
+            assert records_of(await log.fetch(offset, partition_max_bytes=1))
+        assert log.store.metrics.gets == 6
+
+
+async def test_changed_bytes_are_an_error_that_names_the_object_and_never_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        await log.produce(make_batch(BIG))
+        (key,) = log.store.put_order
+        payload, modified = log.store._objects[key]
+        place = payload.index(BIG) + 100
+        changed = payload[:place] + b"\xff" + payload[place + 1 :]
+        log.store._objects[key] = (changed, modified)
+        with caplog.at_level(logging.ERROR):
+            answer = await log.fetch(0)
+        assert (answer.error_code, answer.size) == (2, 0)
+        assert key in caplog.text
+        assert "bytes at" in caplog.text
+        log.store._objects[key] = (payload, modified)
+        assert records_of(await log.fetch(0))
+
+
+async def test_a_truncated_object_is_corrupt_too() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        await log.produce(make_batch(BIG))
+        (key,) = log.store.put_order
+        payload, modified = log.store._objects[key]
+        log.store._objects[key] = (payload[:200], modified)
+        assert (await log.fetch(0)).error_code == 2
+
+
+async def test_a_collected_object_makes_the_fetch_plan_again_once() -> None:
+    """What replaced the extents has arrived by the time of the confirming read."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        await log.produce(make_batch(BIG))
+        (key,) = log.store.put_order
+        moved = log.store._objects[key]
+        log.store.delete([key])
+        call, calls = log.control.call, 0
+
+        async def restoring(command: object) -> object:
+            nonlocal calls
+            calls += 1
+            log.store._objects[key] = moved
+            return await call(command)  # type: ignore[arg-type]
+
+        log.control.call = restoring  # type: ignore[method-assign, assignment]
+        assert records_of(await log.fetch(0))
+        assert calls == 1
+
+
+async def test_an_object_that_stays_away_is_a_storage_error() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        await log.produce(make_batch(BIG))
+        log.store.delete(log.store.put_order)
+        answer = await log.fetch(0, max_wait_ms=1000)
+        assert (answer.error_code, answer.size) == (56, 0)
+
+
+async def test_s19_small_batches_are_coalesced_once_with_holes_and_without_producers() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        kept, dropped = await log.writer("kept"), await log.writer("dropped")
+        for number in range(20):
+            await kept.send(b"k%d" % number)
+            await dropped.send(b"d%d" % number)
+        await kept.end(committed=True)
+        await dropped.end(committed=False)
+        answer = await log.fetch(0)
+        records = records_of(answer)
+        assert records == [(2 * number, b"k%d" % number) for number in range(20)]
+        assert len(batches_of(answer)) == 2
+        batch = batches_of(answer)[0]
+        header = batch.header
+        assert (header.producer_id, header.is_transactional) == (-1, False)
+        assert (header.base_offset, header.last_offset, header.record_count) == (0, 38, 20)
+        assert [record.timestamp for record in batch.records()] == [TIME] * 20
+        assert log.fetch_service.cache.metrics.coalesced == 1
+        again = await log.fetch(0)
+        assert again.records[0].obj is answer.records[0].obj  # type: ignore[union-attr]
+        assert log.fetch_service.cache.metrics.coalesced == 1
+
+
+async def test_s19_coalesced_or_not_a_reader_sees_the_same_records() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        codecs = [Codec.NONE, Codec.LZ4, Codec.GZIP]
+        for number in range(12):
+            values = [b"%d-%d" % (number, index) for index in range(number % 3 + 1)]
+            await log.produce(make_batch(*values, codec=codecs[number % 3]))
+            if number % 4 == 0:
+                await log.produce(make_batch(BIG, timestamp=TIME + number))
+        everything = records_of(await log.fetch(0))
+        assert [offset for offset, _ in everything] == list(range(len(everything)))
+        for offset in range(len(everything)):
+            tail = [record for record in records_of(await log.fetch(offset)) if record[0] >= offset]
+            assert tail == everything[offset:]
+
+
+async def test_s19_log_append_times_stay_apart() -> None:
+    async with open_log() as log:
+        await log.create_topic("t", message_timestamp_type="LogAppendTime")
+        times = []
+        for number in range(3):
+            times.append((await log.produce(make_batch(b"%d" % number))).log_append_time_ms)
+            await asyncio.sleep(0.003)
+        batches = batches_of(await log.fetch(0))
+        assert [batch.header.max_timestamp for batch in batches] == times
+        assert len(set(times)) == 3
+
+
+async def test_read_uncommitted_and_read_committed_do_not_share_what_was_coalesced() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        writer = await log.writer("x")
+        await log.produce(make_batch(b"0"))
+        await writer.send(b"1")
+        await log.produce(make_batch(b"2"))
+        await writer.end(committed=False)
+        committed, everything = [(0, b"0"), (2, b"2")], [(0, b"0"), (1, b"1"), (2, b"2")]
+        for _ in range(2):
+            assert records_of(await log.fetch(0)) == committed
+            assert records_of(await log.fetch(0, isolation=READ_UNCOMMITTED)) == everything
+        cache = log.fetch_service.cache
+        assert cache.metrics.bytes_now == sum(load.size for load in cache._loads)
+        forget(log)
+
+
+async def test_a_client_older_than_zstd_is_told_so() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        await log.produce(make_batch(BIG, codec=Codec.ZSTD))
+        assert (await log.fetch(0, version=9)).error_code == 76
+        assert records_of(await log.fetch(0, version=10))
+
+
+async def test_the_same_from_a_store_with_a_gap_and_one_without() -> None:
+    for gap in (0, 100, 1 << 20):
+        async with open_log(store=TestStore(gap)) as log:
+            await log.create_topic("t")
+            writer = await log.writer("x")
+            for number in range(8):
+                await asyncio.gather(
+                    log.produce(make_batch(BIG + b"%d" % number)), writer.send(BIG)
+                )
+            await writer.end(committed=False)
+            first = records_of(await log.fetch(0))
+            assert len(first) == 8
+            forget(log)
+            assert records_of(await log.fetch(0)) == first
+
+
+def test_the_settings_say_what_they_may_be() -> None:
+    with pytest.raises(ValueError, match="cache_bytes is 1: choose"):
+        FetchSettings(cache_bytes=1)
+    with pytest.raises(ValueError, match="max_reads is 0: choose"):
+        FetchSettings(max_reads=0)
+    with pytest.raises(ValueError, match="read_ahead_bytes is -1: choose"):
+        FetchSettings(read_ahead_bytes=-1)

@@ -1,0 +1,400 @@
+"""Produce over a real control plane and a store that can fail: S2, S10, S11, S12."""
+
+import asyncio
+import threading
+
+import pytest
+
+from agent.apis import produce as api
+from agent.apis.registry import MalformedRequest, Peer
+from agent.fetch.codec import READ_UNCOMMITTED
+from agent.produce.codec import ProducePartition, ProduceRequest, ProduceTopic
+from agent.produce.settings import ProduceSettings
+from controlplane.client import CommandRefused, ControlPlaneUnavailable
+from controlplane.errors import ErrorCode
+from controlplane.v1.control_pb2 import Command, Reply
+from logstore.records.batch import BatchToWrite, NewRecord
+from logstore.records.crc import crc32c
+from logstore.records.layout import Codec
+from tests.agent.fetch.log import (
+    TIME,
+    Log,
+    TestStore,
+    batches_of,
+    make_batch,
+    open_log,
+    produce_request,
+    records_of,
+    turns,
+)
+
+NOT_LEADER, STORAGE, CORRUPT, TOO_LARGE, INVALID_RECORD = 6, 56, 2, 10, 87
+
+
+async def test_s2_an_answer_means_that_the_object_is_there_and_committed() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        log.store.gate = threading.Event()
+        produce = asyncio.ensure_future(log.produce(make_batch(b"a", b"b")))
+        await asyncio.sleep(0.03)
+        assert not produce.done()
+        log.store.gate.set()
+        answer = await produce
+        assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (0, 0, 0)
+        assert answer.log_append_time_ms == -1
+        assert log.store.metrics.puts == 1
+        assert (await log.produce(make_batch(b"c"))).base_offset == 2
+
+
+async def test_batches_of_many_partitions_and_requests_share_a_segment() -> None:
+    """Frames that came together share a flush; what comes meanwhile shares the next one."""
+    async with open_log() as log:
+        await log.create_topic("t", partitions=3)
+        sent = [log.produce(make_batch(b"%d" % n), partition=n % 3) for n in range(12)]
+        answers = await asyncio.gather(*sent)
+        assert sorted(answer.base_offset for answer in answers) == [
+            0,
+            0,
+            0,
+            1,
+            1,
+            1,
+            2,
+            2,
+            2,
+            3,
+            3,
+            3,
+        ]
+        assert log.store.metrics.puts == 1
+
+
+async def test_one_request_with_many_partitions_and_a_bad_batch() -> None:
+    """S11: a bad batch fails alone."""
+    async with open_log() as log:
+        await log.create_topic("t", partitions=3)
+        broken = bytearray(make_batch(b"bad"))
+        broken[-1] ^= 1
+        request = produce_request(
+            {("t", 0): make_batch(b"a"), ("t", 1): bytes(broken), ("t", 2): make_batch(b"c")}
+        )
+        response = await log.produce_service.produce(request)
+        codes = [topic.partitions[0].error_code for topic in response.topics]
+        assert codes == [0, CORRUPT, 0]
+
+
+def bad_batches() -> dict[str, tuple[bytes, int]]:
+    """What a producer may send, and the error it gets."""
+    control = BatchToWrite(
+        records=(NewRecord(offset_delta=0, key=b"\0\0\0\1"),),
+        is_control=True,
+        is_transactional=True,
+        producer_id=5,
+        producer_epoch=0,
+        base_sequence=0,
+    ).encode()
+    magic1 = bytearray(make_batch(b"x"))
+    magic1[16] = 1
+    return {
+        "nothing": (b"", INVALID_RECORD),
+        "two batches": (make_batch(b"a") + make_batch(b"b"), INVALID_RECORD),
+        "magic 1": (bytes(magic1), INVALID_RECORD),
+        "control": (control, INVALID_RECORD),
+        "transaction without producer": (make_batch(b"a", transactional=True), INVALID_RECORD),
+        "too large": (make_batch(b"x" * 2000), TOO_LARGE),
+        "cut off": (make_batch(b"abc")[:-2], INVALID_RECORD),
+    }
+
+
+@pytest.mark.parametrize("name", bad_batches())
+async def test_s11_what_may_not_enter(name: str) -> None:
+    records, error_code = bad_batches()[name]
+    async with open_log() as log:
+        await log.create_topic("t", max_message_bytes="1000")
+        answer = await log.produce(records, transactional_id="x")
+        assert answer.error_code == error_code
+        assert answer.error_message
+        assert answer.base_offset == -1
+        assert log.store.metrics.puts == 0
+
+
+async def test_s11_null_records_and_zstd_below_v7_are_refused() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        topic = ProduceTopic("t", b"", [ProducePartition(0, None)])
+        request = ProduceRequest(9, None, -1, 1000, [topic])
+        response = await log.produce_service.produce(request)
+        assert response.topics[0].partitions[0].error_code == INVALID_RECORD
+        zstd = make_batch(b"a" * 50, codec=Codec.ZSTD)
+        assert (await log.produce(zstd, version=6)).error_code == 76
+        assert (await log.produce(zstd, version=7)).error_code == 0
+
+
+async def test_s11_a_record_at_fault_is_named() -> None:
+    """KIP-467: the index of the record, and why."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        answer = await log.produce(_with_wrong_delta())
+        assert answer.error_code == INVALID_RECORD
+        assert [error.batch_index for error in answer.record_errors] == [1]
+
+
+def _with_wrong_delta() -> bytes:
+    """Two records, the second with offset delta 2 in place of 1."""
+    records = (NewRecord(offset_delta=0, value=b"a"), NewRecord(offset_delta=2, value=b"b"))
+    batch = bytearray(BatchToWrite(records=records).encode())
+    batch[23:27] = (1).to_bytes(4, "big")
+    batch[17:21] = crc32c(batch[21:]).to_bytes(4, "big")
+    return bytes(batch)
+
+
+async def test_s11_log_append_time_is_stored_and_returned_to_duplicates_too() -> None:
+    async with open_log() as log:
+        await log.create_topic("t", message_timestamp_type="LogAppendTime")
+        writer = await log.writer()
+        batch = writer.batch(b"a", b"b")
+        first = await log.produce(batch)
+        assert first.log_append_time_ms > TIME
+        again = await log.produce(batch)
+        assert again == first
+        (read,) = batches_of(await log.fetch(0))
+        assert read.header.max_timestamp == first.log_append_time_ms
+        assert [record.timestamp for record in read.records()] == [first.log_append_time_ms] * 2
+
+
+async def test_a_header_that_lies_about_its_max_timestamp_is_put_right() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        records = (NewRecord(offset_delta=0, timestamp=TIME, value=b"a"),)
+        await log.produce(BatchToWrite(records=records, max_timestamp=TIME + 999).encode())
+        (read,) = batches_of(await log.fetch(0))
+        assert read.header.max_timestamp == TIME
+
+
+async def test_s10_a_duplicate_gets_its_first_answer_and_a_gap_its_error() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        writer = await log.writer()
+        first, second = writer.batch(b"a"), writer.batch(b"b")
+        third = writer.batch(b"c")
+        assert (await log.produce(first)).base_offset == 0
+        assert (await log.produce(third)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert (await log.produce(first)).base_offset == 0
+        assert (await log.produce(second)).base_offset == 1
+        assert len(records_of(await log.fetch(0))) == 2
+
+
+async def test_s12_after_a_failed_flush_the_later_batches_of_its_producers_fail_with_it() -> None:
+    """And others' do not. A retry of all succeeds: there was never a gap."""
+    async with open_log(produce=ProduceSettings(max_flushes=3, flush_bytes=1)) as log:
+        await log.create_topic("t")
+        writer, other = await log.writer(), await log.writer()
+        batches = [writer.batch(b"%d" % number) for number in range(4)]
+        log.store.gate = threading.Event()
+        log.store.failing_sequences = {1}
+        sent = []
+        for batch in batches:
+            sent.append(asyncio.ensure_future(log.produce(batch)))
+            await turns()
+        bystander = asyncio.ensure_future(log.produce(other.batch(b"other")))
+        await turns()
+        await asyncio.sleep(0.02)
+        log.store.gate.set()
+        answers = await asyncio.gather(*sent)
+        failed = [answer.error_code for answer in answers]
+        assert all(code in (NOT_LEADER, STORAGE) for code in failed)
+        assert STORAGE in failed
+        assert (await bystander).error_code == 0
+        log.store.gate = None
+        for number, batch in enumerate(batches):
+            assert (await log.produce(batch)).base_offset == number + 1
+
+
+async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do() -> None:
+    """The first PUT is held until the second has ended."""
+    async with open_log(produce=ProduceSettings(max_flushes=2, flush_bytes=1)) as log:
+        await log.create_topic("t")
+        writer = await log.writer()
+        first_put = threading.Event()
+        put, calls = log.store.put, iter(range(9))
+
+        def held_put(key: str, parts: object) -> None:
+            if next(calls) == 0:
+                first_put.wait(10)
+            put(key, parts)  # type: ignore[arg-type]
+
+        log.store.put = held_put  # type: ignore[method-assign, assignment]
+        first = asyncio.ensure_future(log.produce(writer.batch(b"a")))
+        await turns()
+        second = asyncio.ensure_future(log.produce(writer.batch(b"b")))
+        await asyncio.sleep(0.05)
+        assert log.store.metrics.puts == 1
+        assert not second.done()
+        first_put.set()
+        assert [(await first).base_offset, (await second).base_offset] == [0, 1]
+
+
+class LossyControl:
+    """Loses the reply to some commits, or the commits themselves, before or after they are taken."""
+
+    def __init__(self, log: Log) -> None:
+        self._call = log.control.call
+        self.lost_replies = 0
+        self.is_away = False
+        self.commits: list[tuple[int, int]] = []
+        log.control.call = self.call  # type: ignore[method-assign]
+
+    async def call(self, command: Command) -> Reply:
+        if not command.HasField("commit_segment"):
+            return await self._call(command)
+        segment = command.commit_segment.segment
+        self.commits.append((segment.lease_id, segment.sequence))
+        if self.is_away:
+            raise ControlPlaneUnavailable("away")
+        reply = await self._call(command)
+        if self.lost_replies:
+            self.lost_replies -= 1
+            raise ControlPlaneUnavailable("the reply was lost")
+        return reply
+
+
+async def test_a_lost_commit_reply_is_asked_for_again_with_the_same_segment() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        lossy = LossyControl(log)
+        lossy.lost_replies = 2
+        answer = await log.produce(make_batch(b"a"))
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+        assert len(lossy.commits) == 3
+        assert len(set(lossy.commits)) == 1
+        assert len(records_of(await log.fetch(0))) == 1
+
+
+async def test_a_control_plane_that_stays_away_fails_the_flush_for_a_retry() -> None:
+    """REQUEST_TIMED_OUT: it may have been persisted, and a retry finds out."""
+    async with open_log(produce=ProduceSettings(commit_timeout_ms=100)) as log:
+        await log.create_topic("t")
+        writer = await log.writer()
+        batch = writer.batch(b"a")
+        lossy = LossyControl(log)
+        lossy.is_away = True
+        assert (await log.produce(batch)).error_code == ErrorCode.REQUEST_TIMED_OUT
+        lossy.is_away = False
+        assert (await log.produce(batch)).base_offset == 0
+
+
+async def test_an_expired_lease_fails_the_flush_and_is_given_up() -> None:
+    """Clients retry; no segment id of the old lease is used again."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        writer = await log.writer()
+        batch = writer.batch(b"a")
+        await log.lease.release()
+        log.lease.lease_id = 999
+        assert (await log.produce(batch)).error_code == NOT_LEADER
+        assert (await log.produce(batch)).error_code == NOT_LEADER
+        await log.lease.start(9092)
+        assert (await log.produce(batch)).base_offset == 0
+        assert len(set(log.store.put_order)) == len(log.store.put_order)
+
+
+async def test_acks_other_than_minus_1_0_1_are_refused_and_0_is_not_answered() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        assert (await log.produce(make_batch(b"a"), acks=2)).error_code == 21
+        peer = Peer(host="h", port=1)
+        context = _Context(log)
+        quiet = produce_request({("t", 0): make_batch(b"a")}, acks=0)
+        assert await api.handle(context, quiet, peer) is None  # type: ignore[arg-type]
+        bad = produce_request({("t", 9): make_batch(b"a")}, acks=0)
+        with pytest.raises(CommandRefused):
+            await api.handle(context, bad, peer)  # type: ignore[arg-type]
+        with pytest.raises(MalformedRequest):
+            api.refuse(bad, 3)
+        assert len(records_of(await log.fetch(0))) == 1
+
+
+class _Context:
+    def __init__(self, log: Log) -> None:
+        self.produce = log.produce_service
+
+
+async def test_unknown_topics_and_partitions() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        wrong = await log.produce(make_batch(b"a"), partition=1)
+        assert wrong.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topic = ProduceTopic("", bytes(16), [ProducePartition(0, memoryview(make_batch(b"a")))])
+        request = ProduceRequest(13, None, -1, 1000, [topic])
+        response = await log.produce_service.produce(request)
+        assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+async def test_s6_a_topic_deleted_with_its_batch_in_flight() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        log.store.gate = threading.Event()
+        produce = asyncio.ensure_future(log.produce(make_batch(b"a")))
+        await asyncio.sleep(0.01)
+        await log.delete_topic()
+        await log.create_topic("t")
+        log.store.gate.set()
+        assert (await produce).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert (await log.fetch(0)).high_watermark == 0
+
+
+async def test_transactional_records_need_a_transactional_id() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        writer = await log.writer("x")
+        assert (await log.produce(writer.batch(b"a"))).error_code == 53
+
+
+async def test_s3_before_v12_a_partition_must_have_been_added() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        writer = await log.writer("x")
+        batch = writer.batch(b"a")
+        early = await log.produce(batch, transactional_id="x", version=11)
+        assert early.error_code == ErrorCode.INVALID_TXN_STATE
+        await writer.add()
+        answer = await log.produce(batch, transactional_id="x", version=11)
+        assert answer.error_code == 0
+        assert len(records_of(await log.fetch(0, isolation=READ_UNCOMMITTED))) == 1
+
+
+async def test_a_flush_interval_gathers_and_a_full_buffer_does_not_wait() -> None:
+    settings = ProduceSettings(flush_interval_ms=60_000, flush_bytes=3000)
+    async with open_log(produce=settings) as log:
+        await log.create_topic("t")
+        first = asyncio.ensure_future(log.produce(make_batch(b"x" * 1000)))
+        await asyncio.sleep(0.02)
+        assert log.store.metrics.puts == 0
+        rest = [asyncio.ensure_future(log.produce(make_batch(b"x" * 1000))) for _ in range(2)]
+        await asyncio.wait_for(first, 2)
+        assert log.store.metrics.puts == 1
+        await log.produce_service.close()
+        assert [(await each).error_code for each in rest] == [0, 0]
+
+
+async def test_payload_reaches_the_store_without_a_copy() -> None:
+    class Recording(TestStore):
+        parts: list[object] = []  # noqa: RUF012
+
+        def put(self, key: str, parts: object) -> None:  # type: ignore[override]
+            self.parts.extend(parts)  # type: ignore[call-overload]
+            super().put(key, parts)  # type: ignore[arg-type]
+
+    store = Recording()
+    async with open_log(store=store) as log:
+        await log.create_topic("t")
+        records = make_batch(b"payload")
+        await log.produce(records)
+        assert any(isinstance(part, memoryview) and part.obj is records for part in store.parts)
+
+
+async def test_the_settings_say_what_they_may_be() -> None:
+    with pytest.raises(ValueError, match="flush_interval_ms is -1: choose"):
+        ProduceSettings(flush_interval_ms=-1)
+    with pytest.raises(ValueError, match="flush_bytes is 0: choose"):
+        ProduceSettings(flush_bytes=0)
