@@ -6,7 +6,6 @@ version.
 """
 
 import asyncio
-from bisect import bisect_right
 from collections.abc import Callable
 from typing import Protocol
 
@@ -180,8 +179,7 @@ class PartitionView:
             self.dead.remove(swap.first_offset, swap.end_offset)
         if delta.dropped_below:
             self.extents.drop_below(delta.dropped_below)
-            gone = bisect_right(self.dead.ends, delta.dropped_below)
-            del self.dead.firsts[:gone], self.dead.ends[:gone]
+            self.dead.remove(0, delta.dropped_below)
 
     def fail(self, error: Exception) -> None:
         """The feed has no way to a snapshot for now: who waits hears it."""

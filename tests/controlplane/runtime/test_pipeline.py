@@ -1,0 +1,412 @@
+"""The real machine, through the runtime, on a real SQLite journal: restarts, views, lost replies."""
+
+import asyncio
+import itertools
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane import machine
+from controlplane.client import ControlPlaneUnavailable, InProcessClient, PartitionView
+from controlplane.clock import ManualClock
+from controlplane.errors import ErrorCode
+from controlplane.extents import COLUMNS
+from controlplane.journal.snapshotter import make_snapshot
+from controlplane.journal.sqlite import SqliteJournal
+from controlplane.runtime import ControlPlane, RuntimeSettings
+from controlplane.state.state import State
+from controlplane.v1.cluster_pb2 import DeleteTopics, RegisterAgent, TopicPartition
+from controlplane.v1.control_pb2 import Command
+from controlplane.v1.groups_pb2 import (
+    CommittedOffset,
+    GroupProtocol,
+    JoinGroup,
+    OffsetCommit,
+    TxnOffsetCommit,
+)
+from controlplane.v1.log_pb2 import (
+    CommitSegment,
+    DeleteRecords,
+    DeleteRecordsPartition,
+    ExtentSwap,
+    PlanMerge,
+    SegmentId,
+    SegmentSlice,
+    SwapExtents,
+    SwapPartition,
+)
+from controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from tests.controlplane.runtime.commands import create_topic
+
+TRANSACTIONAL, ADDS_PARTITION = 4, 8
+STEPS = 250
+
+
+class Cluster:
+    """The real control plane in this process, on the journal in `path`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.clock = ManualClock()
+        self._ids = itertools.count(1)
+        self.plane: ControlPlane[State] = self._new_plane()
+
+    def _new_plane(self) -> ControlPlane[State]:
+        return ControlPlane(
+            machine,
+            SqliteJournal(self.path, lambda: "cluster"),
+            self.clock,
+            lambda: next(self._ids).to_bytes(16, "big"),
+            RuntimeSettings(),
+            on_fatal=lambda _error: None,
+        )
+
+    async def restart(self) -> None:
+        await self.plane.close()
+        self.plane = self._new_plane()
+        await self.plane.start()
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    cluster = Cluster(str(tmp_path / "control.db"))
+    await cluster.plane.start()
+    yield cluster
+    await cluster.plane.close()
+
+
+def segment_slice(
+    key: tuple[bytes, int],
+    *,
+    count: int = 1,
+    producer: tuple[int, int] = (-1, -1),
+    base_sequence: int = -1,
+    flags: int = 0,
+) -> SegmentSlice:
+    """A slice of one batch."""
+    return SegmentSlice(
+        partition=TopicPartition(topic_id=key[0], partition=key[1]),
+        batch_positions=[0],
+        batch_sizes=[100],
+        record_counts=[count],
+        max_timestamps=[1_700_000_000_000],
+        producer_ids=producer[:1],
+        producer_epochs=producer[1:],
+        base_sequences=[base_sequence],
+        batch_flags=[flags],
+    )
+
+
+class Workload:
+    """Random commands that mostly succeed; the client may be another one after each restart."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.keys: list[tuple[bytes, int]] = []
+        self.producers: dict[str, tuple[int, int]] = {}
+        self.sequences: dict[tuple[int, int, tuple[bytes, int]], int] = {}
+        self.lease_id = 0
+        self.sequence = itertools.count(1)
+        self.names = itertools.count(1)
+
+    async def step(self, client: InProcessClient) -> None:
+        """One command, or some that belong together."""
+        if not self.lease_id:
+            reply = await client.call(Command(register_agent=RegisterAgent(host="a", port=1)))
+            self.lease_id = reply.agent_registered.lease_id
+        if len(self.keys) < 4:
+            await self.create(client)
+        steps = {
+            self.produce: 8,
+            self.produce_in_transaction: 8,
+            self.end: 4,
+            self.add_partitions: 2,
+            self.commit_offsets: 3,
+            self.delete_records: 1,
+            self.merge: 2,
+            self.create: 1,
+            self.delete: 1,
+        }
+        (chosen,) = self.rng.choices(list(steps), list(steps.values()))
+        await chosen(client)
+
+    async def create(self, client: InProcessClient) -> None:
+        reply = await client.call(create_topic(f"topic{next(self.names)}", 3))
+        topic = reply.topics_created.topics[0]
+        assert topic.error_code == ErrorCode.NONE, topic.error_message
+        self.keys += [(topic.topic_id, partition) for partition in range(3)]
+
+    async def delete(self, client: InProcessClient) -> None:
+        topic_id = self.keys[0][0]
+        self.keys = [key for key in self.keys if key[0] != topic_id]
+        await client.call(Command(delete_topics=DeleteTopics(topic_ids=[topic_id])))
+
+    def segment(self) -> SegmentId:
+        return SegmentId(lease_id=self.lease_id, sequence=next(self.sequence))
+
+    async def put(self, client: InProcessClient, slices: list[SegmentSlice]) -> None:
+        command = CommitSegment(segment=self.segment(), object_size=1 << 20, slices=slices)
+        reply = await client.call(Command(commit_segment=command))
+        assert reply.segment_committed.error_code == ErrorCode.NONE
+
+    async def produce(self, client: InProcessClient) -> None:
+        keys = self.rng.sample(self.keys, self.rng.randint(1, 3))
+        await self.put(client, [segment_slice(key, count=self.rng.randint(1, 9)) for key in keys])
+
+    async def producer(self, client: InProcessClient) -> tuple[str, tuple[int, int]]:
+        name = self.rng.choice("xyz")
+        if name not in self.producers or self.rng.random() < 0.05:
+            command = InitProducerId(
+                transactional_id=name,
+                has_transactional_id=True,
+                transaction_timeout_ms=60_000,
+                producer_id=-1,
+                producer_epoch=-1,
+            )
+            given = (await client.call(Command(init_producer_id=command))).producer_id_initialized
+            self.producers[name] = (given.producer_id, given.producer_epoch)
+        return name, self.producers[name]
+
+    async def produce_in_transaction(self, client: InProcessClient) -> None:
+        _, producer = await self.producer(client)
+        slices = []
+        for key in self.rng.sample(self.keys, 2):
+            count = self.rng.randint(1, 9)
+            base_sequence = self.sequences.get((*producer, key), 0)
+            self.sequences[*producer, key] = base_sequence + count
+            slices.append(
+                segment_slice(
+                    key,
+                    count=count,
+                    producer=producer,
+                    base_sequence=base_sequence,
+                    flags=TRANSACTIONAL | ADDS_PARTITION,
+                )
+            )
+        await self.put(client, slices)
+
+    async def add_partitions(self, client: InProcessClient) -> None:
+        name, (producer_id, producer_epoch) = await self.producer(client)
+        keys = [TopicPartition(topic_id=t, partition=p) for t, p in self.rng.sample(self.keys, 2)]
+        command = AddPartitionsToTxn(
+            transactional_id=name,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            partitions=keys,
+        )
+        await client.call(Command(add_partitions_to_txn=command))
+
+    async def end(self, client: InProcessClient) -> None:
+        name, (producer_id, producer_epoch) = await self.producer(client)
+        command = EndTxn(
+            transactional_id=name,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            committed=self.rng.random() < 0.5,
+            bumps_epoch=True,
+        )
+        ended = (await client.call(Command(end_txn=command))).txn_ended
+        if ended.error_code == ErrorCode.NONE:
+            self.producers[name] = (ended.producer_id, ended.producer_epoch)
+        else:
+            del self.producers[name]
+
+    async def commit_offsets(self, client: InProcessClient) -> None:
+        name, (producer_id, producer_epoch) = await self.producer(client)
+        topic_id, partition = self.rng.choice(self.keys)
+        offsets = [
+            CommittedOffset(
+                partition=TopicPartition(topic_id=topic_id, partition=partition),
+                offset=self.rng.randint(0, 99),
+                leader_epoch=-1,
+            )
+        ]
+        plain = OffsetCommit(group_id="g", generation_id=-1, offsets=offsets)
+        await client.call(Command(offset_commit=plain))
+        command = TxnOffsetCommit(
+            transactional_id=name,
+            group_id="g",
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            generation_id=-1,
+            offsets=offsets,
+            adds_group=True,
+        )
+        await client.call(Command(txn_offset_commit=command))
+
+    async def delete_records(self, client: InProcessClient) -> None:
+        topic_id, partition = self.rng.choice(self.keys)
+        command = DeleteRecordsPartition(
+            partition=TopicPartition(topic_id=topic_id, partition=partition),
+            before_offset=self.rng.randint(0, 5),
+        )
+        await client.call(Command(delete_records=DeleteRecords(partitions=[command])))
+
+    async def merge(self, client: InProcessClient) -> None:
+        """All that is live in the planned partitions moves to one object, an extent each."""
+        plan = PlanMerge(
+            lease_id=self.lease_id, max_bytes=1 << 30, small_bytes=1 << 20, min_extents=3
+        )
+        planned = (await client.call(Command(plan_merge=plan))).merge_plan.partitions
+        segment = self.segment()
+        swaps = []
+        for number, partition in enumerate(planned):
+            swap = ExtentSwap(first_offset=partition.first_offset, end_offset=partition.end_offset)
+            values: dict[str, Any] = {name: [0] for name in COLUMNS}
+            values |= {"lease_ids": [self.lease_id], "sequences": [segment.sequence]}
+            values |= {"positions": [number * 1000], "sizes": [1000], "flags": [2]}
+            values |= {"producer_ids": [-1], "producer_epochs": [-1]}
+            values |= {"base_offsets": [swap.first_offset], "next_offsets": [swap.end_offset]}
+            for name, column in values.items():
+                getattr(swap.extents, name).extend(column)
+            swaps.append(
+                SwapPartition(partition=partition.partition, replaced=partition.extents, swap=swap)
+            )
+        command = SwapExtents(segment=segment, object_size=1 << 20, partitions=swaps)
+        await client.call(Command(swap_extents=command))
+
+
+def contents(view: PartitionView) -> dict[str, object]:
+    """Everything in a view."""
+    columns: dict[str, object] = {name: list(getattr(view.extents, name)) for name in COLUMNS}
+    return columns | {
+        "dead": list(zip(view.dead.firsts, view.dead.ends, strict=True)),
+        "offsets": (view.log_start_offset, view.high_watermark, view.last_stable_offset),
+        "version": view.version,
+        "is_deleted": view.is_deleted,
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_restarts_give_the_identical_state(cluster: Cluster, seed: int) -> None:
+    """At many points of a random history, with and without snapshots; the journal is SQLite's."""
+    rng = random.Random(seed)
+    workload = Workload(rng)
+    client = InProcessClient(cluster.plane)
+    for number in range(STEPS):
+        await workload.step(client)
+        if number % 10 == 9:
+            cluster.clock.advance(rng.choice((1, 1_000, 30_000)))
+            cluster.plane.tick()
+            workload.lease_id = 0
+        if number % 25 == 24:
+            if number % 75 == 74:
+                await client.call(Command(list_groups={}))
+                make_snapshot(cluster.path, machine, number // 2)
+            before = cluster.plane.serialized_state()
+            await cluster.restart()
+            assert cluster.plane.serialized_state() == before
+            client = InProcessClient(cluster.plane)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_views_that_followed_deltas_equal_fresh_ones(cluster: Cluster, seed: int) -> None:
+    """S3: the sum of the deltas is the state, for every partition, also of deleted topics."""
+    workload = Workload(random.Random(seed))
+    client, watcher = InProcessClient(cluster.plane), InProcessClient(cluster.plane)
+    views: dict[tuple[bytes, int], PartitionView] = {}
+    had_dead_ranges = False
+    for number in range(STEPS):
+        await workload.step(client)
+        for key in workload.keys:
+            if key not in views:
+                views[key] = watcher.partition(*key)
+                await views[key].ready()
+        if number % 25 == 24:
+            fresh = InProcessClient(cluster.plane)
+            for key, view in views.items():
+                other = fresh.partition(*key)
+                await other.ready()
+                assert contents(view) == contents(other)
+            had_dead_ranges |= any(len(view.dead) for view in views.values())
+            assert watcher.cluster.topics_by_name == fresh.cluster.topics_by_name
+            assert watcher.cluster.topics_by_id == fresh.cluster.topics_by_id
+            assert watcher.cluster.agents == fresh.cluster.agents
+            assert watcher.cluster.version == fresh.cluster.version
+            await fresh.close()
+    assert any(view.is_deleted for view in views.values())
+    assert had_dead_ranges
+    assert any(2 in view.extents.flags for view in views.values())
+
+
+async def committing(cluster: Cluster) -> tuple[InProcessClient, Command]:
+    """A client, and a commit of two batches of an idempotent producer."""
+    client = InProcessClient(cluster.plane)
+    reply = await client.call(Command(register_agent=RegisterAgent(host="a", port=1)))
+    lease_id = reply.agent_registered.lease_id
+    created = await client.call(create_topic("t", 2))
+    topic_id = created.topics_created.topics[0].topic_id
+    given = await client.call(Command(init_producer_id=InitProducerId(producer_id=-1)))
+    producer = (given.producer_id_initialized.producer_id, 0)
+    slices = [
+        segment_slice((topic_id, partition), count=3, producer=producer, base_sequence=0)
+        for partition in range(2)
+    ]
+    segment = SegmentId(lease_id=lease_id, sequence=1)
+    commit = CommitSegment(segment=segment, object_size=1 << 20, slices=slices)
+    return client, Command(commit_segment=commit)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_commit_whose_reply_was_lost_gets_the_same_verdicts_again(
+    cluster: Cluster, restarts: bool
+) -> None:
+    """S10, and the commit's idempotence by segment id: nothing is appended twice."""
+    client, command = await committing(cluster)
+    reply = await client.call(command)
+    verdicts = reply.segment_committed.SerializeToString(deterministic=True)
+    await client.close()
+    if restarts:
+        await cluster.restart()
+    before = cluster.plane.serialized_state()
+    again = InProcessClient(cluster.plane)
+    repeated = await again.call(command)
+    assert repeated.segment_committed.SerializeToString(deterministic=True) == verdicts
+    assert cluster.plane.serialized_state() == before
+    view = again.partition(command.commit_segment.slices[0].partition.topic_id, 0)
+    await view.ready()
+    assert view.high_watermark == 3
+
+
+async def test_a_session_that_is_lost_before_its_reply_has_committed_all_the_same(
+    cluster: Cluster,
+) -> None:
+    client, command = await committing(cluster)
+    call = asyncio.ensure_future(client.call(command))
+    await asyncio.sleep(0)
+    await client.close()
+    with pytest.raises(ControlPlaneUnavailable):
+        await call
+    again = InProcessClient(cluster.plane)
+    offsets = [
+        list(verdict.base_offsets)
+        for verdict in (await again.call(command)).segment_committed.slices
+    ]
+    assert offsets == [[0], [0]]
+
+
+async def test_a_member_whose_session_is_lost_no_longer_waits(cluster: Cluster) -> None:
+    """S26: its join is given up, and the group goes on without an answer to it."""
+    client, other = InProcessClient(cluster.plane), InProcessClient(cluster.plane)
+    join = JoinGroup(
+        group_id="g",
+        protocol_type="consumer",
+        protocols=[GroupProtocol(name="range")],
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+    )
+    joined = asyncio.ensure_future(client.call(Command(join_group=join)))
+    await asyncio.sleep(0)
+    await client.close()
+    await asyncio.gather(joined, return_exceptions=True)
+    waiting = asyncio.ensure_future(other.call(Command(join_group=join)))
+    for _ in range(8):
+        cluster.clock.advance(5_000)
+        cluster.plane.tick()
+        await other.call(Command(list_groups={}))
+    reply = await waiting
+    assert reply.group_joined.error_code == ErrorCode.NONE
+    assert reply.group_joined.leader == reply.group_joined.member_id
