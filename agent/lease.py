@@ -121,7 +121,7 @@ class AgentLease:
                 await self._register_again()
             await self._wait(self._duration_seconds / 3)
             if self.lease_id != NO_LEASE:
-                await self._renew()
+                await self.renew()
 
     async def _wait(self, seconds: float) -> None:
         """Wait, or until the lease is known to be lost."""
@@ -131,7 +131,8 @@ class AgentLease:
         except TimeoutError:
             return
 
-    async def _renew(self) -> None:
+    async def renew(self) -> None:
+        """Renew once, however long it takes; registers again later where the lease has ended."""
         lease_id = self.lease_id
         command = Command(renew_lease=RenewLease(lease_id=lease_id))
         while self.lease_id == lease_id:

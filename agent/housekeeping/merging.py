@@ -27,8 +27,8 @@ from controlplane.v1.log_pb2 import (
 )
 from logstore.objects import ObjectStore
 from logstore.records.layout import TimestampType
-from logstore.segments import SliceInput, WrittenSlice, segment_key, write_segment
 from logstore.segments import SegmentId as StoredSegmentId
+from logstore.segments import SliceInput, WrittenSlice, segment_key, write_segment
 from logstore.segments.merge import LiveRange, MergedRun, merge_ranges
 
 log = logging.getLogger("lacuna.housekeeping")

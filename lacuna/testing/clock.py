@@ -23,7 +23,7 @@ class AdjustableClock:
         return time.monotonic() + self._ahead_ms / 1000
 
     async def sleep(self, duration_ms: int) -> None:
-        """Returns when the time has come, by waiting or by `advance`."""
+        """Returns when the time has come, by waiting or by `advance` and `wake`."""
         deadline = self.now_ms() + duration_ms
         while (remaining_ms := deadline - self.now_ms()) > 0:
             moved = self._moved
@@ -34,9 +34,12 @@ class AdjustableClock:
                 continue
 
     def advance(self, duration_ms: int) -> None:
-        """Moves the time forward and wakes whoever is due."""
+        """Moves the time forward; whoever is due sleeps on until `wake`."""
         if duration_ms < 0:
             raise ValueError("time does not go back")
         self._ahead_ms += duration_ms
+
+    def wake(self) -> None:
+        """Wakes whoever is due after `advance`."""
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()

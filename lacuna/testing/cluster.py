@@ -125,11 +125,14 @@ class Cluster:
         self.start()
 
     def advance(self, milliseconds: int) -> None:
-        """Moves the cluster's time forward and has what is overdue ended: transactions, sessions, leases."""
+        """Moves the cluster's time forward and ends what is overdue: transactions, group sessions, retention; agents keep their leases."""
         self.run(self._advance(milliseconds))
 
     async def _advance(self, milliseconds: int) -> None:
         self._clock.advance(milliseconds)
+        # Living agents keep their leases over the jump: they renew before anything is found overdue.
+        await asyncio.gather(*(agent.context.lease.renew() for agent in self.embedded.agents))
+        self._clock.wake()
         self.embedded.running.plane.tick()
 
     def create_topic(

@@ -1,0 +1,223 @@
+"""Days of small flushes: neither metadata nor objects grow, and no consumer notices (S14, S19)."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from agent.housekeeping import Housekeeping, HousekeepingSettings, MergeSettings
+from lacuna.agents import AgentParts
+from lacuna.testing import Cluster
+from logstore.segments import segments_prefix
+
+NEVER = 1e9
+GRACE_MS = 600_000
+PARTS = AgentParts(
+    housekeeping=HousekeepingSettings(
+        merge_interval_seconds=NEVER,
+        collect_interval_seconds=NEVER,
+        merge=MergeSettings(min_extents=8),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A cluster that merges and collects only when a test says so."""
+    with Cluster(parts=PARTS) as cluster:
+        yield cluster
+
+
+def housekeeping(cluster: Cluster) -> Housekeeping:
+    """The first agent's."""
+    found = cluster.embedded.agents[0].housekeeping
+    assert found is not None
+    return found
+
+
+def merge_all(cluster: Cluster) -> int:
+    """Merges until nothing is left to merge; how many extents are gone."""
+    merger = housekeeping(cluster).merger
+    gone = 0
+    while report := cluster.run(merger.run_once()):
+        assert report.refused == 0
+        gone += report.extents_before - report.extents_after
+    return gone
+
+
+def collect_all(cluster: Cluster) -> int:
+    """Collects what is past its grace period; how many objects are gone."""
+    cluster.advance(GRACE_MS)
+    collector = housekeeping(cluster).collector
+    gone = 0
+    while (report := cluster.run(collector.run_once())).replaced:
+        gone += report.replaced
+    return gone
+
+
+def objects(cluster: Cluster) -> int:
+    """Segments in the store."""
+    embedded = cluster.embedded
+    prefix = segments_prefix(embedded.running.plane.cluster_id)
+    return sum(1 for _ in embedded.store.list(prefix))
+
+
+def state_size(cluster: Cluster) -> int:
+    """Bytes of the durable state."""
+
+    async def measure() -> int:
+        return len(cluster.embedded.running.plane.serialized_state())
+
+    return cluster.run(measure())
+
+
+def write(producer: Producer, topic: str, first: int, count: int) -> None:
+    """One flush a record."""
+    for number in range(first, first + count):
+        producer.produce(topic, f"v{number}".encode(), key=f"k{number}".encode(), timestamp=number)
+        assert producer.flush(30) == 0
+
+
+def read(cluster: Cluster, topic: str, isolation: str) -> list[tuple[int, bytes, bytes, int]]:
+    """(offset, key, value, timestamp) from the start to the end of partition 0."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "g",
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = []
+    try:
+        while True:
+            message = consumer.poll(30)
+            assert message is not None, "the consumer stands still"
+            error = message.error()
+            if error is None:
+                stamp = message.timestamp()[1]
+                found.append((message.offset(), message.key(), message.value(), stamp))
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                return found
+    finally:
+        consumer.close()
+
+
+@pytest.fixture
+def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
+    """A topic of this test."""
+    return cluster.create_topic(request.node.name)
+
+
+def test_small_flushes_become_one_object(cluster: Cluster, topic: str) -> None:
+    """S19: keys, values, timestamps and offsets are what they were; the small objects are gone."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    write(producer, topic, 0, 60)
+    before = read(cluster, topic, "read_committed")
+    objects_before, state_before = objects(cluster), state_size(cluster)
+    assert merge_all(cluster) >= 59
+    assert read(cluster, topic, "read_committed") == before
+    assert [record[0] for record in before] == list(range(60))
+    assert collect_all(cluster) >= 60
+    assert objects(cluster) <= objects_before - 59
+    assert state_size(cluster) < state_before
+    assert read(cluster, topic, "read_committed") == before
+
+
+def transactions(cluster: Cluster, topic: str, outcomes: str) -> None:
+    """A transaction of one record for each letter: c commits, a aborts."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    for number, outcome in enumerate(outcomes):
+        producer.begin_transaction()
+        write(producer, topic, number, 1)
+        finish: Callable[[float], None] = (
+            producer.commit_transaction if outcome == "c" else producer.abort_transaction
+        )
+        finish(30)
+
+
+def test_aborted_records_leave_for_good(cluster: Cluster, topic: str) -> None:
+    """S14: after merging read_uncommitted sees the holes too, and metadata does not know how many aborted."""
+    transactions(cluster, topic, "caaac" * 8)
+    committed = read(cluster, topic, "read_committed")
+    assert len(committed) == 16
+    assert len(read(cluster, topic, "read_uncommitted")) == 40
+    merge_all(cluster)
+    assert read(cluster, topic, "read_committed") == committed
+    assert read(cluster, topic, "read_uncommitted") == committed
+    view = cluster.embedded.control.partition(
+        cluster.embedded.control.cluster.topics_by_name[topic].topic_id, 0
+    )
+    cluster.run(view.ready())
+    assert len(view.dead) == 0
+    assert len(view.extents) <= 2
+
+
+def test_a_wholly_aborted_log_leaves_no_object(cluster: Cluster, topic: str) -> None:
+    """S14, S17: nothing is left to write, the consumer still passes the hole."""
+    merge_all(cluster)
+    collect_all(cluster)
+    before = objects(cluster)
+    transactions(cluster, topic, "a" * 20)
+    assert objects(cluster) == before + 20
+    assert merge_all(cluster) == 20
+    assert read(cluster, topic, "read_committed") == []
+    assert read(cluster, topic, "read_uncommitted") == []
+    assert collect_all(cluster) >= 20
+    assert objects(cluster) == before
+    description = cluster.explain(topic, 0)
+    assert description.high_watermark == 20
+    assert [row.fate for row in description.rows] == ["hole", "filler"]
+
+
+def test_an_ongoing_transaction_is_not_touched(cluster: Cluster, topic: str) -> None:
+    """S3: nothing at or behind the last stable offset is merged."""
+    plain = Producer({"bootstrap.servers": cluster.bootstrap})
+    held = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
+    held.init_transactions(30)
+    held.begin_transaction()
+    write(held, topic, 0, 1)
+    write(plain, topic, 1, 20)
+    merge_all(cluster)
+    assert len(cluster.explain(topic, 0).rows) == 21
+    held.commit_transaction(30)
+    merge_all(cluster)
+    assert len(cluster.explain(topic, 0).rows) == 1
+    assert [record[0] for record in read(cluster, topic, "read_committed")] == list(range(21))
+
+
+def test_growth_is_bounded_over_many_rounds(cluster: Cluster, topic: str) -> None:
+    """Rounds of flushes, merges and collections: objects and state stay where they were."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    sizes, counts = [], []
+    for round_number in range(6):
+        write(producer, topic, round_number * 20, 20)
+        merge_all(cluster)
+        collect_all(cluster)
+        sizes.append(state_size(cluster))
+        counts.append(objects(cluster))
+    assert counts[-1] <= counts[0] + 5
+    assert sizes[-1] <= sizes[0] + 5 * 400
+    assert len(read(cluster, topic, "read_committed")) == 120
+
+
+def test_an_uncommitted_object_of_an_ended_lease_is_collected(cluster: Cluster, topic: str) -> None:
+    """What a dead writer left is found by its lease's prefix; what was committed stays."""
+    embedded = cluster.embedded
+    lease = embedded.agents[0].context.lease
+    write(Producer({"bootstrap.servers": cluster.bootstrap}), topic, 0, 1)
+    from logstore.segments import SegmentId, segment_key
+
+    orphan = segment_key(lease.cluster_id, SegmentId(lease.lease_id, 10**6))
+    embedded.store.put(orphan, [b"never committed"])
+    cluster.restart()
+    before = objects(cluster)
+    cluster.advance(GRACE_MS)
+    report = cluster.run(housekeeping(cluster).collector.run_once())
+    assert report.uncommitted == 1
+    assert objects(cluster) == before - 1 - report.replaced
+    assert [record[0] for record in read(cluster, topic, "read_committed")] == [0]
