@@ -1,13 +1,13 @@
 """Text tables: a command, an arrow, what is expected. Comments and blank lines divide them.
 
-    topic NAME PARTITIONS [config=value]     put PARTITION xCOUNT [PID/EPOCH@SEQ [txn|tv2]] [lat=MS]
-    init ID|- [timeout=MS] [from=PID/EPOCH]  end1|end2 ID PID/EPOCH commit|abort   (TV1 | TV2)
-    add|verify ID PID/EPOCH PARTITION…       offsets ID PID/EPOCH GROUP
-    commit-offset|commit-offset2 ID PID/EPOCH GROUP PARTITION=OFFSET    fetch-offset GROUP PARTITION
-    abort ID | abort PID/EPOCH               state ID
-    see PARTITION -> start..lso..hw [first,end) of each dead range
-    delete-records PARTITION OFFSET          delete-topic NAME
-    clock +MS (the lease is renewed, a tick)  producers PARTITION -> pid/epoch@lastsequence:txnstart
+topic NAME PARTITIONS [config=value]     put PARTITION xCOUNT [PID/EPOCH@SEQ [txn|tv2]] [lat=MS]
+init ID|- [timeout=MS] [from=PID/EPOCH]  end1|end2 ID PID/EPOCH commit|abort   (TV1 | TV2)
+add|verify ID PID/EPOCH PARTITION…       offsets ID PID/EPOCH GROUP
+commit-offset|commit-offset2 ID PID/EPOCH GROUP PARTITION=OFFSET    fetch-offset GROUP PARTITION
+abort ID | abort PID/EPOCH               state ID
+see PARTITION -> start..lso..hw [first,end) of each dead range
+delete-records PARTITION OFFSET          delete-topic NAME
+clock +MS (the lease is renewed, a tick)  producers PARTITION -> pid/epoch@lastsequence:txnstart
 """
 
 from collections.abc import Callable, Iterable

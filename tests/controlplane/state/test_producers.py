@@ -163,7 +163,10 @@ def test_s8_the_window_of_an_ongoing_transaction_does_not_expire() -> None:
     cluster.now_ms += 100 * 3_600_000
     records = ticks.tick_producers(cluster.state, cluster.context())
     assert records == []
-    run("""
+    run(
+        """
         clock +0                               -> transaction_ended
         clock +1                               -> producers_expired
-        """, cluster)
+        """,
+        cluster,
+    )

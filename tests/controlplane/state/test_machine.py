@@ -1,0 +1,125 @@
+"""The machine's frame: dispatch, foreign journals, malformed commands, purity."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import controlplane
+from controlplane import groups, machine
+from controlplane.errors import ErrorCode
+from controlplane.pure import Machine
+from controlplane.v1.cluster_pb2 import CreateTopics
+from controlplane.v1.control_pb2 import Command
+from controlplane.v1.journal_pb2 import ClusterFounded, JournalRecord
+from controlplane.v1.log_pb2 import SegmentSlice
+from tests.controlplane.state.cluster import Cluster, add_batch
+from tests.controlplane.state.script import run
+
+_IS_A_MACHINE: Machine[machine.State] = machine
+
+
+def test_every_verb_and_every_event_has_its_function() -> None:
+    verbs = {field.name for field in Command.DESCRIPTOR.oneofs_by_name["verb"].fields}
+    assert verbs == set(machine.VERBS) | set(groups.GROUP_VERBS)
+    events = {field.name for field in JournalRecord.DESCRIPTOR.oneofs_by_name["event"].fields}
+    assert events == set(machine.EVENTS)
+
+
+def test_a_command_without_a_verb_is_answered_with_a_failure() -> None:
+    cluster = Cluster()
+    decision = machine.handle(cluster.state, Command(command_id=3), cluster.context())
+    assert decision.reply is not None
+    assert decision.reply.command_id == 3
+    assert decision.reply.failure.error_code == ErrorCode.INVALID_REQUEST
+    assert decision.records == []
+
+
+def test_a_journal_is_founded_once_and_with_an_id() -> None:
+    cluster = Cluster()
+    again = JournalRecord(cluster_founded=ClusterFounded(cluster_id="other"))
+    with pytest.raises(ValueError, match="cluster cluster is founded a second time"):
+        machine.replay(cluster.state, again)
+    with pytest.raises(ValueError, match="a cluster has an id"):
+        machine.found(cluster.state, "", cluster.context())
+
+
+def test_a_record_of_an_unknown_kind_stops_the_replay() -> None:
+    with pytest.raises(ValueError, match="does not know"):
+        machine.replay(machine.new_state(), JournalRecord(now_ms=1))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("record_counts", 0),
+        ("batch_sizes", 0),
+        ("batch_positions", -1),
+        ("batch_positions", 901),
+        ("producer_ids", None),
+    ],
+)
+def test_a_malformed_commit_fails_whole(column: str, value: int | None) -> None:
+    cluster = run("topic a 2")
+    slices = [SegmentSlice(partition=cluster.partition(text)) for text in ("a-0", "a-1")]
+    for each in slices:
+        add_batch(each)
+    cells = getattr(slices[1], column)
+    if value is None:
+        cells.append(4)
+    else:
+        cells[0] = value
+    before = machine.snapshot(cluster.state)
+    failure = cluster.commit(*slices, size=1000)
+    assert failure.error_code == ErrorCode.INVALID_REQUEST
+    assert machine.snapshot(cluster.state) == before
+
+
+def test_two_slices_of_one_partition_are_malformed() -> None:
+    cluster = run("topic a 1")
+    given = SegmentSlice(partition=cluster.partition("a-0"))
+    add_batch(given)
+    assert "one slice a partition" in cluster.commit(given, given).message  # type: ignore[attr-defined]
+
+
+def test_the_clock_never_goes_back() -> None:
+    cluster = Cluster(now_ms=50)
+    assert machine.now_ms(cluster.state) == 50
+    cluster.now_ms = 70
+    cluster.create("a")
+    cluster.now_ms = 60
+    cluster.create("b")
+    assert machine.now_ms(cluster.state) == 70
+
+
+def test_parked_tokens_can_be_forgotten() -> None:
+    machine.forget_tokens(machine.new_state(), [1, 2])
+
+
+def test_equal_histories_give_equal_bytes() -> None:
+    table = "topic a 2\ninit x\nput a-0 x1 1/0@0 tv2\noffsets x 1/0 g"
+    one, two = run(table), run(table)
+    assert machine.snapshot(one.state) == machine.snapshot(two.state)
+    assert one.journal == two.journal
+    one.do("create_topics", CreateTopics())
+    assert machine.snapshot(one.state) == machine.snapshot(two.state)
+    one.create("b")
+    assert machine.snapshot(one.state) != machine.snapshot(two.state)
+
+
+BANNED = {"asyncio", "grpc", "time", "random", "secrets", "os", "uuid", "datetime", "threading"}
+
+
+def test_the_machine_imports_nothing_that_is_not_pure() -> None:
+    root = Path(controlplane.__file__).parent
+    files = [root / name for name in ("machine.py", "extents.py", "topic_configs.py")]
+    files += (root / "state").glob("*.py")
+    assert len(files) > 10
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert not {name.split(".")[0] for name in names} & BANNED, file
