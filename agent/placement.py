@@ -41,6 +41,12 @@ def place(key: bytes, node_ids: tuple[int, ...]) -> int:
     return node_ids[0] if len(node_ids) == 1 else _place(key, node_ids)
 
 
+def is_ours(context: "AgentContext", key: bytes) -> bool:
+    """True on exactly one of the live agents of all zones (when they see the same set)."""
+    node_ids = tuple(agent.node_id for agent in live_agents(context))
+    return not node_ids or place(key, node_ids) == context.lease.node_id
+
+
 @lru_cache(maxsize=65_536)
 def _place(key: bytes, node_ids: tuple[int, ...]) -> int:
     return max(node_ids, key=lambda node_id: _weight(key, node_id))

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from agent.context import AgentContext
 
 FIRST_BATCHED = 4
-_KEY_TYPES = {0: b"group:", 1: b"transaction:"}
+GROUP_PREFIX = b"group:"
+TRANSACTION_PREFIX = b"transaction:"
+_KEY_TYPES = {0: GROUP_PREFIX, 1: TRANSACTION_PREFIX}
 _NOBODY = Agent(node_id=-1, host="", port=-1)
 
 

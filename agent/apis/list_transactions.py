@@ -5,6 +5,9 @@ v1 filters by how long a transaction has been going on, v2 by a pattern of trans
 bound where Kafka's (RE2) does not, so only patterns that cannot are taken: at most three
 quantifiers, none on a group, no look-around and no back-references; others are
 INVALID_REGULAR_EXPRESSION. Unknown states are named in the answer.
+
+Clients ask every agent and put the answers together. So although any agent knows every transaction,
+each lists those that are placed on it, as a coordinator in Kafka would.
 """
 
 import re
@@ -12,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode as KafkaError
 
+from agent import placement
+from agent.apis.find_coordinator import TRANSACTION_PREFIX
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
 from controlplane.v1.control_pb2 import Command
@@ -53,6 +58,7 @@ async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # n
             )
             for each in reply.transactions
             if pattern.fullmatch(each.transactional_id)
+            and placement.is_ours(context, TRANSACTION_PREFIX + each.transactional_id.encode())
         ),
     )
 
