@@ -130,7 +130,7 @@ def read(
 
     extra: dict[str, Any] = {"statistics_interval_ms": 50, "stats_cb": statistics, **config}
     who = consumer(bootstrap, isolation, **extra)
-    records: list[tuple[int, bytes]] = []
+    records: list[Any] = []
     errors: list[str] = []
     started = time.monotonic()
     try:

@@ -85,8 +85,13 @@ def test_configs(admin: AdminClient, topic: Topic) -> None:
     )
     changed = ConfigResource(ResourceType.TOPIC, resource.name, incremental_configs=[entry])
     admin.incremental_alter_configs([changed])[changed].result(15)
-    found = admin.describe_configs([resource])[resource].result(15)
-    assert found["message.timestamp.type"].value == "LogAppendTime"
+
+    def changed_type() -> str:
+        found = admin.describe_configs([resource])[resource].result(15)
+        value: str = found["message.timestamp.type"].value
+        return value
+
+    eventually(changed_type, "LogAppendTime")
     bad = ConfigResource(
         ResourceType.TOPIC, resource.name,
         incremental_configs=[
@@ -182,7 +187,7 @@ def test_kafka_python_admin(bootstrap: str, topic: Topic) -> None:
     name = topic(partitions=3)
     who = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
-        assert name in who.list_topics()
+        eventually(lambda: name in who.list_topics(), True)
         described = who.describe_topics([name])
         assert len(described[0]["partitions"]) == 3
     finally:

@@ -19,14 +19,14 @@ from .librd import UNCOMMITTED, consumer, producer, read, send
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 Row = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
-ROWS: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]] = [
+ROWS: list[tuple[bytes | None, bytes | None, Any]] = [
     (b"key", b"value", []),
     (None, b"no key", []),
     (b"tombstone", None, []),
     (b"", b"", [("h", b"1"), ("h", b"2"), ("empty", b"")]),
     (b"big", bytes(range(256)) * 400, [("name", b"\xff\x00")]),
 ]
-SENT: list[Row] = [(i, *row) for i, row in enumerate(ROWS)]  # type: ignore[misc]
+SENT: list[Row] = [(i, *row) for i, row in enumerate(ROWS)]
 TIME = 1_760_000_000_000
 
 
