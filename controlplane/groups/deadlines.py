@@ -62,10 +62,9 @@ def _end_in_group(turn: Turn, group: LiveGroup) -> None:
 
 
 def _end_session(turn: Turn, group: LiveGroup, member_id: str) -> None:
-    member = group.members.get(member_id)
-    if member is None or member.session_deadline_ms is None:
-        return
-    if member.session_deadline_ms > turn.now_ms:
+    member = group.members[member_id]
+    deadline_ms = member.session_deadline_ms
+    if deadline_ms is None or deadline_ms > turn.now_ms:
         return  # the end of another session has just answered this member
     if member.awaits_answer:
         member.session_deadline_ms = None

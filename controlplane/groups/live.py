@@ -82,7 +82,7 @@ class LiveGroup:
             self.leader = member.member_id
         self.pending_joins.pop(member.member_id, None)
 
-    def remove(self, member_id: str) -> LiveMember | None:
+    def remove(self, member_id: str) -> None:
         """Take a member or a pending one out; the leader's place falls to the oldest."""
         member = self.members.pop(member_id, None)
         if member is not None and member.group_instance_id:
@@ -91,7 +91,6 @@ class LiveGroup:
             self.leader = next(iter(self.members), "")
         self.pending_joins.pop(member_id, None)
         self.pending_syncs.discard(member_id)
-        return member
 
     def rename(self, old_member_id: str, new_member_id: str) -> LiveMember:
         """Give a static member a new id in place (KIP-345)."""

@@ -84,11 +84,10 @@ def end_syncing(turn: Turn, group: LiveGroup) -> None:
 
 def remove_member(turn: Turn, group: LiveGroup, member_id: str) -> None:
     """Take a member out; whatever it waits for is answered, so that its client joins anew."""
-    member = group.remove(member_id)
-    if member is not None:
-        error_code = ErrorCode.UNKNOWN_MEMBER_ID
-        turn.answer_join(member, GroupJoined(error_code=error_code))
-        turn.answer_sync(member, GroupSynced(error_code=error_code))
+    member = group.members[member_id]
+    group.remove(member_id)
+    turn.answer_join(member, GroupJoined(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    turn.answer_sync(member, GroupSynced(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
 
 
 def joined_reply(group: LiveGroup, member: LiveMember) -> GroupJoined:

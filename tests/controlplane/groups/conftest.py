@@ -13,6 +13,7 @@ state is compared with a replay of the whole journal, and with a snapshot writte
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -29,7 +30,7 @@ from controlplane.groups import (
 from controlplane.v1 import groups_pb2 as g
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.control_pb2 import Command, Reply
-from controlplane.v1.group_records_pb2 import GroupRecord, GroupsSnapshot
+from controlplane.v1.group_records_pb2 import GroupsSnapshot
 
 UNITS_MS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -56,6 +57,11 @@ def error_name(code: int) -> str:
     return ErrorCode(code).name if code else "ok"
 
 
+def durable(groups: Groups) -> bytes:
+    """All that must outlive the process."""
+    return groups.to_snapshot().SerializeToString(deterministic=True)
+
+
 @dataclass
 class Bench:
     """One Groups, its journal so far, and who waits for what."""
@@ -66,13 +72,12 @@ class Bench:
     next_token: int = 0
     next_id: int = 0
     groups: Groups = field(init=False)
-    journal: list[GroupRecord] = field(default_factory=list)
+    journal: list[Callable[[Groups], None]] = field(default_factory=list)
     member_ids: dict[str, str] = field(default_factory=dict)
     instances: dict[str, str] = field(default_factory=dict)
     waiting: dict[int, str] = field(default_factory=dict)
     generation_id: int = 0
     deleted_topics: set[bytes] = field(default_factory=set)
-    outcomes: list[tuple[int, Callable[[Groups], None]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.groups = Groups(settings=self.settings)
@@ -91,32 +96,37 @@ class Bench:
     def apply(self, decision: Decision) -> None:
         for record in decision.records:
             assert record.now_ms == self.now_ms
-            self.journal.append(record.group)
-            replay(self.groups, record.group)
+            self.journal.append(partial(replay, record=record.group))
+            self.journal[-1](self.groups)
         self.check()
 
     def check(self) -> None:
         """Durable state is what the journal says, and what a snapshot brings back."""
-        snapshot = self.groups.to_snapshot().SerializeToString(deterministic=True)
-        read_back = Groups.from_snapshot(GroupsSnapshot.FromString(snapshot))
-        assert read_back.to_snapshot().SerializeToString(deterministic=True) == snapshot
-        replayed = self.replayed().to_snapshot().SerializeToString(deterministic=True)
-        assert replayed == snapshot
+        snapshot = durable(self.groups)
+        assert durable(Groups.from_snapshot(GroupsSnapshot.FromString(snapshot))) == snapshot
+        assert durable(self.replayed()) == snapshot
+
+    def check_every_prefix(self) -> None:
+        """A snapshot of any moment and the journal behind it give the state, too."""
+        final = durable(self.groups)
+        groups = Groups()
+        for position, event in enumerate(self.journal):
+            restored = Groups.from_snapshot(groups.to_snapshot())
+            for later in self.journal[position:]:
+                later(restored)
+            assert durable(restored) == final
+            event(groups)
 
     def replayed(self) -> Groups:
+        """A new process's state."""
         groups = Groups(settings=self.settings)
-        outcomes = list(self.outcomes)
-        for position, record in enumerate(self.journal):
-            while outcomes and outcomes[0][0] == position:
-                outcomes.pop(0)[1](groups)
-            replay(groups, record)
-        for _, outcome in outcomes:
-            outcome(groups)
+        for event in self.journal:
+            event(groups)
         return groups
 
     def outcome(self, change: Callable[[Groups], None]) -> None:
         """A record of the rest of the machine that groups take part in."""
-        self.outcomes.append((len(self.journal), change))
+        self.journal.append(change)
         change(self.groups)
         self.check()
 

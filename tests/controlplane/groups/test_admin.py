@@ -17,7 +17,7 @@ from controlplane.groups import (
 from controlplane.groups.live import LiveGroup
 from controlplane.v1.control_pb2 import Command
 from controlplane.v1.group_records_pb2 import GroupRecord
-from controlplane.v1.groups_pb2 import TxnOffsetCommit
+from controlplane.v1.groups_pb2 import OffsetCommit, TxnOffsetCommit
 
 
 def test_list_filters_by_state_and_type(play):
@@ -76,6 +76,15 @@ def test_only_listed_transitions_happen(source, target):
     else:
         with pytest.raises(IllegalTransitionError, match=f"from {source} to {target}"):
             group.transition_to(target)
+
+
+def test_callers_may_check_partitions_themselves(bench):
+    """Then a partition that nobody says is missing is taken to exist."""
+    (offset,) = bench.offsets(("t-9999@1",))
+    commit = OffsetCommit(group_id="g", generation_id=-1, offsets=[offset])
+    decision = handle(bench.groups, Command(offset_commit=commit), bench.context())
+    assert decision.reply.offsets_committed.error_codes == [0]
+    assert bench.run("commit x t-9999@1") == "x: UNKNOWN_TOPIC_OR_PARTITION"
 
 
 def test_another_command_is_our_own_mistake():

@@ -115,6 +115,31 @@ def test_a_silent_member_does_not_hold_up_a_rebalance(play):
     )
 
 
+def test_one_answered_by_the_end_of_anothers_session_has_a_new_one(play):
+    play(
+        TWO_STABLE
+        + """
+    join b protocols=range:x -> b: waits
+    after 10s         -> b: gen=3 range leader=b of b
+    after 9s          ->
+    heartbeat b       -> b: ok
+    """
+    )
+
+
+def test_an_id_that_was_given_out_outlives_the_members(play):
+    play(
+        TWO_STABLE
+        + """
+    join c session=60s -> c: MEMBER_ID_REQUIRED
+    after 10s         ->
+    describe          -> PreparingRebalance
+    after 49s         ->
+    join c            -> c: gen=3 range leader=c of c
+    """
+    )
+
+
 def test_a_leader_that_never_assigns_is_out(play):
     play(
         TWO_STABLE

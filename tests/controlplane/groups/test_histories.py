@@ -197,6 +197,7 @@ class Histories(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """With nobody coming back, every wait ends."""
+        self.bench.check_every_prefix()
         for _ in range(8):
             self.bench.run("after 8d")
         assert not self.bench.waiting
