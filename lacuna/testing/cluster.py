@@ -12,6 +12,7 @@ import uvloop
 
 from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from controlplane.v1.control_pb2 import Command
+from controlplane.v1.log_pb2 import ReadPartitions
 from lacuna.agents import AgentParts
 from lacuna.embedded import ClusterSettings, EmbeddedCluster
 from lacuna.explained import Explanation
@@ -134,6 +135,8 @@ class Cluster:
         await asyncio.gather(*(agent.context.lease.renew() for agent in self.embedded.agents))
         self._clock.wake()
         self.embedded.running.plane.tick()
+        # Its reply waits for what it saw (S2): behind it, every agent sees what the tick has ended.
+        await self.embedded.control.call(Command(read_partitions=ReadPartitions()))
 
     def create_topic(
         self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None

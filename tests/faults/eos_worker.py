@@ -1,0 +1,175 @@
+"""One worker of the exactly-once loop, a process of its own: consume, produce, commit both in one transaction.
+
+    python -m tests.faults.eos_worker BOOTSTRAP GROUP SOURCE SINK TRANSACTIONAL_ID [INSTANCE_ID]
+
+It writes a line `committed COUNT` for every transaction, and `trouble …` for what it has overcome. SIGTERM ends it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from tests.faults.history import effect
+
+RECORDS_A_TRANSACTION = 20
+SECONDS = 20.0
+
+
+class Rebuild(Exception):
+    """This producer or consumer is of no use any more: make new ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The command line."""
+
+    bootstrap: str
+    group: str
+    source: str
+    sink: str
+    transactional_id: str
+    instance_id: str | None = None
+
+
+def say(line: str) -> None:
+    """A line for whoever started this."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+class Worker:
+    """One consumer and one transactional producer."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.producer = Producer(
+            {
+                "bootstrap.servers": job.bootstrap,
+                "transactional.id": job.transactional_id,
+                "transaction.timeout.ms": 10_000,
+                "linger.ms": 0,
+            }
+        )
+        settings: dict[str, Any] = {
+            "bootstrap.servers": job.bootstrap,
+            "group.id": job.group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "session.timeout.ms": 6_000,
+            "heartbeat.interval.ms": 500,
+            "fetch.wait.max.ms": 100,
+        }
+        if job.instance_id is not None:
+            settings["group.instance.id"] = job.instance_id
+        self.consumer = Consumer(settings)
+
+    def start(self) -> None:
+        """Fence the one before, and join the group.
+
+        With callbacks a rebalance happens in `consume` and nowhere else, so never inside of a transaction.
+        """
+        self._insist(lambda: self.producer.init_transactions(SECONDS))
+
+        def served(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            say(f"assigned {sorted(each.partition for each in partitions)}")
+
+        self.consumer.subscribe([self.job.source], on_assign=served, on_revoke=served)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self.consumer.close()
+
+    def step(self) -> None:
+        """One transaction, where there is something to do. Raises Rebuild."""
+        messages = list(self.consumer.consume(RECORDS_A_TRANSACTION, 0.1))
+        rows = [each for each in messages if each.error() is None]
+        if not rows:
+            return
+        metadata = self.consumer.consumer_group_metadata()
+        try:
+            self.producer.begin_transaction()
+            for row in rows:
+                self._produce(row)
+            positions = {row.partition(): row.offset() + 1 for row in rows}
+            offsets = [TopicPartition(self.job.source, p, at) for p, at in positions.items()]
+            self._insist(
+                lambda: self.producer.send_offsets_to_transaction(offsets, metadata, SECONDS)
+            )
+            self._insist(lambda: self.producer.commit_transaction(SECONDS))
+        except KafkaException as error:
+            self._recover(error.args[0])
+            return
+        say(f"committed {len(rows)}")
+
+    def _produce(self, row: Message) -> None:
+        value = effect(row.partition(), row.offset(), row.value())
+        self.producer.produce(self.job.sink, value, partition=row.partition())
+
+    def _insist(self, call: Callable[[], object]) -> None:
+        """Repeat a call as long as librdkafka says that it may be."""
+        while True:
+            try:
+                call()
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
+
+    def _recover(self, error: KafkaError) -> None:
+        say(f"trouble {error.name()} fatal={error.fatal()}: {error.str()}")
+        if error.fatal() or not error.txn_requires_abort():
+            raise Rebuild(error.str())
+        try:
+            self._insist(lambda: self.producer.abort_transaction(SECONDS))
+            self._rewind()
+        except KafkaException as again:
+            raise Rebuild(again.args[0].str()) from again
+
+    def _rewind(self) -> None:
+        """Back to what the group has committed."""
+        for found in self.consumer.committed(self.consumer.assignment(), SECONDS):
+            if found.offset < 0:
+                found.offset = OFFSET_BEGINNING
+            self.consumer.seek(found)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs until SIGTERM."""
+    is_stopped = False
+
+    def stop(*_: object) -> None:
+        nonlocal is_stopped
+        is_stopped = True
+
+    signal.signal(signal.SIGTERM, stop)
+    job = Job(*arguments)
+    while not is_stopped:
+        worker = Worker(job)
+        try:
+            worker.start()
+            while not is_stopped:
+                worker.step()
+        except (Rebuild, KafkaException) as error:
+            say(f"rebuild {error}")
+        finally:
+            worker.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,88 @@
+"""What must hold of a history of an exactly-once pipeline, as a pure function of that history (S2-S5, S12, S26).
+
+A history is what clients were told and what a read_committed consumer finally read:
+
+    inputs    partition → the (offset, value) that were acknowledged to whoever wrote the input
+    read      partition → the (offset, value) that the input topic holds in the end
+    outputs   partition → the values that the output topic holds in the end, in order
+    position  partition → the group's committed offset in the end
+
+A worker writes one output for every input, to the same partition number: `effect(partition, offset, value)`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+Rows = Mapping[int, Sequence[tuple[int, bytes]]]
+
+
+def effect(partition: int, offset: int, value: bytes) -> bytes:
+    """The output for one input."""
+    return b"%d:%d:" % (partition, offset) + value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """See the module."""
+
+    inputs: Rows
+    read: Rows
+    outputs: Mapping[int, Sequence[bytes]]
+    positions: Mapping[int, int] = field(default_factory=dict)
+
+
+def violations(history: History) -> list[str]:
+    """Everything that is wrong with a history; empty where nothing is."""
+    found = []
+    for partition in sorted(history.inputs.keys() | history.read.keys() | history.outputs.keys()):
+        read = history.read.get(partition, ())
+        found += log_violations(partition, history.inputs.get(partition, ()), read)
+        expected = [effect(partition, offset, value) for offset, value in read]
+        found += _sequence_violations(partition, expected, history.outputs.get(partition, ()))
+        position = history.positions.get(partition, 0)
+        end = read[-1][0] + 1 if read else 0
+        if partition in history.positions and position != end:
+            found.append(f"partition {partition}: the group stands at {position}, the end is {end}")
+    return found
+
+
+def log_violations(
+    partition: int,
+    acknowledged: Sequence[tuple[int, bytes]],
+    read: Sequence[tuple[int, bytes]],
+) -> list[str]:
+    """A log against its acknowledgements: nothing lost, moved, doubled, or out of order."""
+    name = f"partition {partition}"
+    found = []
+    offsets = [offset for offset, _ in read]
+    if any(later <= earlier for earlier, later in itertools.pairwise(offsets)):
+        found.append(f"{name}: offsets do not grow")
+    at = dict(read)
+    for offset, value in acknowledged:
+        if at.get(offset) != value:
+            got = at.get(offset)
+            found.append(f"{name}: {value!r} was acknowledged at {offset}, where {got!r} is")
+    for value, count in Counter(value for _, value in read).items():
+        if count > 1:
+            found.append(f"{name}: {value!r} is there {count} times")
+    return found
+
+
+def _sequence_violations(
+    partition: int, expected: Sequence[bytes], got: Sequence[bytes]
+) -> list[str]:
+    """Loss, duplicates, strangers and order of the outputs of one partition."""
+    name = f"output {partition}"
+    counts, wanted = Counter(got), Counter(expected)
+    found = [f"{name}: {value!r} is missing" for value in wanted if value not in counts]
+    found += [f"{name}: {value!r} comes from no input" for value in counts if value not in wanted]
+    found += [
+        f"{name}: {value!r} is there {count} times" for value, count in counts.items() if count > 1
+    ]
+    if not found and list(got) != list(expected):
+        found.append(f"{name}: the order is another")
+    return found

@@ -1,0 +1,168 @@
+"""Real processes that tests kill: the control plane, agents, workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+ROOT = Path(__file__).parents[2]
+Heard = Callable[[str], None]
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on at the moment."""
+    with socket.socket() as each:
+        each.bind(("127.0.0.1", 0))
+        port: int = each.getsockname()[1]
+        return port
+
+
+class Process:
+    """One command that is killed and started again. `ready` is how the line begins that says that it serves."""
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str],
+        *,
+        ready: str = "",
+        heard: Heard | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.lines: deque[str] = deque(maxlen=400)
+        self._command = [sys.executable, "-m", module, *arguments]
+        self._ready = ready
+        self._heard = heard
+        self._environment = {**os.environ, **(environment or {})}
+        self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+
+    def start(self) -> Self:
+        """Starts it and waits until it serves, where it says so."""
+        self.lines.append("--- start")
+        self._process = subprocess.Popen(
+            self._command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=ROOT,
+            env=self._environment,
+        )
+        assert self._process.stdout is not None
+        is_ready = threading.Event()
+        self._reader = threading.Thread(
+            target=self._read, args=(self._process.stdout, is_ready), daemon=True
+        )
+        self._reader.start()
+        if self._ready and not (is_ready.wait(START_SECONDS) and self._process.poll() is None):
+            raise AssertionError(f"{self.name} did not start:\n{self.output}")
+        return self
+
+    @property
+    def output(self) -> str:
+        """The last lines of all its lives."""
+        return "\n".join(self.lines)
+
+    def kill(self) -> None:
+        """SIGKILL. It must have been alive: a process that fell by itself is a failure."""
+        self._end(signal.SIGKILL, -signal.SIGKILL)
+
+    def stop(self) -> None:
+        """SIGTERM, and a clean end."""
+        self._end(signal.SIGTERM, 0)
+
+    def discard(self) -> None:
+        """Ends it whatever its state."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _end(self, number: signal.Signals, expected: int) -> None:
+        assert self._process is not None
+        assert self._reader is not None
+        self._process.send_signal(number)
+        code = self._process.wait(STOP_SECONDS)
+        self._reader.join(STOP_SECONDS)
+        assert code == expected, f"{self.name} ended with {code}:\n{self.output}"
+        self._process = None
+
+    def _read(self, stream: IO[str], is_ready: threading.Event) -> None:
+        with stream:
+            for line in stream:
+                self.lines.append(line.rstrip())
+                if self._ready and line.startswith(self._ready):
+                    is_ready.set()
+                if self._heard is not None:
+                    self._heard(line.rstrip())
+        is_ready.set()
+
+
+class Deployment:
+    """A control plane and agents, each a process of its own, over one store. A context manager.
+
+    `store` are the options of `lacuna agent` that name it.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        agents: int,
+        store: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        control = f"127.0.0.1:{free_port()}"
+        self.control = Process(
+            "control plane",
+            "lacuna",
+            ["controlplane", f"--listen={control}", f"--data={data}"],
+            ready="control plane: ",
+        )
+        addresses = [f"127.0.0.1:{free_port()}" for _ in range(agents)]
+        self.bootstrap = ",".join(addresses)
+        self.agents = [
+            Process(
+                f"agent {number}",
+                "lacuna",
+                ["agent", f"--control={control}", f"--listen={address}", *store],
+                ready="bootstrap: ",
+                environment=environment,
+            )
+            for number, address in enumerate(addresses)
+        ]
+
+    @property
+    def processes(self) -> list[Process]:
+        """All of them."""
+        return [self.control, *self.agents]
+
+    def __enter__(self) -> Self:
+        for process in self.processes:
+            process.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                for process in reversed(self.processes):
+                    process.stop()
+        finally:
+            for process in self.processes:
+                process.discard()

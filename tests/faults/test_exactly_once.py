@@ -1,0 +1,196 @@
+"""Consume, process, produce, exactly once, while everything is killed (S2-S5, S8, S12, S26).
+
+Three workers move records from one topic to another, each transaction with its group offsets; agents, workers
+and the control plane die of SIGKILL at seeded moments and come back. In the end every input has its effect once.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lacuna.moto import BUCKET, CREDENTIALS, MotoServer
+from tests.clients.librd import COMMITTED, read
+
+from .history import History, Rows, violations
+from .processes import Deployment, Process
+
+PARTITIONS = 6
+INPUTS = 3000
+STEPS = 30
+TRANSACTIONS = INPUTS // 20
+FAULTS = ("agent", "agent", "agent", "worker", "worker", "control", "control")
+DEADLINE_SECONDS = 90.0
+
+
+class Progress:
+    """Counts what the workers have committed; who waits for a count wakes as it comes."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._changed = threading.Condition()
+
+    def heard(self, line: str) -> None:
+        """A line of a worker."""
+        if line.startswith("committed"):
+            with self._changed:
+                self.count += int(line.split()[1])
+                self._changed.notify_all()
+
+    def wait_for(self, count: int, seconds: float) -> bool:
+        """Whether so many were committed within so many seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.count >= count, seconds)
+
+
+class Feeder(threading.Thread):
+    """Writes the input, a step whenever the workers have nearly caught up; `acknowledged` is what it was told."""
+
+    def __init__(self, bootstrap: str, topic: str, progress: Progress) -> None:
+        super().__init__(daemon=True)
+        self.acknowledged: dict[int, list[tuple[int, bytes]]] = {p: [] for p in range(PARTITIONS)}
+        self.errors: list[str] = []
+        self._topic = topic
+        self._progress = progress
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "message.timeout.ms": 80_000,
+            }
+        )
+
+    def run(self) -> None:
+        for step in range(STEPS):
+            for number in range(step * INPUTS // STEPS, (step + 1) * INPUTS // STEPS):
+                partition = number % PARTITIONS
+                value = b"input %d" % number
+                self._producer.produce(
+                    self._topic, value, partition=partition, on_delivery=self._delivered
+                )
+            if self._producer.flush(DEADLINE_SECONDS):
+                self.errors.append("flush did not end")
+                return
+            self._progress.wait_for(step * INPUTS // STEPS, 2.0)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.errors.append(error.str())
+            return
+        row = (message.offset() or 0, bytes(message.value() or b""))
+        self.acknowledged[message.partition() or 0].append(row)
+
+
+@contextmanager
+def deployment(kind: str, path: Path) -> Iterator[Deployment]:
+    """Two agents over a directory, or over a bucket of moto's."""
+    with ExitStack() as stack:
+        store, environment = [f"--objects={path / 'objects'}"], {}
+        if kind == "s3":
+            endpoint = stack.enter_context(MotoServer()).endpoint
+            store = [f"--bucket={BUCKET}", f"--endpoint={endpoint}", "--create-bucket"]
+            store += ["--flush-interval-ms=20"]
+            environment = CREDENTIALS
+        yield stack.enter_context(Deployment(path / "control", 2, store, environment))
+
+
+@contextmanager
+def workers(bootstrap: str, progress: Progress) -> Iterator[list[Process]]:
+    """Three workers; two of them static members of their group."""
+    made = []
+    for number in range(3):
+        arguments = [bootstrap, "group", "source", "sink", f"worker-{number}"]
+        arguments += [f"static-{number}"] if number else []
+        made.append(
+            Process(f"worker {number}", "tests.faults.eos_worker", arguments, heard=progress.heard)
+        )
+    try:
+        for each in made:
+            each.start()
+        yield made
+    finally:
+        for each in made:
+            each.discard()
+
+
+def cause_faults(
+    rng: random.Random, cluster: Deployment, crew: Sequence[Process], progress: Progress
+) -> None:
+    """Each fault at a random count of committed records, and a random moment behind it."""
+    victims = list(FAULTS)
+    rng.shuffle(victims)
+    moments = sorted(rng.sample(range(INPUTS // 20, INPUTS * 9 // 10), len(victims)))
+    for kind, moment in zip(victims, moments, strict=True):
+        assert progress.wait_for(moment, DEADLINE_SECONDS), f"stuck at {progress.count}"
+        time.sleep(rng.random() * 0.2)
+        group = {"agent": cluster.agents, "worker": crew, "control": [cluster.control]}[kind]
+        victim = rng.choice(group)
+        victim.kill()
+        victim.start()
+
+
+def await_end(bootstrap: str, progress: Progress, deadline: float) -> dict[int, int]:
+    """Until the group stands at the end of every partition; where it stands."""
+    who = Consumer({"bootstrap.servers": bootstrap, "group.id": "group"})
+    partitions = [TopicPartition("source", number) for number in range(PARTITIONS)]
+    try:
+        while True:
+            ends = {p.partition: who.get_watermark_offsets(p, 20)[1] for p in partitions}
+            positions = {p.partition: p.offset for p in who.committed(partitions, 20)}
+            if positions == ends or time.monotonic() > deadline:
+                return positions
+            progress.wait_for(progress.count + 1, 1.0)
+    finally:
+        who.close()
+
+
+def rows_of(bootstrap: str, topic: str) -> Rows:
+    """What a read_committed consumer finds."""
+    found = {}
+    for partition in range(PARTITIONS):
+        got = read(bootstrap, topic, COMMITTED, partition=partition)
+        assert got.errors == []
+        found[partition] = got.records
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(("kind", "seed"), [("directory", 1), ("directory", 2), ("s3", 3)])
+def test_every_input_has_its_effect_once(kind: str, seed: int, tmp_path: Path) -> None:
+    """S2, S4, S5, S8, S26: whatever dies, and whenever."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    progress = Progress()
+    with deployment(kind, tmp_path) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        topics = [NewTopic(name, PARTITIONS) for name in ("source", "sink")]
+        for future in admin.create_topics(topics).values():
+            future.result(20)
+        feeder = Feeder(cluster.bootstrap, "source", progress)
+        feeder.start()
+        with workers(cluster.bootstrap, progress) as crew:
+            cause_faults(random.Random(seed), cluster, crew, progress)
+            feeder.join(max(0.0, deadline - time.monotonic()))
+            assert not feeder.is_alive()
+            assert feeder.errors == []
+            positions = await_end(cluster.bootstrap, progress, deadline)
+            for each in crew:
+                each.stop()
+        outputs = rows_of(cluster.bootstrap, "sink")
+        history = History(
+            inputs=feeder.acknowledged,
+            read=rows_of(cluster.bootstrap, "source"),
+            outputs={p: [value for _, value in rows] for p, rows in outputs.items()},
+            positions=positions,
+        )
+    assert sum(map(len, history.inputs.values())) == INPUTS
+    assert violations(history) == []
