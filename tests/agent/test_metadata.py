@@ -1,5 +1,7 @@
 """Metadata: which topics, which leaders, which errors."""
 
+from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -53,7 +55,7 @@ class Setup:
         self.control.cluster.apply(snapshot(TOPIC))
         self.context = make_context(self.control, settings)
 
-    async def ask(self, version: int, topics: object, *, create: bool = False) -> object:
+    async def ask(self, version: int, topics: object, *, create: bool = False) -> Any:
         async with serving(self.context) as server:
             client = await RawClient.connect(server.port)
             try:
@@ -115,7 +117,7 @@ async def test_errors_of_names_and_ids(
     assert topic.name == ("t" if error == 0 else name)
 
 
-def created(control: ScriptedControl) -> object:
+def created(control: ScriptedControl) -> Callable[[Command], Reply]:
     def answer(command: Command) -> Reply:
         topics = [
             Topic(

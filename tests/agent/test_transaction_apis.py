@@ -218,7 +218,7 @@ async def test_markers_from_outside_abort_and_never_commit() -> None:
         answer = await setup.ask(27, 1, markers=(marker,))
         return int(answer.markers[0].topics[0].partitions[0].error_code)
 
-    assert await mark(commit=True) == 53
+    assert await mark(commit=True) == 52
     assert await mark(commit=False, name="nope") == 3
     assert setup.commands("abort_txn") == []
     assert await mark(commit=False) == 0
