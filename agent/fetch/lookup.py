@@ -7,7 +7,6 @@ from agent.fetch.cache import Entry, ExtentCache, ExtentError
 from agent.fetch.plan import Piece, piece_at
 from controlplane.extents import DeadRanges, ExtentTable
 from logstore.records.batch import RecordBatch, read_batches
-from logstore.records.lookup import first_offset_at
 
 if TYPE_CHECKING:
     from controlplane.client import PartitionView
@@ -36,9 +35,10 @@ async def first_at_or_after(
     for piece in pieces:
         entry = await read_piece(cache, piece)
         for batch in _batches_from(entry, timestamp, log_start_offset):
-            found = first_offset_at(batch, timestamp)
-            if found is not None and found[0] >= log_start_offset:
-                return TimedOffset(*found)
+            # The log may start inside a batch, so its first such record need not be the one.
+            for record in batch.records():
+                if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                    return TimedOffset(record.offset, record.timestamp)
     return None
 
 

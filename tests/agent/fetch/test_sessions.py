@@ -1,0 +1,160 @@
+"""Fetch sessions (KIP-227, S21): what is asked once, answered when it changes, and bounded."""
+
+import asyncio
+
+from agent.fetch.codec import FetchResponse, ForgottenTopic
+from agent.fetch.settings import FetchSettings
+from tests.agent.fetch.log import Log, fetch_request, make_batch, open_log, records_of
+
+
+def answered(response: FetchResponse) -> list[int]:
+    """The partitions of an answer."""
+    return [part.partition for topic in response.topics for part in topic.partitions]
+
+
+async def begin(log: Log, partitions: int = 3, **options: int) -> FetchResponse:
+    """A full fetch that asks for a session."""
+    offsets = {(log.topic, partition): 0 for partition in range(partitions)}
+    return await log.fetch_service.fetch(fetch_request(offsets, session_epoch=0, **options))
+
+
+async def test_s21_a_full_fetch_answers_all_and_an_incremental_one_what_changed() -> None:
+    async with open_log() as log:
+        await log.create_topic("t", partitions=3)
+        full = await begin(log)
+        assert full.session_id > 0
+        assert answered(full) == [0, 1, 2]
+        follow = fetch_request({}, session_id=full.session_id, session_epoch=1)
+        assert answered(await log.fetch_service.fetch(follow)) == []
+        await log.produce(make_batch(b"a"), partition=1)
+        follow = fetch_request({}, session_id=full.session_id, session_epoch=2)
+        changed = await log.fetch_service.fetch(follow)
+        assert answered(changed) == [1]
+        assert records_of(changed.topics[0].partitions[0]) == [(0, b"a")]
+        on = fetch_request({("t", 1): 1}, session_id=full.session_id, session_epoch=3)
+        assert answered(await log.fetch_service.fetch(on)) == []
+
+
+async def test_s21_what_was_not_taken_is_sent_again() -> None:
+    """The client did not move its offset, so the records stay due."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        full = await begin(log, partitions=1)
+        await log.produce(make_batch(b"a"))
+        for epoch in (1, 2):
+            again = fetch_request({}, session_id=full.session_id, session_epoch=epoch)
+            response = await log.fetch_service.fetch(again)
+            assert records_of(response.topics[0].partitions[0]) == [(0, b"a")]
+
+
+async def test_s21_a_waiting_session_wakes_for_any_of_its_partitions() -> None:
+    async with open_log() as log:
+        await log.create_topic("t", partitions=3)
+        full = await begin(log)
+        waiting = asyncio.ensure_future(
+            log.fetch_service.fetch(
+                fetch_request({}, session_id=full.session_id, session_epoch=1, max_wait_ms=30_000)
+            )
+        )
+        await asyncio.sleep(0.01)
+        await log.produce(make_batch(b"a"), partition=2)
+        assert answered(await asyncio.wait_for(waiting, 2)) == [2]
+
+
+async def test_s21_forgotten_partitions_are_not_answered_and_none_left_ends_the_session() -> None:
+    async with open_log() as log:
+        await log.create_topic("t", partitions=2)
+        full = await begin(log, partitions=2)
+        for partition in (0, 1):
+            await log.produce(make_batch(b"a"), partition=partition)
+        less = fetch_request(
+            {},
+            session_id=full.session_id,
+            session_epoch=1,
+            forgotten=[ForgottenTopic("t", b"", [0])],
+        )
+        assert answered(await log.fetch_service.fetch(less)) == [1]
+        none = fetch_request(
+            {},
+            session_id=full.session_id,
+            session_epoch=2,
+            forgotten=[ForgottenTopic("t", b"", [1])],
+        )
+        assert (await log.fetch_service.fetch(none)).session_id == 0
+        assert len(log.fetch_service.sessions) == 0
+
+
+async def test_s21_wrong_sessions_and_epochs_have_their_errors() -> None:
+    async with open_log() as log:
+        await log.create_topic("t", partitions=1)
+        full = await begin(log, partitions=1)
+        fetch, session_id = log.fetch_service.fetch, full.session_id
+        unknown = await fetch(fetch_request({}, session_id=session_id + 1, session_epoch=1))
+        assert (unknown.error_code, unknown.session_id, unknown.topics) == (70, 0, [])
+        skipped = await fetch(fetch_request({}, session_id=session_id, session_epoch=5))
+        assert skipped.error_code == 71
+        by_id = await fetch(fetch_request({}, session_id=session_id, session_epoch=1, version=13))
+        assert by_id.error_code == 106
+        closed = await fetch(fetch_request({("t", 0): 0}, session_id=session_id, session_epoch=-1))
+        assert (closed.session_id, answered(closed)) == (0, [0])
+        ended = await fetch(fetch_request({}, session_id=session_id, session_epoch=1))
+        assert ended.error_code == 70
+
+
+async def test_sessions_are_bounded_and_their_listeners_leave_with_them() -> None:
+    async with open_log(fetch=FetchSettings(max_sessions=2)) as log:
+        await log.create_topic("t", partitions=1)
+        opened = [await begin(log, partitions=1) for _ in range(5)]
+        assert len(log.fetch_service.sessions) == 2
+        view = log.control.partition(log.topic_id, 0)
+        assert len(view._listeners) == 2
+        first = fetch_request({}, session_id=opened[0].session_id, session_epoch=1)
+        assert (await log.fetch_service.fetch(first)).error_code == 70
+        log.fetch_service.sessions.close()
+        assert len(view._listeners) == 0
+
+
+async def test_a_fetch_without_a_session_leaves_no_listener_behind() -> None:
+    async with open_log() as log:
+        await log.create_topic("t", partitions=1)
+        await log.fetch(0, max_wait_ms=10)
+        waiting = asyncio.ensure_future(log.fetch(0, max_wait_ms=30_000))
+        await asyncio.sleep(0.01)
+        view = log.control.partition(log.topic_id, 0)
+        assert len(view._listeners) == 1
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert len(view._listeners) == 0
+
+
+async def test_the_partitions_that_were_served_come_last_next_time() -> None:
+    """KIP-74: with room for one batch, two full partitions take turns."""
+    async with open_log() as log:
+        await log.create_topic("t", partitions=2)
+        for partition in (0, 1):
+            for _ in range(3):
+                await log.produce(make_batch(b"x" * 5000), partition=partition)
+        first = await begin(log, partitions=2, max_bytes=1)
+        served = [part.partition for part in first.topics[0].partitions if part.size]
+        offsets = {0: 0, 1: 0}
+        for epoch in range(1, 5):
+            offsets[served[-1]] += 1
+            asked = fetch_request(
+                {("t", served[-1]): offsets[served[-1]]},
+                session_id=first.session_id,
+                session_epoch=epoch,
+                max_bytes=1,
+            )
+            response = await log.fetch_service.fetch(asked)
+            served += [part.partition for part in response.topics[0].partitions if part.size]
+        assert served == [0, 1, 0, 1, 0]
+
+
+async def test_a_poll_of_many_idle_partitions_looks_at_those_that_moved_only() -> None:
+    """The cost of a fetch does not grow with the idle partitions of its session."""
+    async with open_log() as log:
+        await log.create_topic("t", partitions=200)
+        full = await begin(log, partitions=200)
+        await log.produce(make_batch(b"a"), partition=150)
+        session = log.fetch_service.sessions._sessions[full.session_id]
+        assert [interest.partition for interest in session.watch.dirty] == [150]
