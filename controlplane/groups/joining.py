@@ -13,6 +13,7 @@ from controlplane.groups.rebalance import (
 from controlplane.groups.states import GroupState
 from controlplane.groups.turn import Turn
 from controlplane.v1.control_pb2 import Reply
+from controlplane.v1.group_records_pb2 import GroupGeneration
 from controlplane.v1.groups_pb2 import GroupJoined, GroupSynced, JoinGroup
 
 
@@ -141,6 +142,7 @@ def _replace_static(
     group.expect_heartbeat(member, turn.now_ms)
     if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
         return _keep_replacement(turn, group, member, command, old_leader)
+    _keep_new_id(turn, group.group_id, old_member_id, member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
         complete_join_if_all(turn, group)
     else:
@@ -163,6 +165,24 @@ def _keep_replacement(
         reply.skip_assignment = True
     turn.answer_join(member, reply)
     return None
+
+
+def _keep_new_id(turn: Turn, group_id: str, old_member_id: str, new_member_id: str) -> None:
+    """Rename the member in the last journalled generation, whatever becomes of this rebalance.
+
+    Else a restart before the next one would fence the new id in favour of the old.
+    """
+    generation = turn.groups.generations.get(group_id)
+    if generation is None or old_member_id not in [each.member_id for each in generation.members]:
+        return
+    renamed = GroupGeneration()
+    renamed.CopyFrom(generation)
+    for member in renamed.members:
+        if member.member_id == old_member_id:
+            member.member_id = new_member_id
+    if renamed.leader == old_member_id:
+        renamed.leader = new_member_id
+    turn.keep(renamed)
 
 
 def _protocols_of(command: JoinGroup) -> Protocols:

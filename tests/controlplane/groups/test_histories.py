@@ -208,5 +208,5 @@ def test_random_histories(bench_class):
     Histories.bench_class = bench_class
     run_state_machine_as_test(
         Histories,
-        settings=settings(max_examples=100, stateful_step_count=50, deadline=None),
+        settings=settings(max_examples=60, stateful_step_count=50, deadline=None),
     )

@@ -165,3 +165,22 @@ def test_a_group_of_absent_static_members_waits_for_one_of_them(play):
     describe              -> PreparingRebalance a=
     join a instance=i     -> a: gen=2 range leader=a of a
     """)
+
+
+def test_a_restart_before_the_next_generation_keeps_the_new_id(play):
+    """FENCED_INSTANCE_ID would end the client for good."""
+    play(
+        STABLE
+        + """
+    join a fresh instance=i protocols=range:x,other -> a: gen=2 range leader=a
+    join b instance=j protocols=range:x -> b: waits
+    join a fresh instance=i -> a: gen=3 range leader=a of a,b | b: gen=3 range leader=a
+    join b fresh instance=j -> b: waits
+    join a instance=i     -> a: gen=4 range leader=a of a,b | b: gen=4 range leader=a
+    restart               ->
+    heartbeat a instance=i -> a: ILLEGAL_GENERATION
+    heartbeat b instance=j -> b: ILLEGAL_GENERATION
+    join b instance=j     -> b: gen=2 range leader=a
+    describe              -> Stable range a=A b=B
+    """
+    )
