@@ -5,20 +5,28 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from controlplane.client import ControlClient, ControlPlaneUnavailable
-from controlplane.client.grpc import GrpcClient
+from controlplane.client import ControlClient
+from controlplane.client.grpc import GrpcClient, GrpcClientSettings
+from lacuna.addresses import parse_address
+from lacuna.errors import UserError
 
 DEFAULT_DATA = Path("data")
 ADDRESS_NAME = "control.address"
+#: Somebody waits at a prompt.
+_QUESTION = GrpcClientSettings(give_up_after=2.0)
 
 
 @asynccontextmanager
-async def connect(address: str) -> AsyncIterator[ControlClient]:
+async def connect(
+    address: str, settings: GrpcClientSettings | None = None
+) -> AsyncIterator[ControlClient]:
     """A client of the control plane at `address`, HOST:PORT or unix:PATH, once it has answered.
 
-    Raises ControlPlaneUnavailable with what to do where nothing answers.
+    Raises UserError, and ControlPlaneUnavailable with what to do where nothing answers.
     """
-    client = GrpcClient(address, random.SystemRandom().random)
+    if not address.startswith("unix:"):
+        parse_address(address)
+    client = GrpcClient(address, random.SystemRandom().random, settings)
     client.start()
     try:
         await client.cluster.ready()
@@ -29,14 +37,14 @@ async def connect(address: str) -> AsyncIterator[ControlClient]:
 
 @asynccontextmanager
 async def open_control(address: str | None, data: Path | None) -> AsyncIterator[ControlClient]:
-    """As `connect`; without an address, of the cluster that runs on a data folder."""
+    """As `connect`, for a question: without an address, of the cluster that runs on a data folder."""
     folder = data or DEFAULT_DATA
     try:
         found = address or (folder / ADDRESS_NAME).read_text()
-    except FileNotFoundError:
-        raise ControlPlaneUnavailable(
-            f"no cluster runs on the data folder {folder}: name the folder of a running "
-            "`lacuna up` with --data, or its control plane with --control HOST:PORT"
+    except OSError:
+        raise UserError(
+            f"no cluster runs on the data folder {folder}: name that of a running `lacuna up` "
+            "with --data, or its control plane with --control HOST:PORT"
         ) from None
-    async with connect(found) as client:
+    async with connect(found, _QUESTION) as client:
         yield client

@@ -13,10 +13,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from lacuna.errors import UserError
+
 TIMEOUT_SECONDS = 30.0
 
 
-class DemoFailedError(Exception):
+class DemoFailedError(UserError):
     """A client saw something else than the scenario promises; the message says what."""
 
 

@@ -5,7 +5,7 @@ data/objects/           the objects, unless another store is given
 data/control.address    where the control plane listens for `lacuna explain` and other agents
 """
 
-import logging
+import asyncio
 import os
 import random
 import tempfile
@@ -24,11 +24,10 @@ from controlplane.clock import SystemClock as ControlPlaneClock
 from controlplane.service import RunningControlPlane, ServiceSettings, serve
 from lacuna.agents import AgentParts, RunningAgent, start_agent
 from lacuna.control import ADDRESS_NAME
+from lacuna.errors import UserError
 from lacuna.explained import Explanation, explain_partition
+from lacuna.stores import claim
 from logstore.objects import DirectoryStore, ObjectStore
-from logstore.segments import claim_store
-
-log = logging.getLogger("lacuna")
 
 MACHINE_NAME = "controlplane.machine"
 JOURNAL_NAME = "journal.db"
@@ -101,7 +100,10 @@ class EmbeddedCluster:
         return ",".join(agent.bootstrap for agent in self.agents)
 
     async def start(self) -> None:
-        """Opens what is there or makes it anew. Raises JournalError, ForeignStoreError, ObjectStoreError, OSError."""
+        """Opens what is there or makes it anew.
+
+        Raises UserError, JournalError, ForeignStoreError, ObjectStoreError, OSError.
+        """
         try:
             await self._start()
         except BaseException:
@@ -110,11 +112,9 @@ class EmbeddedCluster:
 
     async def _start(self) -> None:
         settings = self.settings
-        settings.data.mkdir(parents=True, exist_ok=True)
-        open_store = settings.open_store or partial(DirectoryStore, settings.data / "objects")
-        self.store = open_store()
+        make_folder(settings.data)
+        self.store = await asyncio.to_thread(self._open_store)
         self._stack.callback(self.store.close)
-        self.store.check()
         self.running = await serve(
             machine,
             MACHINE_NAME,
@@ -124,11 +124,11 @@ class EmbeddedCluster:
             clock=self.clock,
         )
         self._stack.push_async_callback(self.running.close)
-        claim_store(self.store, self.running.plane.cluster_id)
+        self.control = await self._connect()
+        await claim(self.store, self.control)
         address = settings.data / ADDRESS_NAME
         address.write_text(self.running.address)
         self._stack.callback(address.unlink, missing_ok=True)
-        self.control = await self._connect()
         for number in range(settings.agents):
             port = settings.ports[number] if number < len(settings.ports) else 0
             agent = await start_agent(
@@ -142,6 +142,16 @@ class EmbeddedCluster:
             )
             self._stack.push_async_callback(agent.stop)
             self.agents.append(agent)
+
+    def _open_store(self) -> ObjectStore:
+        objects = self.settings.data / "objects"
+        store = (self.settings.open_store or partial(DirectoryStore, objects))()
+        try:
+            store.check()
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     async def _connect(self) -> InProcessClient:
         client = InProcessClient(self.running.plane)
@@ -165,6 +175,18 @@ class EmbeddedCluster:
     ) -> Explanation:
         """What a read_committed consumer gets of a partition, and why."""
         return await explain_partition(self.control, topic, partition, first, end)
+
+
+def make_folder(data: Path) -> None:
+    """Makes a data folder where it is not there. Raises UserError."""
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"the data folder {data} cannot be made ({error.strerror}): give another with --data"
+        ) from error
+    if not os.access(data, os.W_OK | os.X_OK):
+        raise UserError(f"the data folder {data} cannot be written to: give another with --data")
 
 
 def socket_address(data: Path) -> str:

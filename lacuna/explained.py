@@ -1,10 +1,7 @@
 """What a read_committed consumer gets of a partition and why, asked of the control plane."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import typer
-from rich.table import Table
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from agent.fetch.explain import Fate, Row, explain
 from controlplane.client import ControlClient
@@ -13,17 +10,35 @@ from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.control_pb2 import Command
 from controlplane.v1.log_pb2 import ReadPartitions
 from controlplane.v1.transactions_pb2 import ListTransactions
+from lacuna.errors import UserError
+
+#: Rows of one explanation, unless the caller wants another bound.
+MAX_STRETCHES = 1000
 
 
-class NothingToExplainError(Exception):
-    """There is no such topic or partition; the message says what there is."""
+class NothingToExplainError(UserError):
+    """There is no such topic, partition or range; the message says what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """One row of an explanation: neighbouring extents that were dropped with one transaction, or one row as it is.
+
+    `row` has the sums of offsets and bytes, and the first extent's object; `extents` says how many there are.
+    `hole_end`: where a consumer that is in this hole goes on, -1 where it is in none.
+    """
+
+    row: Row
+    extents: int = 1
+    hole_end: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Rows for [first_offset, end_offset) of a partition, with its bounds.
+    """Stretches for [first_offset, end_offset) of a partition, with its bounds.
 
-    `transactional_ids` names the producers that the control plane still knows, by producer id.
+    `transactional_ids` names the producers that the control plane still knows, by producer id. `more_from` is the first
+    offset that was left out where there were too many stretches, else -1.
     """
 
     topic: str
@@ -33,8 +48,9 @@ class Explanation:
     log_start_offset: int
     last_stable_offset: int
     high_watermark: int
-    rows: Sequence[Row]
+    stretches: Sequence[Stretch]
     transactional_ids: dict[int, str]
+    more_from: int = -1
 
 
 async def explain_partition(
@@ -43,6 +59,7 @@ async def explain_partition(
     partition: int,
     first_offset: int | None = None,
     end_offset: int | None = None,
+    max_stretches: int = MAX_STRETCHES,
 ) -> Explanation:
     """Explains a range of a partition; by default all of it, up to the high watermark.
 
@@ -65,6 +82,13 @@ async def explain_partition(
     await view.ready()
     first = max(view.log_start_offset, first_offset or 0)
     end = view.high_watermark if end_offset is None else min(end_offset, view.high_watermark)
+    if first > end or (first == end and (first_offset, end_offset) != (None, None)):
+        raise NothingToExplainError(
+            f"{topic} [{partition}] has offsets {view.log_start_offset} to "
+            f"{view.high_watermark - 1}, nothing of what was asked for; give another --from and --to"
+        )
+    rows = explain(view.extents, view.dead, first, end, view.last_stable_offset)
+    stretches, more_from = take(stretch(rows), max_stretches)
     listed = await control.call(Command(list_transactions=ListTransactions(duration_ms=-1)))
     return Explanation(
         topic=topic,
@@ -74,7 +98,8 @@ async def explain_partition(
         log_start_offset=view.log_start_offset,
         last_stable_offset=view.last_stable_offset,
         high_watermark=view.high_watermark,
-        rows=list(explain(view.extents, view.dead, first, end, view.last_stable_offset)),
+        stretches=stretches,
+        more_from=more_from,
         transactional_ids={
             entry.producer_id: entry.transactional_id
             for entry in listed.transactions_listed.transactions
@@ -82,65 +107,44 @@ async def explain_partition(
     )
 
 
-_WHAT: dict[Fate, str] = {
-    Fate.DELIVERED: "delivered",
-    Fate.DROPPED: "dropped: its transaction was aborted",
-    Fate.HOLE: "hole: these offsets hold nothing any more",
-    Fate.FILLER: "filler: one control record moves the consumer on",
-    Fate.UNDECIDED: "waits: at or behind the last stable offset",
-}
-_STYLE: dict[Fate, str] = {
-    Fate.DELIVERED: "green",
-    Fate.DROPPED: "red",
-    Fate.HOLE: "dim",
-    Fate.FILLER: "cyan",
-    Fate.UNDECIDED: "yellow",
-}
+def stretch(rows: Iterable[Row]) -> Iterator[Stretch]:
+    """Puts together what was dropped with one transaction, and says where each hole ends."""
+    waiting: list[Stretch] = []
+    for row in rows:
+        last = waiting[-1] if waiting else None
+        if row.fate in (Fate.DROPPED, Fate.HOLE):
+            if last is not None and _continues(last.row, row):
+                waiting[-1] = _joined(last, row)
+            else:
+                waiting.append(Stretch(row))
+            continue
+        # A filler begins where the hole does, and ends with it; anything else begins where it ends.
+        end = row.next_offset if row.fate is Fate.FILLER else row.first_offset
+        yield from (replace(each, hole_end=end) for each in waiting)
+        waiting.clear()
+        yield Stretch(row)
+    yield from (replace(each, hole_end=waiting[-1].row.next_offset) for each in waiting)
 
 
-def owner(row: Row, transactional_ids: dict[int, str]) -> str:
-    """Whose records a row is about: the transactional id, or the producer id where that is gone."""
-    if not row.transaction:
-        return "" if row.fate in (Fate.HOLE, Fate.FILLER) else "no transaction"
-    name = transactional_ids.get(row.producer_id, f"producer {row.producer_id}")
-    return f"{name}, epoch {row.producer_epoch}, transaction {row.transaction}"
+def take(stretches: Iterable[Stretch], most: int) -> tuple[list[Stretch], int]:
+    """The first `most`, and the offset of the next one, -1 where there is none."""
+    taken: list[Stretch] = []
+    for each in stretches:
+        if len(taken) == most:
+            return taken, each.row.first_offset
+        taken.append(each)
+    return taken, -1
 
 
-def table_of(explanation: Explanation) -> Table:
-    """The explanation as a table of the terminal."""
-    table = Table(
-        title=f"{explanation.topic} [{explanation.partition}]: what read_committed gets",
-        caption=f"log start {explanation.log_start_offset}, "
-        f"last stable offset {explanation.last_stable_offset}, "
-        f"high watermark {explanation.high_watermark}",
-        title_justify="left",
-        caption_justify="left",
-        header_style="bold",
+def _continues(last: Row, row: Row) -> bool:
+    return (
+        last.fate is row.fate is Fate.DROPPED
+        and last.next_offset == row.first_offset
+        and last.transaction == row.transaction
+        and last.producer_id == row.producer_id
     )
-    for heading in ("offsets", "what", "whose", "bytes", "object"):
-        table.add_column(heading, justify="right" if heading == "bytes" else "left")
-    for row in explanation.rows:
-        table.add_row(
-            f"{row.first_offset}-{row.next_offset - 1}",
-            _WHAT[row.fate],
-            owner(row, explanation.transactional_ids),
-            str(row.size) if row.size else "",
-            row.segment,
-            style=_STYLE[row.fate],
-        )
-    return table
 
 
-def print_rows(explanation: Explanation) -> None:
-    """The explanation as tab-separated lines, for scripts."""
-    typer.echo("first_offset\tend_offset\twhat\twhose\tbytes\tobject")
-    for row in explanation.rows:
-        cells = (
-            row.first_offset,
-            row.next_offset,
-            row.fate.value,
-            owner(row, explanation.transactional_ids),
-            row.size,
-            row.segment,
-        )
-        typer.echo("\t".join(str(cell) for cell in cells))
+def _joined(last: Stretch, row: Row) -> Stretch:
+    joined = replace(last.row, next_offset=row.next_offset, size=last.row.size + row.size)
+    return Stretch(joined, last.extents + 1)

@@ -15,23 +15,15 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32
 
+from lacuna.addresses import parse_addresses
+from lacuna.errors import UserError
+
 CLIENT_ID = "lacuna-cli"
 FRAME_LIMIT = 256 * 1024 * 1024
 
 
-class BootstrapUnavailable(Exception):
+class BootstrapUnavailable(UserError):
     """No bootstrap address could be connected to, or the connection broke; the message says which."""
-
-
-def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
-    """Reads `HOST:PORT[,HOST:PORT…]`; raises ValueError with a hint where it does not fit."""
-    addresses = []
-    for entry in bootstrap.split(","):
-        host, colon, port = entry.strip().rpartition(":")
-        if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= 65535:
-            raise ValueError(f"{entry.strip()!r} is not HOST:PORT, for example 127.0.0.1:9092")
-        addresses.append((host.strip("[]"), int(port)))
-    return addresses
 
 
 class KafkaConnection:

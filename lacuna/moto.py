@@ -19,7 +19,7 @@ _STOP_SECONDS = 5.0
 
 
 class MotoServer:
-    """A context manager; `endpoint` is the server's URL. It ends with the process that started it, however that ends."""
+    """A context manager; `endpoint` is the server's URL. It ends with the process that started it."""
 
     def __init__(self) -> None:
         self.endpoint = ""

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from agent.fetch.settings import FetchSettings
 from agent.produce.settings import ProduceSettings
 from agent.settings import AgentSettings
+from lacuna.addresses import parse_address
 from lacuna.agents import AgentParts
-from lacuna.kafka import parse_addresses
+from lacuna.errors import UserError
 from lacuna.stores import open_checked
 from logstore.objects import ObjectStore
 
@@ -31,21 +32,20 @@ class AgentOptions:
     verbose: bool
 
     def address(self) -> tuple[str, int]:
-        """Host and port to listen on. Raises ValueError."""
-        (address,) = parse_addresses(self.listen)
-        return address
+        """Host and port to listen on. Raises UserError."""
+        return parse_address(self.listen)
 
     def open_store(self) -> ObjectStore:
         """Raises ObjectStoreError with what to do."""
         return open_checked(self.url, create_bucket=self.create_bucket)
 
     def parts(self) -> AgentParts:
-        """Settings of the agent's parts. Raises ValueError."""
+        """Settings of the agent's parts. Raises UserError."""
         host, port = self.address()
         if self.advertise is not None:
-            ((host, port),) = parse_addresses(self.advertise)
+            host, port = parse_address(self.advertise)
         elif host in ("0.0.0.0", "::"):
-            raise ValueError(
+            raise UserError(
                 f"clients cannot connect to {host}: say with --advertise HOST:PORT where they can"
             )
         interval_ms = self.flush_interval_ms
@@ -67,8 +67,7 @@ class AgentOptions:
         """The same as arguments of `lacuna agent`, but for --listen."""
         flags = {
             "--create-bucket": self.create_bucket,
-            "--auto-create-topics": self.auto_create_topics,
-            "--no-auto-create-topics": not self.auto_create_topics,
+            "--no-auto-create": not self.auto_create_topics,
             "--verbose": self.verbose,
         }
         values = {
@@ -76,7 +75,7 @@ class AgentOptions:
             "--advertise": self.advertise,
             "--zone": self.zone,
             "--partitions": self.partitions,
-            "--flush-interval-ms": self.flush_interval_ms,
+            "--flush-ms": self.flush_interval_ms,
             "--cache-mib": self.cache_mib,
         }
         given = [f"{name}={value}" for name, value in values.items() if value not in (None, "")]

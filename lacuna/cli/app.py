@@ -1,27 +1,85 @@
-"""The command's root: which commands there are."""
+"""The command's root: which commands there are, and one line for every error that a user can mend."""
+
+import importlib.metadata
+from typing import Annotated
 
 import typer
 
-from lacuna.cli import demo, explain, groups, serve, topics, transactions
+from lacuna.cli.lazy import MARKUP, Entry, LazyGroup
+
+
+class Commands(LazyGroup):
+    """The commands, in the order of a newcomer's steps."""
+
+    entries = {  # noqa: RUF012 - it is the base's ClassVar
+        "demo": Entry(
+            "lacuna.cli.demo:demo",
+            "Shows with a real Kafka client what aborted transactions mean to a consumer.",
+        ),
+        "up": Entry(
+            "lacuna.cli.up:up",
+            "Runs a whole cluster in one command; the records go to a folder or a bucket.",
+        ),
+        "topics": Entry("lacuna.cli.topics:app", "List, describe, create and delete topics."),
+        "groups": Entry("lacuna.cli.groups:app", "List, describe and delete consumer groups."),
+        "transactions": Entry(
+            "lacuna.cli.transactions:app", "List, describe and abort transactions."
+        ),
+        "explain": Entry(
+            "lacuna.cli.explain:explain",
+            "Shows what a read_committed consumer gets of a partition, and why.",
+        ),
+        "controlplane": Entry(
+            "lacuna.cli.controlplane:controlplane",
+            "Runs a control plane alone: topics, transactions, groups, and which records count.",
+        ),
+        "agent": Entry(
+            "lacuna.cli.agent:agent",
+            "Runs an agent alone: it serves Kafka clients from a bucket or a shared folder.",
+        ),
+    }
+
 
 app = typer.Typer(
     name="lacuna",
-    help="A Kafka-compatible log with transactions whose records live in an object store.\n\n"
-    "Start with `lacuna demo`, then `lacuna up`.",
+    cls=Commands,
     no_args_is_help=True,
-    rich_markup_mode="markdown",
+    add_completion=False,
+    rich_markup_mode=MARKUP,
     pretty_exceptions_show_locals=False,
 )
-app.command("up")(serve.up)
-app.command("agent")(serve.agent)
-app.command("controlplane")(serve.controlplane)
-app.command("demo")(demo.demo)
-app.command("explain")(explain.explain)
-app.add_typer(topics.app, name="topics")
-app.add_typer(groups.app, name="groups")
-app.add_typer(transactions.app, name="transactions")
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"lacuna {importlib.metadata.version('lacuna')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """A Kafka-compatible log with transactions whose records live in an object store.
+
+    New here? `lacuna demo` shows in a few seconds what it does. `lacuna up` starts a cluster on
+    127.0.0.1:9092 for any Kafka client, with its data in ./data. `lacuna COMMAND --help` explains a command.
+    """
 
 
 def main() -> None:
     """Entry point of the `lacuna` command."""
-    app()
+    try:
+        app()
+    except Exception as error:
+        from lacuna.cli.errors import MENDABLE, print_error
+
+        if not isinstance(error, MENDABLE):
+            raise
+        print_error(str(error))
+        raise SystemExit(1) from None

@@ -3,25 +3,24 @@
 from typing import Annotated, Any
 
 import typer
-from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32
 
-from lacuna.cli.console import (
-    DEFAULT_BOOTSTRAP,
-    Bootstrap,
-    asynchronous,
-    check,
-    describe,
-    fail,
-    out,
-    table,
-)
+from lacuna.cli.answers import check
+from lacuna.cli.console import asynchronous, out, table
+from lacuna.cli.errors import fail
+from lacuna.cli.lazy import MARKUP
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.topics import LATEST, READ_COMMITTED, schema_module, topic_offsets
 from lacuna.kafka import KafkaConnection
 
 OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = 9, 15, 16, 42
 
-app = typer.Typer(help="List, describe and delete consumer groups.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, describe and delete consumer groups.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=MARKUP,
+)
 
 Group = Annotated[str, typer.Argument(help="The group's id.", show_default=False)]
 
@@ -69,9 +68,7 @@ async def delete_group(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
             DELETE_GROUPS, 2, lambda request: request(groups_names=(group,))
         )
     (result,) = response.results
-    if result.error_code is ErrorCode.non_empty_group:
-        fail(f"group {group}: it still has members; stop its consumers first")
-    check(result.error_code, f"group {group}", describe(result.error_code))
+    check(result.error_code, f"group {group}")
     out.print(f"deleted {group}")
 
 

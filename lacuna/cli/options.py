@@ -5,56 +5,143 @@ from typing import Annotated
 
 import typer
 
+_RECORDS = "Where the records are"
+_CLIENTS = "Clients"
+_TOPICS = "Topics made at first use"
+_SPEED = "Speed"
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        envvar="LACUNA_BOOTSTRAP",
+        help="HOST:PORT of any agent; several, separated by commas, are tried in turn.",
+    ),
+]
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_LISTEN = "127.0.0.1:9092"
+DEFAULT_DATA = Path("data")
+
 Control = Annotated[
     str | None,
     typer.Option(
         "--control",
         envvar="LACUNA_CONTROL",
-        help="The control plane: HOST:PORT, or unix:PATH.",
+        help="The control plane to ask: HOST:PORT, or unix:PATH.",
     ),
 ]
 Data = Annotated[
     Path | None,
-    typer.Option("--data", "-d", envvar="LACUNA_DATA", help="The data folder; ./data by default."),
-]
-Listen = Annotated[
-    str, typer.Option("--listen", "-l", help="HOST:PORT to listen on; port 0 takes a free one.")
+    typer.Option(
+        "--data",
+        "-d",
+        envvar="LACUNA_DATA",
+        help="Or the data folder of the running `lacuna up`; ./data if neither is given.",
+    ),
 ]
 Bucket = Annotated[
     str | None,
-    typer.Option("--bucket", help="Keep the records in this S3 bucket, or BUCKET/PREFIX."),
+    typer.Option("--bucket", help="An S3 bucket, or BUCKET/PREFIX.", rich_help_panel=_RECORDS),
 ]
 Endpoint = Annotated[
-    str | None, typer.Option("--endpoint", help="URL of the S3 service, where it is not AWS.")
+    str | None,
+    typer.Option(
+        "--endpoint", help="URL of the S3 service, where it is not AWS.", rich_help_panel=_RECORDS
+    ),
 ]
 CreateBucket = Annotated[
-    bool, typer.Option("--create-bucket", help="Make the bucket where it is not there.")
+    bool,
+    typer.Option(
+        "--create-bucket", help="Make the bucket where it is not there.", rich_help_panel=_RECORDS
+    ),
+]
+Moto = Annotated[
+    bool,
+    typer.Option(
+        "--moto",
+        help="For trying S3 out: a server of its own in memory. All data, the journal's too, is "
+        "forgotten at the end.",
+        rich_help_panel=_RECORDS,
+    ),
+]
+Objects = Annotated[
+    Path | None,
+    typer.Option("--objects", help="Or a folder that all agents share.", rich_help_panel=_RECORDS),
+]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        help="Or either as a URL: s3://BUCKET/PREFIX?endpoint=URL, file:///FOLDER.",
+        rich_help_panel=_RECORDS,
+    ),
+]
+Listen = Annotated[
+    str,
+    typer.Option(
+        "--listen",
+        "-l",
+        help="HOST:PORT where Kafka clients connect; port 0 takes a free one.",
+        rich_help_panel=_CLIENTS,
+    ),
 ]
 Advertise = Annotated[
     str | None,
-    typer.Option("--advertise", help="HOST:PORT that clients are told to connect to, if another."),
+    typer.Option(
+        "--advertise",
+        help="HOST:PORT that clients are told to use, where it is not what --listen says.",
+        rich_help_panel=_CLIENTS,
+    ),
 ]
-Zone = Annotated[str, typer.Option("--zone", help="Availability zone; clients stay in it.")]
+Zone = Annotated[
+    str,
+    typer.Option(
+        "--zone",
+        help="This agent's availability zone; clients that name theirs stay in it.",
+        rich_help_panel=_CLIENTS,
+    ),
+]
+Partitions = Annotated[
+    int,
+    typer.Option(
+        "--partitions", min=1, help="How many partitions they get.", rich_help_panel=_TOPICS
+    ),
+]
+NoAutoCreate = Annotated[
+    bool,
+    typer.Option(
+        "--no-auto-create", help="Make none: an unknown topic is an error.", rich_help_panel=_TOPICS
+    ),
+]
 Workers = Annotated[
     int,
-    typer.Option("--workers", "-w", min=1, help="Processes that share the port; one a core."),
+    typer.Option(
+        "--workers",
+        "-w",
+        min=1,
+        max=256,
+        help="Processes behind the port; as many as there are cores at most.",
+        rich_help_panel=_SPEED,
+    ),
 ]
 FlushInterval = Annotated[
     int | None,
     typer.Option(
-        "--flush-interval-ms",
+        "--flush-ms",
         min=0,
-        help="How long records wait for company before they are written: 250 on S3, else 0.",
-        show_default=False,
+        help="Milliseconds that records wait for company before they are written. More: fewer "
+        "objects, slower acknowledgements. 250 on S3, 0 on a folder if not given.",
+        rich_help_panel=_SPEED,
     ),
 ]
-Partitions = Annotated[
-    int, typer.Option("--partitions", min=1, help="Of topics that are created without a count.")
-]
-AutoCreate = Annotated[
-    bool, typer.Option(help="Create a topic at its first use, as Kafka does by default.")
-]
 CacheMebibytes = Annotated[
-    int, typer.Option("--cache-mib", min=1, help="Memory for records that are read, per worker.")
+    int,
+    typer.Option(
+        "--cache-mib",
+        min=1,
+        help="Memory for records that were read, for each worker.",
+        rich_help_panel=_SPEED,
+    ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what it does.")]

@@ -1,8 +1,10 @@
-"""What every command that keeps running shares: readiness, signals, and errors in one line."""
+"""What every command that keeps running shares: readiness, signals, and the end of its parent."""
 
 import asyncio
 import logging
+import os
 import signal
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,58 +12,61 @@ import typer
 from rich.logging import RichHandler
 
 from agent.server import run as run_on_uvloop
-from controlplane.client import CommandRefused, ControlPlaneUnavailable
-from controlplane.journal.journal import JournalError
-from lacuna.cli.console import err, fail
-from logstore.objects import ObjectStoreError
-from logstore.segments import ForeignStoreError
+from lacuna.cli.console import err
 
 READY = "bootstrap: "
+CONTROL_READY = "control plane: "
 
-#: What an operator can mend; anything else is our own mistake and shows its trace.
-MENDABLE = (
-    CommandRefused,
-    ControlPlaneUnavailable,
-    ForeignStoreError,
-    JournalError,
-    ObjectStoreError,
-    OSError,
-    ValueError,
-)
+#: Set in the environment of a process whose standard input is a pipe that its parent holds.
+SUPERVISED = "LACUNA_SUPERVISED"
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Runs until it ends or Ctrl-C; an error that an operator can mend becomes one line."""
-    try:
-        run_on_uvloop(main())
-    except MENDABLE as error:
-        fail(str(error))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    """Runs until it ends, or cancels it at Ctrl-C, SIGTERM, or the death of whoever supervises it."""
+    run_on_uvloop(_run(main()))
 
 
-async def until_stopped(failed: Coroutine[Any, Any, None] | None = None) -> None:
-    """Returns at Ctrl-C or SIGTERM; raises what `failed` raises."""
+async def _run(main: Coroutine[Any, Any, None]) -> None:
     loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
+    working = asyncio.ensure_future(main)
+
+    def stop() -> None:
+        # A second Ctrl-C ends the process at once.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        working.cancel()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
-    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopped.wait())]
-    if failed is not None:
-        tasks.append(asyncio.ensure_future(failed))
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        loop.add_signal_handler(number, stop)
+    if os.environ.get(SUPERVISED):
+        _watch_parent(loop, stop)
+    await asyncio.wait((working,))
+    if not working.cancelled():
+        working.result()
+
+
+def _watch_parent(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    """Calls `stop` when the pipe from the parent closes: it has died, even by SIGKILL."""
+    descriptor = sys.stdin.fileno()
+    os.set_blocking(descriptor, False)
+
+    def read() -> None:
+        if not os.read(descriptor, 1024):
+            loop.remove_reader(descriptor)
+            stop()
+
+    loop.add_reader(descriptor, read)
+
+
+async def forever() -> None:
+    """Waits to be cancelled."""
+    await asyncio.get_running_loop().create_future()
 
 
 def say(line: str) -> None:
     """One line on the standard output at once, for people and for whoever started us."""
     typer.echo(line)
+    sys.stdout.flush()
 
 
 def log_to_stderr(verbose: bool) -> None:

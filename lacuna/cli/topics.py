@@ -7,7 +7,11 @@ from typing import Annotated, Any
 import typer
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
-from lacuna.cli.console import DEFAULT_BOOTSTRAP, Bootstrap, asynchronous, check, fail, out, table
+from lacuna.cli.answers import check
+from lacuna.cli.console import asynchronous, out, table
+from lacuna.cli.errors import fail
+from lacuna.cli.lazy import MARKUP
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.kafka import KafkaConnection
 
 LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS = 2, 3, 19, 20, 32
@@ -16,7 +20,12 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 TOPIC_RESOURCE = 2
 SOURCE_DEFAULT = 5
 
-app = typer.Typer(help="List, describe, create and delete topics.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, describe, create and delete topics.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=MARKUP,
+)
 
 Name = Annotated[str, typer.Argument(help="The topic's name.", show_default=False)]
 

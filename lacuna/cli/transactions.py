@@ -5,13 +5,22 @@ from typing import Annotated, Any
 import typer
 from kio.static.primitive import i16, i32, i64
 
-from lacuna.cli.console import DEFAULT_BOOTSTRAP, Bootstrap, asynchronous, check, fail, out, table
+from lacuna.cli.answers import check
+from lacuna.cli.console import asynchronous, out, table
+from lacuna.cli.errors import fail
+from lacuna.cli.lazy import MARKUP
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.topics import schema_module
 from lacuna.kafka import KafkaConnection
 
 WRITE_TXN_MARKERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 27, 65, 66
 
-app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, describe and abort transactions.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=MARKUP,
+)
 
 TransactionalId = Annotated[
     str, typer.Argument(help="The producer's transactional.id.", show_default=False)

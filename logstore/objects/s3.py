@@ -242,7 +242,7 @@ class S3Store:
             raise _RangeBeyondEndError from error
         if code == "NoSuchBucket" or (status == 404 and not key):
             raise StoreMisconfiguredError(
-                f"{self._where} does not exist: create it, or name another one"
+                f"{self._where} does not exist: create it (--create-bucket does), or name another"
             ) from error
         if status == 404:
             raise ObjectNotFoundError(key) from error
