@@ -29,6 +29,8 @@ async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # n
     commits, error_codes = commits_of(context, request.topics)
     if not commits:
         return _answer(request, iter(error_codes))
+    if not request.group_id:  # Kafka says so before it looks at the transaction
+        return _answer(request, merged(error_codes, [ErrorCode.INVALID_GROUP_ID] * len(commits)))
     command = TxnOffsetCommit(
         transactional_id=request.transactional_id,
         group_id=request.group_id,

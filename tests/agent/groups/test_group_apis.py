@@ -345,6 +345,8 @@ async def test_transactional_commits_at_every_version(version: int) -> None:
             assert (await wire.ask(ADD_OFFSETS, 3, **who, group_id="g")).error_code == 0
             assert await wire.commit(version, "t", 5, TXN_COMMIT, **who) == [0, 3]
         assert await wire.commit(version, "u", 5, TXN_COMMIT, **who) == [3, 3]
+        nameless = await wire.commit(version, "t", 5, TXN_COMMIT, **who, group_id="")
+        assert nameless == [ErrorCode.INVALID_GROUP_ID, 3]
         (found,) = await wire.fetch(7, "t", require_stable=True)
         assert found.partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
         stale = who | {"producer_epoch": producer.producer_epoch - 1}
