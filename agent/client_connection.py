@@ -77,6 +77,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._serving: asyncio.Task[None] | None = None
         self._is_reading = True
         self._waits_for_budget = False
+        self._gone = asyncio.Event()
         self._is_finishing = False
         self._is_closing = False
         self.last_active = 0.0
@@ -146,6 +147,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._incoming_bytes = 0
         self._release(waiting)
         self._server.forget(self)
+        self._gone.set()
 
     # What the server asks.
 
@@ -179,12 +181,13 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     async def finish(self) -> None:
-        """Take nothing more, wait until all that was read is answered, close."""
+        """Take nothing more, answer all that was read, close once the client has it."""
         if self._transport is not None and not self._is_closing:
             self._is_finishing = True
             self._pause()
             await self._all_answered.wait()
             self.close()
+            await self._gone.wait()
 
     # Serving.
 
@@ -196,7 +199,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 continue
             await self._may_write.wait()
             frame = self._frames[0]
-            api = self._context.registry.get(frame.api_key)
+            api = self._context.registry.get(frame.api_key, frame.api_version)
             assert api is not None, "the frame reader lets no other through"
             if not api.pipelined:
                 await self._earlier_answered()
@@ -248,6 +251,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             metrics.requests_failed += 1
             log.warning("%s: API %d was refused: %s", self.peer_name, frame.api_key, error)
             return self._refuse(api, frame, request, _for_clients(error.code))
+        except MalformedRequest:
+            raise
         except Exception:
             metrics.requests_failed += 1
             log.exception(

@@ -25,6 +25,8 @@ A module in `agent/apis/` that has a name `API` (an `Api`) is served; nothing el
   that order. Answers leave in the order of the requests always. Everything else runs one request
   at a time on a connection.
 
+- A handler closes the connection by raising MalformedRequest.
+
 What is advertised is what Kafka 4.1 advertises, cut down to what is served.
 """
 
@@ -122,10 +124,6 @@ class Api:
     pipelined: bool = False
     unavailable: int = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    def serves(self, version: int) -> bool:
-        """True for a version that `handle` takes."""
-        return self.min_version <= version <= self.max_version
-
     def read(self, body: memoryview, version: int) -> Any:
         """The request in `body`, a read-only buffer. Raises MalformedRequest."""
         if self.decode is not None:
@@ -147,41 +145,35 @@ class Api:
         entity_writer(type(response))(buffer, response)
         return (buffer.getvalue(),)
 
-    def advertised(self) -> tuple[int, int] | None:
-        """The range in ApiVersions. None: not advertised.
-
-        Produce says 0 although it is served from 3 on, as Kafka 4 does: librdkafka before 2.11
-        takes a larger minimum for "no compression" (S24).
-        """
-        minimum, maximum = KAFKA_4_1[self.key]
-        if self.key != 0:
-            minimum = max(minimum, self.min_version)
-        maximum = min(maximum, self.max_version)
-        return (minimum, maximum) if minimum <= maximum else None
-
 
 class Registry:
-    """The served APIs by key."""
+    """The served APIs. Two may share a key where their versions do not."""
 
     __slots__ = ("_advertised", "_apis")
 
     def __init__(self, apis: Iterable[Api]) -> None:
-        """Raises ValueError where two APIs share a key."""
-        self._apis: dict[int, Api] = {}
+        """Raises ValueError where two APIs have a version of a key in common."""
+        self._apis: dict[tuple[int, int], Api] = {}
+        ranges: dict[int, tuple[int, int]] = {}
         for api in apis:
-            if api.key in self._apis:
-                raise ValueError(f"API {api.key} is registered twice")
-            self._apis[api.key] = api
-        ranges = {key: self._apis[key].advertised() for key in sorted(self._apis)}
-        self._advertised = {key: found for key, found in ranges.items() if found is not None}
+            for version in range(api.min_version, api.max_version + 1):
+                if (api.key, version) in self._apis:
+                    raise ValueError(f"API {api.key} version {version} is registered twice")
+                self._apis[api.key, version] = api
+            low, high = ranges.get(api.key, (api.min_version, api.max_version))
+            ranges[api.key] = min(low, api.min_version), max(high, api.max_version)
+        self._advertised = _as_kafka_advertises(ranges)
 
-    def get(self, api_key: int) -> Api | None:
-        """The API, or None where it is not served."""
-        return self._apis.get(api_key)
+    def get(self, api_key: int, version: int) -> Api | None:
+        """The API that serves a version, None where none does. ApiVersions serves every version."""
+        api = self._apis.get((api_key, version))
+        if api is None and api_key == API_VERSIONS_KEY:
+            return self._apis.get((api_key, 0))
+        return api
 
     def apis(self) -> Iterable[Api]:
         """All served APIs."""
-        return self._apis.values()
+        return dict.fromkeys(self._apis.values())
 
     def advertised(self) -> Mapping[int, tuple[int, int]]:
         """Key to (minimum, maximum), ordered by key, as ApiVersions says it."""
@@ -189,13 +181,18 @@ class Registry:
 
     def takes(self, api_key: int, version: int) -> bool:
         """True where a request may be answered; others close the connection, as in Kafka."""
-        api = self._apis.get(api_key)
-        if api is None:
-            return False
-        if api_key == API_VERSIONS_KEY or api.serves(version):
-            return True
-        low, high = self._advertised.get(api_key, (0, -1))
-        return low <= version <= high
+        return self.get(api_key, version) is not None
+
+
+def _as_kafka_advertises(served: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """Kafka 4.1's ranges, cut down to what is served."""
+    advertised = {}
+    for key in sorted(served):
+        low = max(served[key][0], KAFKA_4_1[key][0])
+        high = min(served[key][1], KAFKA_4_1[key][1])
+        if low <= high:
+            advertised[key] = (low, high)
+    return advertised
 
 
 def discover() -> Registry:

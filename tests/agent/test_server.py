@@ -357,3 +357,27 @@ async def test_workers_share_a_port() -> None:
     assert one.metrics.connections_accepted + two.metrics.connections_accepted == 20
     await first.stop()
     await second.stop()
+
+
+async def test_stopping_waits_for_a_large_answer_to_leave() -> None:
+    async def handle(context: AgentContext, request: Any, peer: Peer) -> bytes:
+        return bytes(16 << 20)
+
+    api = Api(
+        key=SEQUENTIAL,
+        min_version=0,
+        max_version=0,
+        handle=handle,
+        decode=lambda body, version: None,
+        encode=lambda response, version: [response],
+    )
+    server = AgentServer(make_context(ScriptedControl(), registry=Registry([api])))
+    await server.start()
+    client = await RawClient.connect(server.port)
+    client.send(frame(SEQUENTIAL, ""))
+    async with asyncio.timeout(5):
+        while not server.context.metrics.bytes_sent:
+            await asyncio.sleep(0)
+    stopping = asyncio.create_task(server.stop())
+    assert len(await client.frame()) == 4 + (16 << 20)
+    await stopping
