@@ -29,8 +29,9 @@ class Cluster:
     def register(self, port: int = 9092) -> int:
         """A new lease, which `put` uses from now on."""
         command = RegisterAgent(host="agent", port=port)
-        self.lease_id: int = self.do("register_agent", command).lease_id
-        return self.lease_id
+        lease_id: int = self.do("register_agent", command).lease_id
+        self.lease_id = lease_id
+        return lease_id
 
     def context(self) -> Context:
         return Context(now_ms=self.now_ms, new_id=self.new_id)

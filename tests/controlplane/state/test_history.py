@@ -45,7 +45,7 @@ from controlplane.v1.transactions_pb2 import (
     InitProducerId,
 )
 from tests.controlplane.state.cluster import add_batch
-from tests.controlplane.state.test_housekeeping import merged
+from tests.controlplane.state.test_merging import merged
 
 NAMES = ["x", "y", "z"]
 

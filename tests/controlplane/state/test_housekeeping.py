@@ -1,323 +1,23 @@
-"""DeleteRecords, retention, merging, collection: metadata of what is gone disappears (S14, S18)."""
-
-from dataclasses import dataclass
-
-import pytest
+"""DeleteRecords, retention, collection: what is gone leaves nothing behind."""
 
 from controlplane import machine
 from controlplane.errors import ErrorCode
-from controlplane.state import merging
 from controlplane.state.settings import COLLECTION_GRACE_MS, LONGEST_PIN_MS
 from controlplane.v1.cluster_pb2 import ReleaseLease
 from controlplane.v1.log_pb2 import (
-    CollectionPlan,
     ConfirmCollection,
     DeleteRecords,
     DeleteRecordsPartition,
-    Extents,
-    ExtentSwap,
     FilterUncommitted,
-    MergePlan,
-    MergePlanPartition,
     PinReads,
     PlanCollection,
-    PlanMerge,
     SegmentId,
     SegmentSlice,
-    SwapExtents,
-    SwapPartition,
     UnpinReads,
 )
-from tests.controlplane.state.cluster import Cluster, add_batch
-from tests.controlplane.state.script import VERBS, run
-
-# Merging
-
-
-def _plan(cluster: Cluster, **limits: int) -> list[MergePlanPartition]:
-    limits = {"max_bytes": 1 << 30, "small_bytes": 1000, "min_extents": 3, **limits}
-    command = PlanMerge(lease_id=cluster.lease_id, **limits)
-    plan: MergePlan = cluster.do("plan_merge", command)
-    assert plan.error_code == 0
-    return list(plan.partitions)
-
-
-def merged(planned: MergePlanPartition, segment: SegmentId) -> SwapPartition:
-    """What a merge of a plan gives: one extent over what is not dead, in a new object."""
-    dead = list(zip(planned.dead_first_offsets, planned.dead_end_offsets, strict=True))
-    old = planned.extents
-    live = [
-        (base, end, size, timestamp)
-        for base, end, size, timestamp in zip(
-            old.base_offsets, old.next_offsets, old.sizes, old.max_timestamps, strict=True
-        )
-        if not any(first <= base and end <= stop for first, stop in dead)
-    ]
-    swap = ExtentSwap(first_offset=planned.first_offset, end_offset=planned.end_offset)
-    if live:
-        swap.extents.CopyFrom(
-            Extents(
-                lease_ids=[segment.lease_id],
-                sequences=[segment.sequence],
-                positions=[0],
-                sizes=[sum(size for _, _, size, _ in live)],
-                base_offsets=[live[0][0]],
-                next_offsets=[live[-1][1]],
-                max_timestamps=[max(timestamp for *_, timestamp in live)],
-                producer_ids=[-1],
-                producer_epochs=[-1],
-                transactions=[0],
-                flags=[2],
-            )
-        )
-    return SwapPartition(partition=planned.partition, replaced=old, swap=swap)
-
-
-def _swap(cluster: Cluster, *planned: MergePlanPartition) -> SwapExtents:
-    cluster.sequence += 1
-    segment = SegmentId(lease_id=cluster.lease_id, sequence=cluster.sequence)
-    partitions = [merged(each, segment) for each in planned]
-    command = SwapExtents(object_size=1 << 30, partitions=partitions)
-    if any(each.swap.extents.sizes for each in partitions):
-        command.segment.CopyFrom(segment)
-    return command
-
-
-def _done(cluster: Cluster, command: SwapExtents) -> list[str]:
-    answer = cluster.do("swap_extents", command)
-    assert answer.error_code == 0
-    return [ErrorCode(code).name for code in answer.error_codes]
-
-
-MIXED = """
-    topic a 1
-    init x                                 -> 1/0
-    put a-0 x2                             -> 0
-    put a-0 x3 1/0@0 tv2                   -> 2
-    put a-0 x2                             -> 5
-    end2 x 1/0 abort                       -> 1/1
-    put a-0 x2                             -> 7
-    put a-0 x3 1/1@0 tv2                   -> 9
-    put a-0 x2                             -> 12
-"""
-
-
-def test_a_plan_ends_at_the_lso_and_names_dead_ranges() -> None:
-    cluster = run(MIXED)
-    (planned,) = _plan(cluster)
-    assert (planned.first_offset, planned.end_offset) == (0, 9)
-    assert list(planned.extents.base_offsets) == [0, 2, 5, 7]
-    assert list(planned.dead_first_offsets) == [2]
-    assert list(planned.dead_end_offsets) == [5]
-
-
-def test_s14_a_swap_takes_dead_extents_and_ranges_away() -> None:
-    cluster = run(MIXED)
-    command = _swap(cluster, *_plan(cluster))
-    assert _done(cluster, command) == ["NONE"]
-    found = cluster.found("a-0")
-    assert list(found.extents.base_offsets) == [0, 9, 12]
-    assert list(found.extents.next_offsets) == [9, 12, 14]
-    assert list(found.extents.flags) == [2, 0, 0]
-    assert len(found.dead) == 0
-    assert found.size_bytes == 300 + 200
-    assert _done(cluster, command) == ["NONE"]  # the answer was lost
-    cluster.check()
-
-
-def test_a_wholly_dead_range_is_swapped_for_nothing_without_a_segment() -> None:
-    cluster = run("""
-        topic a 1
-        init x
-        put a-0 x5 1/0@0 tv2                   -> 0
-        end2 x 1/0 abort                       -> 1/1
-    """)
-    (planned,) = _plan(cluster, min_extents=99)
-    command = _swap(cluster, planned)
-    assert not command.HasField("segment")
-    assert _done(cluster, command) == ["NONE"]
-    found = cluster.found("a-0")
-    assert (len(found.extents), len(found.dead), found.size_bytes) == (0, 0, 0)
-    assert _done(cluster, command) == ["PLAN_STALE"]
-    run("see a-0 -> 0..5..5\nput a-0 x1 -> 5", cluster)
-
-
-def test_a_plan_is_a_run_of_small_neighbours() -> None:
-    cluster = run("topic a 1\ntopic b 1")
-    for size in (10, 10, 5000, 10, 10, 10, 5000, 10, 10, 10, 10):
-        cluster.put("a-0", size=size)
-    (planned,) = _plan(cluster)
-    assert (planned.first_offset, planned.end_offset) == (3, 6)
-    assert _plan(cluster, min_extents=5) == []
-    (planned,) = _plan(cluster, min_extents=4)
-    assert (planned.first_offset, planned.end_offset) == (7, 11)
-    (planned,) = _plan(cluster, small_bytes=6000, min_extents=0)
-    assert (planned.first_offset, planned.end_offset) == (0, 11)
-    assert _plan(cluster, max_bytes=0) == []
-    (planned,) = _plan(cluster, small_bytes=6000, max_bytes=40, min_extents=3)
-    assert (planned.first_offset, planned.end_offset) == (3, 6)
-
-
-def test_a_plan_takes_partitions_in_turn() -> None:
-    cluster = run("topic a 3")
-    for index in range(3):
-        for _ in range(3):
-            cluster.put(f"a-{index}", size=10)
-    seen = [_plan(cluster, max_bytes=30)[0].partition.partition for _ in range(4)]
-    assert seen == [0, 1, 2, 0]
-    assert len(_plan(cluster)) == 3
-
-
-def test_a_plan_looks_at_a_bounded_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merging, "MERGE_WINDOW", 4)
-    monkeypatch.setattr(merging, "MERGE_SCAN", 5)
-    cluster = run("topic a 2\ntopic b 1")
-    for _ in range(10):
-        cluster.put("a-0", size=10)
-        cluster.put("a-1", size=10)
-    (planned,) = _plan(cluster)
-    assert (planned.partition.partition, planned.first_offset, planned.end_offset) == (0, 6, 10)
-    (planned,) = _plan(cluster)
-    assert planned.partition.partition == 1
-    assert [each.partition.partition for each in _plan(cluster)] == [0]
-
-
-def test_no_plan_without_partitions_or_under_an_ended_lease() -> None:
-    cluster = Cluster()
-    assert _plan(cluster) == []
-    ended = PlanMerge(lease_id=99)
-    assert cluster.do("plan_merge", ended).error_code == ErrorCode.LEASE_EXPIRED
-
-
-STALE = {
-    "records were deleted": "delete-records a-0 2 -> 2",
-    "the topic was recreated": "delete-topic a\ntopic a 1",
-}
-
-
-@pytest.mark.parametrize("what", STALE)
-def test_a_swap_of_what_is_not_there_any_more_changes_nothing(what: str) -> None:
-    cluster = run(MIXED)
-    command = _swap(cluster, *_plan(cluster))
-    run(STALE[what], cluster)
-    expected = "PLAN_STALE" if "records" in what else "UNKNOWN_TOPIC_OR_PARTITION"
-    before = [list(each.extents.base_offsets) for each in cluster.state.partitions.values()]
-    assert _done(cluster, command) == [expected]
-    after = [list(each.extents.base_offsets) for each in cluster.state.partitions.values()]
-    assert after == before
-    cluster.now_ms += COLLECTION_GRACE_MS
-    plan = _collection(cluster)
-    assert command.segment in plan.segments  # the merged object is garbage
-    assert _done(cluster, command) == [expected]
-    cluster.check()
-
-
-def test_two_merges_of_one_plan_only_the_first_counts() -> None:
-    cluster = run(MIXED)
-    plans = _plan(cluster)
-    first, second = _swap(cluster, *plans), _swap(cluster, *plans)
-    assert _done(cluster, first) == ["NONE"]
-    assert _done(cluster, second) == ["PLAN_STALE"]
-    cluster.check()
-
-
-def test_a_swap_is_all_or_nothing_per_partition() -> None:
-    cluster = run("topic a 2\n" + "put a-0 x1\nput a-1 x1\n" * 3)
-    plans = _plan(cluster)
-    assert len(plans) == 2
-    command = _swap(cluster, *plans)
-    run("delete-records a-0 1 -> 1", cluster)
-    assert _done(cluster, command) == ["PLAN_STALE", "NONE"]
-    assert len(cluster.found("a-0").extents) == 2
-    assert len(cluster.found("a-1").extents) == 1
-    assert _done(cluster, command) == ["PLAN_STALE", "NONE"]
-    cluster.check()
-
-
-def test_a_swap_beyond_the_lso_or_that_cuts_an_extent_is_stale() -> None:
-    cluster = run(MIXED)
-    found = cluster.found("a-0")
-    for first, end, start, stop in [(7, 12, 3, 5), (1, 5, 1, 2), (0, 4, 0, 2), (9, 9, 0, 0)]:
-        segment = SegmentId(lease_id=1, sequence=500 + first)
-        old = found.extents.slice(start, stop)
-        swap = ExtentSwap(first_offset=first, end_offset=end)
-        wanted = SwapPartition(partition=cluster.partition("a-0"), replaced=old, swap=swap)
-        command = SwapExtents(segment=segment, object_size=10, partitions=[wanted])
-        assert _done(cluster, command) == ["PLAN_STALE"], (first, end)
-
-
-def test_a_swap_under_an_ended_lease_is_refused() -> None:
-    cluster = run(MIXED)
-    command = _swap(cluster, *_plan(cluster))
-    cluster.do("release_lease", ReleaseLease(lease_id=1))
-    assert cluster.do("swap_extents", command).error_code == ErrorCode.LEASE_EXPIRED
-
-
-@dataclass(frozen=True, slots=True)
-class Malformed:
-    words: str
-    column: str
-    values: list[int]
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        Malformed("differ in length", "sizes", [1, 2]),
-        Malformed("segment that the swap names", "sequences", [77]),
-        Malformed("in order", "base_offsets", [-1]),
-        Malformed("in order", "next_offsets", [99]),
-        Malformed("outside of its object", "sizes", [1 << 31]),
-        Malformed("outside of its object", "positions", [-5]),
-    ],
-)
-def test_a_malformed_swap_is_refused_whole(case: Malformed) -> None:
-    cluster = run(MIXED)
-    command = _swap(cluster, *_plan(cluster))
-    column = getattr(command.partitions[0].swap.extents, case.column)
-    del column[:]
-    column.extend(case.values)
-    failure = cluster.do("swap_extents", command)
-    assert failure.error_code == ErrorCode.INVALID_REQUEST
-    assert case.words in failure.message
-
-
-def test_a_swap_that_names_a_partition_twice_is_malformed() -> None:
-    cluster = run(MIXED)
-    planned = _plan(cluster)[0]
-    failure = cluster.do("swap_extents", _swap(cluster, planned, planned))
-    assert "once" in failure.message
-
-
-def test_metadata_does_not_grow_with_aborted_transactions_nor_with_flushes() -> None:
-    cluster = run("topic a 1\ninit x")
-    sizes = []
-    for _ in range(4):
-        for _ in range(50):
-            epoch = cluster.state.producers[1].producer_epoch
-            run_quiet(cluster, f"put a-0 x10 1/{epoch}@0 tv2", f"end2 x 1/{epoch} abort")
-            cluster.put("a-0", size=10)
-        while plans := _plan(cluster, small_bytes=100_000, min_extents=2):
-            assert set(_done(cluster, _swap(cluster, *plans))) == {"NONE"}
-        cluster.now_ms += COLLECTION_GRACE_MS
-        while _collect(cluster):
-            pass
-        sizes.append(len(machine.snapshot(cluster.state)))
-        found = cluster.found("a-0")
-        assert (len(found.extents), len(found.dead)) == (1, 0)
-        assert len(cluster.state.segments.sizes) == 1
-    answers = len(cluster.state.leases[1].recent)
-    assert answers == 64
-    assert max(sizes[1:]) - min(sizes[1:]) < 64, sizes
-    cluster.check()
-
-
-def run_quiet(cluster: Cluster, *lines: str) -> None:
-    """Lines without the check at the end, which replays the whole journal."""
-    for line in lines:
-        verb, *words = line.split()
-        VERBS[verb](cluster, *words)
-
+from tests.controlplane.state.cluster import add_batch
+from tests.controlplane.state.collecting import collect, collection
+from tests.controlplane.state.script import run
 
 # DeleteRecords, retention
 
@@ -427,20 +127,6 @@ def test_retention_bytes_takes_the_oldest_beyond_the_limit() -> None:
 # Collection
 
 
-def _collection(cluster: Cluster, max_segments: int = 100) -> CollectionPlan:
-    command = PlanCollection(lease_id=cluster.lease_id, max_segments=max_segments)
-    plan: CollectionPlan = cluster.do("plan_collection", command)
-    assert plan.error_code == 0
-    return plan
-
-
-def _collect(cluster: Cluster) -> list[int]:
-    plan = _collection(cluster)
-    command = ConfirmCollection(segments=plan.segments, swept_lease_ids=plan.swept_lease_ids)
-    assert cluster.do("confirm_collection", command).error_code == 0
-    return [segment.sequence for segment in plan.segments]
-
-
 def test_a_replaced_segment_is_collected_after_the_grace_period() -> None:
     cluster = run("topic a 2\nput a-0 x1\nput a-0 x1\nput a-1 x1")
     given = [SegmentSlice(partition=cluster.partition(text)) for text in ("a-0", "a-1")]
@@ -448,16 +134,16 @@ def test_a_replaced_segment_is_collected_after_the_grace_period() -> None:
         add_batch(each)
     cluster.commit(*given)  # segment 4, in both partitions
     run("delete-records a-0 -1 -> 3", cluster)
-    assert list(_collection(cluster).segments) == []
+    assert list(collection(cluster).segments) == []
     cluster.now_ms += COLLECTION_GRACE_MS - 1
-    assert list(_collection(cluster).segments) == []
+    assert list(collection(cluster).segments) == []
     cluster.now_ms += 1
-    assert [each.sequence for each in _collection(cluster, 1).segments] == [1]
-    assert _collect(cluster) == [1, 2]
-    assert _collect(cluster) == []
+    assert [each.sequence for each in collection(cluster, 1).segments] == [1]
+    assert collect(cluster) == [1, 2]
+    assert collect(cluster) == []
     run("delete-topic a -> NONE", cluster)
     cluster.now_ms += COLLECTION_GRACE_MS
-    assert _collect(cluster) == [3, 4]
+    assert collect(cluster) == [3, 4]
     assert cluster.state.segments.sizes == {}
     cluster.check()
 
@@ -465,7 +151,7 @@ def test_a_replaced_segment_is_collected_after_the_grace_period() -> None:
 def test_a_segment_of_which_nothing_was_accepted_is_collected() -> None:
     cluster = run("put b-0 x1 -> UNKNOWN_TOPIC_ID")
     cluster.now_ms += COLLECTION_GRACE_MS
-    assert _collect(cluster) == [1]
+    assert collect(cluster) == [1]
 
 
 def test_only_what_was_replaced_can_be_confirmed() -> None:
@@ -485,10 +171,10 @@ def test_a_pin_holds_what_was_alive_when_it_was_taken() -> None:
     pin = cluster.do("pin_reads", PinReads(duration_ms=10 * COLLECTION_GRACE_MS)).pin_id
     run("delete-records a-0 2 -> 2", cluster)
     cluster.now_ms += 2 * COLLECTION_GRACE_MS
-    assert _collect(cluster) == [1]  # it was gone before the pin
+    assert collect(cluster) == [1]  # it was gone before the pin
     cluster.check()
     assert cluster.do("unpin_reads", UnpinReads(pin_id=pin)).error_code == 0
-    assert _collect(cluster) == [2]
+    assert collect(cluster) == [2]
     assert cluster.do("unpin_reads", UnpinReads(pin_id=pin)).error_code == (
         ErrorCode.INVALID_REQUEST
     )
@@ -499,9 +185,9 @@ def test_a_pin_ends_by_itself() -> None:
     cluster.do("pin_reads", PinReads(duration_ms=2 * COLLECTION_GRACE_MS))
     run("delete-records a-0 1 -> 1", cluster)
     cluster.now_ms += 2 * COLLECTION_GRACE_MS - 1
-    assert _collect(cluster) == []
+    assert collect(cluster) == []
     cluster.now_ms += 1
-    assert _collect(cluster) == [1]
+    assert collect(cluster) == [1]
     assert cluster.tick() == ["pins_ended"]
     assert cluster.state.segments.pins == {}
     for duration_ms in (0, LONGEST_PIN_MS + 1):
@@ -519,13 +205,13 @@ def test_uncommitted_objects_of_ended_leases_are_swept() -> None:
     command = FilterUncommitted(segments=listed)
     assert list(cluster.do("filter_uncommitted", command).segments) == []
     cluster.do("release_lease", ReleaseLease(lease_id=1))
-    assert list(_collection(cluster).swept_lease_ids) == []
+    assert list(collection(cluster).swept_lease_ids) == []
     assert list(cluster.do("filter_uncommitted", command).segments) == [listed[1]]
     cluster.now_ms += COLLECTION_GRACE_MS
-    assert list(_collection(cluster).swept_lease_ids) == [1]
+    assert list(collection(cluster).swept_lease_ids) == [1]
     cluster.check()
-    _collect(cluster)
-    assert list(_collection(cluster).swept_lease_ids) == []
+    collect(cluster)
+    assert list(collection(cluster).swept_lease_ids) == []
     assert list(cluster.do("filter_uncommitted", command).segments) == [listed[1]]
     ended = PlanCollection(lease_id=1)
     assert cluster.do("plan_collection", ended).error_code == ErrorCode.LEASE_EXPIRED
