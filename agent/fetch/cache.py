@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from agent.fetch.plan import Key, Piece, group_reads
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lacuna.agent.fetch")
 
+# Batches below this on average are worth coalescing (S19).
+SMALL_BATCH_BYTES: Final = 4096
 # What the columns of a batch and the bookkeeping of a load take beside the payload, in bytes.
 _BATCH_OVERHEAD: Final = 32
 _LOAD_OVERHEAD: Final = 1000
@@ -79,15 +82,15 @@ class Entry:
     """Batches ready for the wire: batch i is data[start + positions[i]:start + positions[i + 1]].
 
     It stands for `piece_count` consecutive pieces from `first_key` to `last_key`; more than one
-    where they were coalesced. `wants_ahead` is set on what was read ahead first: meeting it starts
-    the next.
+    where they were coalesced. `is_small`: it is worth coalescing. `wants_ahead` is set on what was
+    read ahead first: meeting it starts the next read.
     """
 
     __slots__ = (
         "base_offsets",
         "data",
         "first_key",
-        "is_coalesced",
+        "is_small",
         "last_key",
         "last_offsets",
         "load",
@@ -117,7 +120,8 @@ class Entry:
         self.load = load
         self.first_key, self.last_key = keys
         self.piece_count = piece_count
-        self.is_coalesced = is_coalesced
+        count = len(walked)
+        self.is_small = not is_coalesced and self.positions[count] < SMALL_BATCH_BYTES * count
         self.wants_ahead = False
 
     @property
@@ -262,44 +266,64 @@ class ExtentCache:
                 wanted.append(piece)
             elif task not in tasks:
                 tasks.append(task)
-        for group in group_reads(wanted, self._store.read_gap, self._max_read_bytes):
-            task = asyncio.get_running_loop().create_task(self._read_group(group, ahead))
+        groups = group_reads(wanted, self._store.read_gap, self._max_read_bytes)
+        # As many jobs as reads run at once: small extents of many objects share the way to a thread.
+        step = -(-len(groups) // self._max_reads)
+        for first in range(0, len(groups), step or 1):
+            job = groups[first : first + step]
+            task = asyncio.get_running_loop().create_task(self._read_groups(job, ahead))
             ahead = False
-            for piece in group:
+            for piece in chain.from_iterable(job):
                 self._reading[piece.key] = task
             tasks.append(task)
         return tasks
 
-    async def _read_group(
-        self, group: list[Piece], ahead: bool
+    async def _read_groups(
+        self, groups: list[list[Piece]], ahead: bool
     ) -> "dict[Key, Entry | ExtentError]":
-        """One read; an error is given back, since nobody may be waiting for it any more."""
+        """One read a group; errors are given back, since nobody may be waiting any more."""
         self._reads_now += 1
-        self.metrics.misses += len(group)
         try:
             async with self._slots:
                 loop = asyncio.get_running_loop()
-                entries = await loop.run_in_executor(self._executor, self._load, group)
-        except ExtentError as error:
-            if isinstance(error, ExtentCorruptError):
-                self.metrics.corrupt += 1
-                log.error("%s", error)
-            return {piece.key: error for piece in group}
+                loaded = await loop.run_in_executor(self._executor, self._load_all, groups)
         finally:
             self._reads_now -= 1
-            for piece in group:
+            for piece in chain.from_iterable(groups):
                 self._reading.pop(piece.key, None)
-        entries[0].wants_ahead = ahead
-        load = entries[0].load
-        self.metrics.reads += 1
-        self.metrics.bytes_read += sum(piece.size for piece in group)
-        for entry in entries:
-            self._entries[entry.first_key] = entry
-        self._keep(load)
-        return {entry.first_key: entry for entry in entries}
+        found: dict[Key, Entry | ExtentError] = {}
+        for group, result in zip(groups, loaded, strict=True):
+            self.metrics.misses += len(group)
+            if isinstance(result, ExtentError):
+                self._report(result)
+                found.update((piece.key, result) for piece in group)
+                continue
+            self.metrics.reads += 1
+            self.metrics.bytes_read += sum(piece.size for piece in group)
+            result[0].wants_ahead = ahead
+            ahead = False
+            for entry in result:
+                found[entry.first_key] = self._entries[entry.first_key] = entry
+            self._keep(result[0].load)
+        return found
+
+    def _report(self, error: ExtentError) -> None:
+        if isinstance(error, ExtentCorruptError):
+            self.metrics.corrupt += 1
+            log.error("%s", error)
+
+    def _load_all(self, groups: list[list[Piece]]) -> list[list[Entry] | ExtentError]:
+        """Runs in a thread."""
+        results: list[list[Entry] | ExtentError] = []
+        for group in groups:
+            try:
+                results.append(self._load(group))
+            except ExtentError as error:
+                results.append(error)
+        return results
 
     def _load(self, group: list[Piece]) -> list[Entry]:
-        """Read and check; runs in a thread."""
+        """Read and check one range of an object."""
         first, last = group[0], group[-1]
         size = last.end_position - first.position
         key = self.object_key(first)

@@ -18,7 +18,6 @@ from logstore.records.errors import RecordsError
 from logstore.records.kernel import coalesce, walk_stored
 from logstore.records.layout import ATTRIBUTES_AT, CODEC_MASK, Codec
 
-SMALL_BATCH_BYTES: Final = 4096
 COALESCE_SOURCE_BYTES: Final = 1 << 20
 COALESCED_BATCH_BYTES: Final = 64 * 1024
 
@@ -117,14 +116,16 @@ class Coalescer:
 
     def merge(self, entries: Sequence[Entry]) -> list[Entry]:
         """The same records in as few entries as may be. Raises ExtentCorruptError."""
+        if not any(entry.is_small for entry in entries):
+            return list(entries)
         merged: list[Entry] = []
         run: list[Entry] = []
         run_size = 0
         for entry in entries:
-            if not _is_small(entry) or run_size + entry.size > COALESCE_SOURCE_BYTES:
+            if not entry.is_small or run_size + entry.size > COALESCE_SOURCE_BYTES:
                 self._flush(run, merged)
                 run, run_size = [], 0
-            if _is_small(entry):
+            if entry.is_small:
                 run.append(entry)
                 run_size += entry.size
             else:
@@ -147,10 +148,6 @@ class Coalescer:
                 f"offsets from {run[0].base_offsets[0]} on cannot be coalesced: {error}"
             ) from error
         merged.append(self._cache.add_coalesced(data, walked, run))
-
-
-def _is_small(entry: Entry) -> bool:
-    return not entry.is_coalesced and entry.size < SMALL_BATCH_BYTES * len(entry.base_offsets)
 
 
 def holds_zstd(entry: Entry) -> bool:
