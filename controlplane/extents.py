@@ -147,6 +147,15 @@ class DeadRanges:
         self.firsts[start:stop] = firsts
         self.ends[start:stop] = ends
 
+    def drop_below(self, offset: int) -> None:
+        """Takes out the ranges that end at or below `offset`; one that reaches over it stays whole.
+
+        An extent that reaches over a log start stays whole too, and is dead in all of its length or in
+        none: were its range cut, a merge would take it for a live one.
+        """
+        stop = bisect_right(self.ends, offset)
+        del self.firsts[:stop], self.ends[:stop]
+
     def skip(self, offset: int) -> int:
         """The end of the range that holds `offset`, or `offset` itself where it is not dead."""
         index = bisect_right(self.firsts, offset) - 1

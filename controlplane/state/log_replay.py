@@ -104,7 +104,7 @@ def replay_log_starts(state: State, record: LogStartsMoved, now_ms: int) -> None
         partition.log_start_offset = move.log_start_offset
         dropped = partition.extents.drop_below(move.log_start_offset)
         partition.size_bytes -= sum(dropped.sizes)
-        partition.dead.remove(0, move.log_start_offset)
+        partition.dead.drop_below(move.log_start_offset)
         state.segments.release(dropped.lease_ids, dropped.sequences, now_ms)
         delta = state.changed(partition)
         if delta is not None:
@@ -124,6 +124,7 @@ def replay_swap(state: State, record: ExtentsReplaced, now_ms: int) -> None:
         gone = partition.extents.slice(start, stop)
         partition.extents.replace(swap.first_offset, swap.end_offset, swap.extents)
         partition.dead.remove(swap.first_offset, swap.end_offset)
+        partition.dead.drop_below(partition.log_start_offset)  # a part without extents
         partition.size_bytes += sum(swap.extents.sizes) - sum(gone.sizes)
         state.segments.release(gone.lease_ids, gone.sequences, now_ms)
         delta = state.changed(partition)

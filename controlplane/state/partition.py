@@ -89,15 +89,14 @@ class Partition:
         return max(next(iter(self.ongoing.values())), self.log_start_offset)
 
     def kill(self, ranges: "array[int]") -> list[tuple[int, int]]:
-        """Makes first, end, first, end, … dead as far as they are not deleted; returns what became
-        dead.
-        """
-        killed = []
-        for first, end in zip(ranges[::2], ranges[1::2], strict=True):
-            start = max(first, self.log_start_offset)
-            if start < end:
-                self.dead.add(start, end)
-                killed.append((start, end))
+        """Makes first, end, first, end, … dead unless they are deleted; returns what became dead."""
+        killed = [
+            (first, end)
+            for first, end in zip(ranges[::2], ranges[1::2], strict=True)
+            if end > self.log_start_offset
+        ]
+        for first, end in killed:
+            self.dead.add(first, end)
         return killed
 
     def delta(self) -> PartitionDelta:

@@ -25,6 +25,6 @@ MAX_PER_TICK: Final = 10_000
 
 #: Merging looks at so many extents below the last stable offset of a partition, and at so many in
 #: one plan.
-MERGE_WINDOW: Final = 8_192
-MERGE_SCAN: Final = 50_000
+MERGE_WINDOW: Final = 2_048
+MERGE_SCAN: Final = 8_192
 MERGE_PARTITIONS: Final = 1_000

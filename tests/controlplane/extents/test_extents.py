@@ -107,3 +107,13 @@ def test_s18_dead_ranges_equal_a_set_of_offsets(
     first, end = asked
     met = [each for each in ranges if each[0] < end and first < each[1]]
     assert dead.between(first, end) == met
+
+
+def test_s18_a_dead_range_over_an_edge_stays_whole() -> None:
+    dead = DeadRanges()
+    for first, end in [(0, 3), (5, 9), (12, 20)]:
+        dead.add(first, end)
+    dead.drop_below(8)
+    assert dead.between(0, 99) == [(5, 9), (12, 20)]
+    dead.drop_below(9)
+    assert dead.between(0, 99) == [(12, 20)]

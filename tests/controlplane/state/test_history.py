@@ -350,7 +350,7 @@ def _check_invariants(state: machine.State) -> None:
         assert partition.size_bytes == sum(extents.sizes)
         low, high = partition.log_start_offset, partition.high_watermark
         assert low <= partition.last_stable_offset <= high
-        assert all(low <= first < end <= high for first, end in _dead(partition))
+        assert all(first < end and low < end <= high for first, end in _dead(partition))
         assert list(partition.ongoing.values()) == sorted(partition.ongoing.values())
         for producer_id in partition.ongoing:
             assert partition.key in state.producers[producer_id].partitions

@@ -56,7 +56,7 @@ def test_dead_ranges_below_the_log_start_disappear() -> None:
         put a-0 x10 1/0@0 tv2
         end2 x 1/0 abort                       -> 1/1
         delete-records a-0 4                   -> 4
-        see a-0                                -> 4..10..10 [4,10)
+        see a-0                                -> 4..10..10 [0,10)   # as its extent
         delete-records a-0 10                  -> 10
         see a-0                                -> 10..10..10
         put a-0 x10 1/1@0 tv2                  -> 10

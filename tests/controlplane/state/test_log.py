@@ -52,7 +52,7 @@ def test_s3_lso_is_never_behind_the_log_start() -> None:
         delete-records a-0 12                  -> 12
         see a-0                                -> 12..12..20
         end2 x 1/0 abort                       -> 1/1
-        see a-0                                -> 12..20..20 [12,20)
+        see a-0                                -> 12..20..20 [0,20)
     """)
 
 

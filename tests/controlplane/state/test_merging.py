@@ -132,6 +132,22 @@ def test_a_wholly_dead_range_is_swapped_for_nothing_without_a_segment() -> None:
     run("see a-0 -> 0..5..5\nput a-0 x1 -> 5", cluster)
 
 
+def test_an_aborted_extent_that_reaches_over_the_log_start_stays_dead_in_a_merge() -> None:
+    cluster = run("""
+        topic a 1
+        init x
+        put a-0 x3 1/0@0 tv2                   -> 0
+        put a-0 x3                             -> 3
+        end2 x 1/0 abort                       -> 1/1
+        delete-records a-0 1                   -> 1
+        see a-0                                -> 1..6..6 [0,3)
+    """)
+    (planned,) = _plan(cluster, min_extents=1)
+    assert _done(cluster, _swap(cluster, planned)) == ["NONE"]
+    assert list(cluster.found("a-0").extents.base_offsets) == [3]
+    run("see a-0 -> 1..6..6", cluster)
+
+
 def test_a_plan_is_a_run_of_small_neighbours() -> None:
     cluster = run("topic a 1\ntopic b 1")
     for size in (10, 10, 5000, 10, 10, 10, 5000, 10, 10, 10, 10):

@@ -31,12 +31,13 @@ class Replica:
         for swap in delta.swaps:
             self.extents.replace(swap.first_offset, swap.end_offset, swap.extents)
             self.dead.remove(swap.first_offset, swap.end_offset)
+            self.dead.drop_below(delta.log_start_offset)
         self.extents.append(delta.appended)
         for first, end in zip(delta.dead_first_offsets, delta.dead_end_offsets, strict=True):
             self.dead.add(first, end)
         if delta.dropped_below:
             self.extents.drop_below(delta.dropped_below)
-            self.dead.remove(0, delta.dropped_below)
+            self.dead.drop_below(delta.dropped_below)
 
     def same_as(self, cluster: Cluster, text: str) -> bool:
         found = cluster.found(text)
