@@ -12,35 +12,31 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from google.protobuf.message import DecodeError
 
 from controlplane.client.errors import ControlPlaneUnavailable
 from controlplane.client.host import PartitionKey, Receiver
 from controlplane.clock import Clock
 from controlplane.decision import Context, Decision
-from controlplane.journal.journal import Journal, JournalError, Snapshotter
+from controlplane.early_replies import EARLY_REPLIES
+from controlplane.journal.journal import (
+    Journal,
+    JournalBatch,
+    JournalCorrupt,
+    JournalError,
+    Snapshotter,
+)
 from controlplane.pure import Machine
+from controlplane.session import Held, PlaneSession
 from controlplane.v1.cluster_pb2 import ClusterDelta
 from controlplane.v1.control_pb2 import Command, Reply
 from controlplane.v1.journal_pb2 import JournalRecord
-from controlplane.v1.log_pb2 import PartitionDelta
 
 S = TypeVar("S")
 
 _log = logging.getLogger("lacuna.controlplane")
-
-
-def _added_all(command: Command, reply: Reply) -> bool:
-    """A durable Produce implies it, and a transaction that lost it can only abort."""
-    added = reply.partitions_added_to_txn
-    is_read = command.add_partitions_to_txn.verify_only
-    return not (is_read or added.error_code or any(added.error_codes))
-
-
-#: Verbs whose reply need not wait for the disk, and which of their replies those are.
-EARLY_REPLIES: Final[dict[str, Callable[[Command, Reply], bool]]] = {
-    "add_partitions_to_txn": _added_all,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,49 +50,6 @@ class RuntimeSettings:
     max_subscriptions: int = 200_000
     snapshot_records: int = 50_000
     snapshot_bytes: int = 64 << 20
-
-
-class _Held:
-    """What one session gets from one decision, once `position` is durable."""
-
-    __slots__ = ("cluster", "partitions", "position", "replies", "session")
-
-    def __init__(self, position: int, session: "PlaneSession") -> None:
-        self.position = position
-        self.session = session
-        self.partitions: list[PartitionDelta] = []
-        self.cluster: list[ClusterDelta] = []
-        self.replies: list[Reply] = []
-
-
-class PlaneSession:
-    """A session's host end (`controlplane.client.host.HostSession`)."""
-
-    __slots__ = ("_plane", "is_closed", "keys", "parked", "receiver")
-
-    def __init__(self, plane: "ControlPlane[S]", receiver: Receiver) -> None:
-        self._plane: ControlPlane[S] = plane
-        self.receiver = receiver
-        self.is_closed = False
-        self.keys: set[PartitionKey] = set()
-        #: Tokens of commands whose reply comes with a later decision.
-        self.parked: dict[int, int] = {}
-
-    def submit(self, commands: Sequence[Command]) -> None:
-        """As HostSession says."""
-        self._plane.submit(self, commands)
-
-    def subscribe(self, keys: Sequence[PartitionKey]) -> None:
-        """As HostSession says."""
-        self._plane.subscribe(self, keys)
-
-    def unsubscribe(self, keys: Sequence[PartitionKey]) -> None:
-        """As HostSession says."""
-        self._plane.unsubscribe(self, keys)
-
-    def close(self) -> None:
-        """As HostSession says."""
-        self._plane.close_session(self)
 
 
 class ControlPlane(Generic[S]):
@@ -133,7 +86,7 @@ class ControlPlane(Generic[S]):
         self._records: list[bytes] = []
         self._records_bytes = 0
         self._append: asyncio.Future[int] | None = None
-        self._held: deque[_Held] = deque()
+        self._held: deque[Held] = deque()
         self._is_releasing = False
         self._backlog: deque[tuple[PlaneSession, Command]] = deque()
         self._room = asyncio.Event()
@@ -159,7 +112,11 @@ class ControlPlane(Generic[S]):
         opened = await self._journal.open(cluster_id)
         self.cluster_id = opened.cluster_id
         self._fencing_token = opened.fencing_token
-        await self._recover()
+        try:
+            await self._recover(opened.position)
+        except BaseException:
+            await self._journal.close()
+            raise
         self._stopped = None
         if self._position == 0:
             self._apply(self._machine.found(self._state, self.cluster_id, self._context(0)))
@@ -167,22 +124,37 @@ class ControlPlane(Generic[S]):
         self._timer = asyncio.create_task(self._tick_forever())
         self._snapshot_if_due()
 
-    async def _recover(self) -> None:
+    async def _recover(self, end: int) -> None:
+        """The state at the journal's end. Raises JournalCorrupt where it cannot be had."""
         snapshot = await self._journal.load_snapshot()
         if snapshot is not None:
             self._state = self._machine.restore(snapshot.state)
             self._now_ms = self._machine.now_ms(self._state)
             self._position = snapshot.position
         async for batch in self._journal.read(self._position):
-            for data in batch.records:
-                record = JournalRecord.FromString(data)
-                self._machine.replay(self._state, record)
-                self._now_ms = max(self._now_ms, record.now_ms)
-                self._bytes_since_snapshot += len(data)
-            self._records_since_snapshot += len(batch.records)
-            self._position = batch.position
+            try:
+                self._replay(batch)
+            except (DecodeError, KeyError, ValueError) as error:
+                raise JournalCorrupt(
+                    f"a record up to position {batch.position} does not follow what is before it "
+                    f"({error!r}): was the journal written by a later version, or restored in part?"
+                ) from error
+        if self._position != end:
+            raise JournalCorrupt(
+                f"the snapshot and the journal are not of one time: the snapshot leads to position "
+                f"{self._position} and the journal to {end}; restore both together"
+            )
         self._durable = self._position
         self._machine.take_changes(self._state)
+
+    def _replay(self, batch: JournalBatch) -> None:
+        for data in batch.records:
+            record = JournalRecord.FromString(data)
+            self._machine.replay(self._state, record)
+            self._now_ms = max(self._now_ms, record.now_ms)
+            self._bytes_since_snapshot += len(data)
+        self._records_since_snapshot += len(batch.records)
+        self._position = batch.position
 
     async def close(self) -> None:
         """Ends: what was decided is written and answered, later commands are not taken. Twice is
@@ -203,7 +175,7 @@ class ControlPlane(Generic[S]):
         await self._journal.close()
 
     async def abort(self) -> None:
-        """Ends at once, as a crash would: what was not answered never is, the journal has what it has."""
+        """Ends at once, as by a crash: what was not answered never is."""
         if self._stopped is None:
             self._end(ControlPlaneUnavailable("the control plane was killed"))
         await self.close()
@@ -228,7 +200,7 @@ class ControlPlane(Generic[S]):
         self._check_running()
         session = PlaneSession(self, receiver)
         self._sessions[session] = None
-        held = _Held(self._position, session)
+        held = Held(self._position, session)
         held.cluster.append(self._machine.cluster_snapshot(self._state))
         self._hold((held,))
         return session
@@ -248,7 +220,7 @@ class ControlPlane(Generic[S]):
     def subscribe(self, session: PlaneSession, keys: Sequence[PartitionKey]) -> None:
         """Sends a snapshot of each partition, then its deltas."""
         self._check_running()
-        held = _Held(self._position, session)
+        held = Held(self._position, session)
         for key in keys:
             if key in session.keys:
                 self._machine.unwatch(self._state, *key)
@@ -327,13 +299,15 @@ class ControlPlane(Generic[S]):
         if reply is None:
             self._parked[token] = session
             session.parked[token] = command.command_id
+            self._apply(decision)
+            return
+        reply.command_id = command.command_id
+        is_early = EARLY_REPLIES.get(verb or "")
+        if is_early is not None and is_early(command, reply):
+            self._apply(decision)
+            session.receiver.deliver((), (), (reply,))
         else:
-            reply.command_id = command.command_id
-            is_early = EARLY_REPLIES.get(verb or "")
-            if is_early is not None and is_early(command, reply):
-                session.receiver.deliver((), (), (reply,))
-                reply = None
-        self._apply(decision, session, reply)
+            self._apply(decision, session, reply)
 
     def _apply(
         self, decision: Decision, session: PlaneSession | None = None, reply: Reply | None = None
@@ -345,7 +319,7 @@ class ControlPlane(Generic[S]):
             self._records.append(data)
             self._records_bytes += len(data)
         self._position += len(decision.records)
-        held: dict[PlaneSession, _Held] = {}
+        held: dict[PlaneSession, Held] = {}
         if decision.records:
             self._hold_changes(held)
         for token, completion in decision.completions:
@@ -358,7 +332,7 @@ class ControlPlane(Generic[S]):
         if held:
             self._hold(held.values())
 
-    def _hold_changes(self, held: dict[PlaneSession, _Held]) -> None:
+    def _hold_changes(self, held: dict[PlaneSession, Held]) -> None:
         for delta in self._machine.take_changes(self._state):
             if isinstance(delta, ClusterDelta):
                 for session in self._sessions:
@@ -368,10 +342,10 @@ class ControlPlane(Generic[S]):
             for session in self._watchers.get(key, ()):
                 self._held_for(held, session).partitions.append(delta)
 
-    def _held_for(self, held: dict[PlaneSession, _Held], session: PlaneSession) -> _Held:
+    def _held_for(self, held: dict[PlaneSession, Held], session: PlaneSession) -> Held:
         found = held.get(session)
         if found is None:
-            found = held[session] = _Held(self._position, session)
+            found = held[session] = Held(self._position, session)
         return found
 
     # The journal
@@ -405,7 +379,7 @@ class ControlPlane(Generic[S]):
         self._drain_backlog()
         self._snapshot_if_due()
 
-    def _hold(self, held: Iterable[_Held]) -> None:
+    def _hold(self, held: Iterable[Held]) -> None:
         self._held.extend(held)
         if self._durable >= self._position:
             self._release()
@@ -422,6 +396,8 @@ class ControlPlane(Generic[S]):
                 item = self._held.popleft()
                 if not item.session.is_closed:
                     item.session.receiver.deliver(item.partitions, item.cluster, item.replies)
+        except Exception as error:
+            self._fail(error)
         finally:
             self._is_releasing = False
 

@@ -8,6 +8,7 @@ and `ready` fail at once.
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from controlplane.client.views import ClusterView, PartitionView
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
 from controlplane.v1.control_pb2_grpc import ControlPlaneStub
+
+_log = logging.getLogger("lacuna.controlplane.client")
 
 #: A snapshot of a partition is one message, however many extents it has.
 CHANNEL_OPTIONS: Final = (
@@ -122,6 +125,14 @@ class GrpcClient:
         self._fail(ControlPlaneUnavailable("this client is closed"))
 
     async def _run(self) -> None:
+        try:
+            await self._serve_forever()
+        except Exception as error:
+            _log.critical("the control client stops", exc_info=error)
+            self._subscriptions.interrupt()
+            self._fail(ControlPlaneUnavailable(f"this client has failed: {error!r}"))
+
+    async def _serve_forever(self) -> None:
         """Sessions, one after the other."""
         failures = 0
         while True:

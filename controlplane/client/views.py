@@ -179,7 +179,7 @@ class PartitionView:
             self.dead.remove(swap.first_offset, swap.end_offset)
         if delta.dropped_below:
             self.extents.drop_below(delta.dropped_below)
-            self.dead.remove(0, delta.dropped_below)
+            self.dead.drop_below(delta.dropped_below)
 
     def fail(self, error: Exception) -> None:
         """The feed has no way to a snapshot for now: who waits hears it."""

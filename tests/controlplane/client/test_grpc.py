@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from controlplane.client import ControlPlaneUnavailable, GrpcClient, GrpcClientSettings
-from controlplane.runtime import PlaneSession
 from controlplane.service import Server, ServiceSettings
+from controlplane.session import PlaneSession
 from controlplane.v1.control_pb2 import Command
 from tests.controlplane.runtime.commands import base_offset, commit, created, heartbeat, join
 from tests.controlplane.runtime.rig import Rig
@@ -218,3 +218,20 @@ async def test_a_client_that_was_never_started_can_be_closed(wire: Wire) -> None
     await client.close()
     with pytest.raises(ControlPlaneUnavailable, match="closed"):
         await client.call(heartbeat())
+
+
+async def test_a_delta_that_cannot_be_fails_the_client_and_not_in_silence(wire: Wire) -> None:
+    await wire.up()
+    client = await wire.connected()
+    topic_id = await created(client)
+    view = client.partition(topic_id, 0)
+    await view.ready()
+    await client.call(commit(topic_id))
+    wire.rig.state.high_watermarks[topic_id, 0] = 0
+    view.version = 0
+    with pytest.raises(ControlPlaneUnavailable, match="this client has failed: ValueError"):
+        await client.call(commit(topic_id))
+    with pytest.raises(ControlPlaneUnavailable, match="overlaps the end"):
+        await client.call(heartbeat())
+    with pytest.raises(ControlPlaneUnavailable, match="overlaps the end"):
+        await view.ready()

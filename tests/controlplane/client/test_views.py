@@ -110,7 +110,7 @@ def test_a_swap_replaces_extents_and_removes_the_dead_ranges_within(sent: Sent) 
 
 @pytest.mark.parametrize(
     ("below", "left", "dead_left"),
-    [(5, [0, 10, 20, 30], [(10, 30)]), (20, [20, 30], [(20, 30)]), (30, [30], []), (40, [], [])],
+    [(5, [0, 10, 20, 30], [(10, 30)]), (20, [20, 30], [(10, 30)]), (30, [30], []), (40, [], [])],
 )
 def test_what_ends_below_the_log_start_is_gone(
     sent: Sent, below: int, left: list[int], dead_left: list[tuple[int, int]]

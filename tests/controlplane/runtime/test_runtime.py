@@ -6,7 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from controlplane.client import ControlPlaneUnavailable
-from controlplane.journal.journal import JournalError, JournalForeign, Snapshot
+from controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalError,
+    JournalForeign,
+    Snapshot,
+)
 from controlplane.runtime import RuntimeSettings
 from controlplane.v1.cluster_pb2 import ClusterDelta
 from controlplane.v1.control_pb2 import Reply
@@ -425,3 +430,78 @@ async def test_a_snapshot_under_way_does_not_hold_the_end_up() -> None:
 async def test_two_do_not_share_a_journal(rig: Rig) -> None:
     with pytest.raises(JournalError, match="another control plane"):
         await Rig(journal=rig.memory).start()
+
+
+async def test_a_record_that_does_not_follow_stops_the_start(rig: Rig) -> None:
+    """And the journal is given back, so that the message is the same the next time."""
+    opened_again = Rig(journal=rig.memory)
+    await rig.plane.close()
+    opened = await rig.memory.open(None)
+    await rig.memory.append([b"\xff not a record"], opened.fencing_token)
+    await rig.memory.close()
+    for _ in range(2):
+        with pytest.raises(JournalCorrupt, match="position 2 does not follow what is before it"):
+            await opened_again.plane.start()
+
+
+async def test_a_snapshot_that_is_ahead_of_its_journal_is_refused(rig: Rig) -> None:
+    """As after restoring one file of two from a backup: positions would be given twice."""
+    await turns()
+    await rig.memory.store_snapshot(Snapshot(9, rig.plane.serialized_state()))
+    with pytest.raises(JournalCorrupt, match="position 9 and the journal to 1; restore both"):
+        await rig.restart()
+
+
+async def test_a_client_end_that_raises_stops_the_process(rig: Rig) -> None:
+    class Raising(Recorder):
+        def deliver(
+            self,
+            partitions: Sequence[PartitionDelta],
+            cluster: Sequence[ClusterDelta],
+            replies: Sequence[Reply],
+        ) -> None:
+            raise ValueError("a delta that cannot be")
+
+    bystander = Recorder()
+    rig.plane.open_session(bystander)
+    rig.plane.open_session(Raising())
+    await turns()
+    assert [str(error) for error in rig.fatal] == ["a delta that cannot be"]
+    assert "a delta that cannot be" in str(bystander.ended)
+
+
+async def test_replies_of_sessions_that_are_gone_are_dropped(rig: Rig) -> None:
+    recorder = Recorder()
+    session = rig.plane.open_session(recorder)
+    session.submit([create_topic("a")])
+    session.close()
+    await turns()
+    assert not any(told.startswith("reply") for told in recorder.told)
+
+
+async def test_a_stop_ends_the_timer_too(rig: Rig) -> None:
+    await turns()
+    rig.machine.explode = True
+    rig.clock.advance(rig.settings.tick_interval_ms)
+    await turns()
+    rig.clock.advance(rig.settings.tick_interval_ms)
+    await turns()
+    assert len(rig.fatal) == 1
+
+
+async def test_an_abort_answers_nothing_more(rig: Rig) -> None:
+    """As by a crash; the journal has what it has, and a restart goes on from there."""
+    client = rig.client()
+    topic_id = await created(client)
+    rig.memory.is_held = True
+    call = asyncio.ensure_future(client.call(commit(topic_id)))
+    await turns()
+    aborting = asyncio.ensure_future(rig.plane.abort())
+    with pytest.raises(ControlPlaneUnavailable, match="was killed"):
+        await call
+    rig.memory.release()
+    rig.memory.is_held = False
+    await aborting
+    await rig.plane.abort()
+    await rig.restart()
+    assert rig.state.high_watermarks[topic_id, 0] == 1

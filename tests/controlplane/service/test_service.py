@@ -24,7 +24,7 @@ from controlplane.service import (
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.control_pb2 import SessionRequest
 from controlplane.v1.control_pb2_grpc import ControlPlaneStub
-from tests.controlplane.runtime.commands import commit, created, heartbeat
+from tests.controlplane.runtime.commands import commit, created, heartbeat, join
 from tests.controlplane.runtime.fake_machine import FAKE_NAME, FakeMachine
 
 Serve = Callable[..., Awaitable[RunningControlPlane]]
@@ -159,3 +159,16 @@ async def test_a_session_that_asks_for_too_much_is_ended(start: Serve) -> None:
         await stream.write(SessionRequest(subscribe=keys))
         with pytest.raises(grpc.aio.AioRpcError, match="may watch 1 partitions"):
             await stream.read()
+
+
+async def test_an_abort_ends_streams_without_an_answer(start: Serve) -> None:
+    running = await start()
+    client = await connected(running.address)
+    parked = asyncio.ensure_future(client.call(join()))
+    await client.call(heartbeat())
+    await running.abort()
+    with pytest.raises(ControlPlaneUnavailable):
+        await parked
+    await client.close()
+    again = await start()
+    assert again.plane.cluster_id == running.plane.cluster_id
