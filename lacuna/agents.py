@@ -1,5 +1,6 @@
 """Putting one agent together: its context, its services, its listener, its lease."""
 
+import os
 import random
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -16,7 +17,12 @@ from agent.produce.settings import ProduceSettings
 from agent.server import AgentServer
 from agent.settings import AgentSettings
 from controlplane.client import ControlClient
+from lacuna.errors import UserError
 from logstore.objects import ObjectStore
+
+
+class ListenError(UserError):
+    """The address cannot be listened on; the message says why."""
 
 
 class AgentClock(Protocol):
@@ -90,7 +96,7 @@ async def start_agent(
     port: int,
     reuse_port: bool = False,
 ) -> RunningAgent:
-    """Listens, then registers. Raises OSError, ControlPlaneUnavailable, CommandRefused."""
+    """Listens, then registers. Raises ListenError, ControlPlaneUnavailable, CommandRefused."""
     metrics = AgentMetrics()
     lease = AgentLease(control, parts.agent, metrics)
     fetch = FetchService(
@@ -116,7 +122,13 @@ async def start_agent(
         fetch=fetch,
     )
     server = AgentServer(context)
-    await server.start(host, port, reuse_port=reuse_port)
+    try:
+        await server.start(host, port, reuse_port=reuse_port)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise ListenError(
+            f"cannot listen on {host}:{port}: {reason}; choose another with --listen"
+        ) from error
     try:
         await lease.start(server.port)
     except BaseException:

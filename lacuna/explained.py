@@ -82,10 +82,10 @@ async def explain_partition(
     await view.ready()
     first = max(view.log_start_offset, first_offset or 0)
     end = view.high_watermark if end_offset is None else min(end_offset, view.high_watermark)
-    if first > end or (first == end and (first_offset, end_offset) != (None, None)):
+    if first >= end and (first_offset, end_offset) != (None, None):
         raise NothingToExplainError(
-            f"{topic} [{partition}] has offsets {view.log_start_offset} to "
-            f"{view.high_watermark - 1}, nothing of what was asked for; give another --from and --to"
+            f"{topic} [{partition}] begins at offset {view.log_start_offset} and ends before "
+            f"{view.high_watermark}: give a --from and --to between"
         )
     rows = explain(view.extents, view.dead, first, end, view.last_stable_offset)
     stretches, more_from = take(stretch(rows), max_stretches)

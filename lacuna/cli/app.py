@@ -75,11 +75,11 @@ def root(
 def main() -> None:
     """Entry point of the `lacuna` command."""
     try:
-        app()
+        code = app(standalone_mode=False)
     except Exception as error:
-        from lacuna.cli.errors import MENDABLE, print_error
+        from lacuna.cli.errors import report
 
-        if not isinstance(error, MENDABLE):
+        code = report(error)
+        if code is None:
             raise
-        print_error(str(error))
-        raise SystemExit(1) from None
+    raise SystemExit(code)

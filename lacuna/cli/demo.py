@@ -36,8 +36,8 @@ def demo(
     """Shows with a real Kafka client what aborted transactions mean to a consumer.
 
     First an aborted, a plain and a committed producer write to one partition in turns; then a range is aborted
-    whole. Beside what each isolation level reads stands how Lacuna came to it. Everything is checked: the exit code is 1
-    where a claim does not hold. Needs no set-up; takes some seconds.
+    whole. Beside what each isolation level reads stands how Lacuna came to it. Everything is checked: the exit code
+    is 1 where a claim does not hold. Needs no set-up; takes some seconds.
     """
     try:
         from confluent_kafka import KafkaException

@@ -123,7 +123,7 @@ async def delete_topic(
 ) -> None:
     """Deletes a topic with all its records."""
     if not yes:
-        typer.confirm(f"Delete {name} and all its records?", abort=True)
+        typer.confirm(f"Delete {name} and all its records?", abort=True, err=True)
 
     def build(request: Any) -> Any:
         state = schema_module(request).DeleteTopicState(name=name, topic_id=None)

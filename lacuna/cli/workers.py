@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 import typer
 
+from lacuna.agents import ListenError
 from lacuna.cli.errors import fail
 from lacuna.cli.running import READY, SUPERVISED, say
 
@@ -32,7 +33,7 @@ def is_worker() -> bool:
 def reserved_port(host: str, port: int) -> Iterator[int]:
     """Holds a port (0: any) that workers may listen on, without listening.
 
-    Raises OSError where the host is not ours, and where anybody listens on the port already: with SO_REUSEPORT the
+    Raises ListenError where the host is not ours, and where anybody listens on the port already: with SO_REUSEPORT the
     kernel would let workers join those of another command of the same user.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -45,7 +46,7 @@ def reserved_port(host: str, port: int) -> Iterator[int]:
             alone.close()
             shared.bind((host, taken))
         except OSError as error:
-            raise OSError(
+            raise ListenError(
                 f"cannot listen on {host}:{port}: {error.strerror}; choose another with --listen"
             ) from error
         yield taken
