@@ -231,6 +231,11 @@ class ClientConnection(asyncio.BufferedProtocol):
                 slot.buffers = answer_buffers(frame.correlation_id, header_version, body)
         except (FrameError, MalformedRequest) as error:
             self.close_malformed(error)
+        except Exception:
+            # Not even an error could be answered; without an answer the client would wait for ever.
+            self._context.metrics.requests_failed += 1
+            log.exception("%s: connection closed by our own mistake", self.peer_name)
+            self.abort()
         finally:
             slot.is_done = True
             self._send_what_is_done()
@@ -245,12 +250,13 @@ class ClientConnection(asyncio.BufferedProtocol):
             return None if response is None else api.write(response, frame.api_version)
         except ControlPlaneUnavailable as error:
             metrics.requests_unavailable += 1
-            log.info("%s: API %d: control plane: %s", self.peer_name, frame.api_key, error)
+            log.debug("%s: API %d: control plane: %s", self.peer_name, frame.api_key, error)
             return self._refuse(api, frame, request, api.unavailable)
         except CommandRefused as error:
             metrics.requests_failed += 1
+            refusal = self._refuse(api, frame, request, _for_clients(error.code))
             log.warning("%s: API %d was refused: %s", self.peer_name, frame.api_key, error)
-            return self._refuse(api, frame, request, _for_clients(error.code))
+            return refusal
         except MalformedRequest:
             raise
         except Exception:

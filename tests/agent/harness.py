@@ -128,6 +128,12 @@ def encode_body(request: Any) -> bytes:
     return buffer.getvalue()
 
 
+def nested(api_key: int, version: int, name: str, /, **fields: Any) -> Any:
+    """A value nested in a request of that API and version."""
+    module = __import__(request_class(api_key, version).__module__, fromlist=[name])
+    return getattr(module, name)(**fields)
+
+
 class RawClient:
     """One connection; frames out, frames in."""
 

@@ -381,3 +381,36 @@ async def test_stopping_waits_for_a_large_answer_to_leave() -> None:
     stopping = asyncio.create_task(server.stop())
     assert len(await client.frame()) == 4 + (16 << 20)
     await stopping
+
+
+@pytest.mark.parametrize("key", [PIPELINED, SEQUENTIAL])
+async def test_an_answer_that_cannot_be_written_closes_the_connection(
+    key: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rather than that a client waits for ever, or takes the next answer for this one."""
+
+    async def handle(context: AgentContext, request: Any, peer: Peer) -> bytes:
+        return b""
+
+    def encode(response: bytes, version: int) -> list[bytes]:
+        raise KeyError("no such field")
+
+    api = Api(
+        key=key,
+        min_version=0,
+        max_version=0,
+        handle=handle,
+        refuse=lambda request, code: b"",
+        decode=lambda body, version: None,
+        encode=encode,
+        pipelined=key == PIPELINED,
+    )
+    context = make_context(ScriptedControl(), registry=Registry([api]))
+    async with serving(context) as server:
+        client = await RawClient.connect(server.port)
+        client.send(frame(key, "") * 2)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await client.frame()
+        assert server.budget.taken == 0
+    assert context.metrics.requests_failed >= 1
+    assert "connection closed by our own mistake" in caplog.text

@@ -28,6 +28,7 @@ from tests.agent.harness import (
     RawClient,
     ScriptedControl,
     make_context,
+    nested,
     serving,
     snapshot,
 )
@@ -54,11 +55,6 @@ class Setup:
 
     def commands(self, verb: str) -> list[Any]:
         return [getattr(call, verb) for call in self.control.calls if call.HasField(verb)]
-
-
-def nested(api_key: int, version: int, name: str, /, **fields: Any) -> Any:
-    module = __import__(request_class(api_key, version).__module__, fromlist=[name])
-    return getattr(module, name)(**fields)
 
 
 def fences(first: int, version: int) -> int:
