@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode as KafkaError
-from kio.serial.errors import SerialError
 
-from agent.apis.registry import KAFKA_4_1, Api, MalformedRequest, Peer, kio_reader
+from agent.apis.registry import KAFKA_4_1, Api, Peer, read_kio
 from agent.apis.schema import build, build_for, version_of
 
 if TYPE_CHECKING:
@@ -44,10 +43,7 @@ def decode(body: memoryview, version: int) -> Any:
     """kio's request, or UnknownVersion. Raises MalformedRequest."""
     if not _MIN <= version <= _MAX:
         return UnknownVersion(version)
-    try:
-        return kio_reader(KEY, version)(body, 0)[0]
-    except SerialError as error:
-        raise MalformedRequest(f"ApiVersions v{version}: {type(error).__name__}") from error
+    return read_kio(KEY, version, body)
 
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001

@@ -128,14 +128,7 @@ class Api:
         """The request in `body`, a read-only buffer. Raises MalformedRequest."""
         if self.decode is not None:
             return self.decode(body, version)
-        try:
-            request = kio_reader(self.key, version)(body, 0)[0]
-            reject_nulls(request)
-        except (SerialError, UnexpectedNullError, ValueError, OverflowError) as error:
-            raise MalformedRequest(
-                f"API {self.key} version {version}: {type(error).__name__}: {error}"
-            ) from error
-        return request
+        return read_kio(self.key, version, body)
 
     def write(self, response: Any, version: int) -> Sequence[Buffer]:
         """The body of an answer."""
@@ -205,6 +198,23 @@ def discover() -> Registry:
         if isinstance(api, Api):
             found.append(api)
     return Registry(found)
+
+
+def read_kio(api_key: int, version: int, body: memoryview) -> Any:
+    """kio's request. Raises MalformedRequest."""
+    try:
+        try:
+            request = kio_reader(api_key, version)(body, 0)[0]
+        except KeyError:  # a tagged field that kio does not know
+            from agent.apis.lenient import read_lenient
+
+            request = read_lenient(request_class(api_key, version), body, 0)[0]
+        reject_nulls(request)
+    except (SerialError, UnexpectedNullError, ValueError, OverflowError) as error:
+        raise MalformedRequest(
+            f"API {api_key} version {version}: {type(error).__name__}: {error}"
+        ) from error
+    return request
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from agent.apis.list_transactions import compile_pattern
-from agent.apis.registry import KAFKA_4_1, kio_reader, response_header_version
+from agent.apis.registry import (
+    KAFKA_4_1,
+    MalformedRequest,
+    discover,
+    kio_reader,
+    response_header_version,
+)
 from agent.apis.schema import build, build_for, request_class, response_class
 from controlplane.errors import ErrorCode
 from controlplane.v1.cluster_pb2 import Agent, Topic
@@ -27,6 +33,7 @@ from tests.agent.harness import (
     TOPIC_ID,
     RawClient,
     ScriptedControl,
+    encode_body,
     make_context,
     nested,
     serving,
@@ -330,3 +337,24 @@ def test_every_advertised_version_has_a_reader_and_header_versions() -> None:
         for version in range(max(low, 3) if key == 0 else low, high + 1):
             assert callable(kio_reader(key, version))
             assert response_header_version(key, version) in (0, 1)
+
+
+@pytest.mark.parametrize("tags", [b"\x01\x7f\x03abc", b"\x02\x05\x00\x7f\x01x"])
+def test_unknown_tagged_fields_are_skipped(tags: bytes) -> None:
+    """KIP-482, at the end of the request and of what is nested in it."""
+    api = discover().get(26, 4)
+    assert api is not None
+    plain = request_class(26, 4)(**TRANSACTION, committed=True)
+    assert api.read(memoryview(encode_body(plain)[:-1] + tags), 4) == plain
+    topic = nested(37, 2, "CreatePartitionsTopic", name="t", count=7, assignments=None)
+    growth = request_class(37, 2)(
+        topics=(topic,), timeout=datetime.timedelta(seconds=1), validate_only=True
+    )
+    body = encode_body(growth)
+    assert body.startswith(b"\2\2t\0\0\0\7\0\0")
+    longer = body[:8] + tags + body[9:-1] + tags
+    api = discover().get(37, 2)
+    assert api is not None
+    assert api.read(memoryview(longer), 2) == growth
+    with pytest.raises(MalformedRequest):
+        api.read(memoryview(longer[:-1]), 2)
