@@ -7,6 +7,8 @@ import multiprocessing
 from multiprocessing.connection import Connection
 from typing import Self
 
+from logstore.objects import ObjectStore
+
 BUCKET = "lacuna"
 #: moto takes any; boto3 wants some.
 CREDENTIALS = {
@@ -37,6 +39,21 @@ class MotoServer:
             raise TimeoutError("moto's server did not start")
         self.endpoint = self._ours.recv()
         return self
+
+    def open_store(self) -> ObjectStore:
+        """The bucket, made where it is not there."""
+        # boto3 takes a third of a second to import
+        from logstore.objects.s3 import S3Store
+
+        store = S3Store(
+            BUCKET,
+            endpoint=self.endpoint,
+            region=CREDENTIALS["AWS_DEFAULT_REGION"],
+            access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        )
+        store.create_bucket()
+        return store
 
     def __exit__(self, *exception: object) -> None:
         self._ours.close()

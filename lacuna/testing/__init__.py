@@ -6,12 +6,32 @@
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "t"})
 
 `Cluster` runs in a thread of this process: it starts in a fraction of a second, can be killed and restarted, and its
-clock can be moved forward. `ProcessCluster` is `lacuna up` as a process of its own, which dies of a real SIGKILL. The
-fixtures are described in docs/testing.md.
+clock can be moved forward. `ProcessCluster` is `lacuna up` as a process of its own, which dies of a real SIGKILL.
+The fixtures are described in docs/testing.md.
+
+Names are imported at their first use: pytest imports this package in every run, whether or not a test
+needs a cluster, and before coverage is measured.
 """
 
-from lacuna.testing.clock import AdjustableClock
-from lacuna.testing.cluster import Cluster
-from lacuna.testing.process import ProcessCluster
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["AdjustableClock", "Cluster", "ProcessCluster"]
+if TYPE_CHECKING:
+    from lacuna.testing.clock import AdjustableClock
+    from lacuna.testing.cluster import Cluster
+    from lacuna.testing.process import ProcessCluster, ProcessFailedError
+
+__all__ = ["AdjustableClock", "Cluster", "ProcessCluster", "ProcessFailedError"]
+
+_MODULES = {
+    "AdjustableClock": "lacuna.testing.clock",
+    "Cluster": "lacuna.testing.cluster",
+    "ProcessCluster": "lacuna.testing.process",
+    "ProcessFailedError": "lacuna.testing.process",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -16,6 +16,7 @@ from controlplane.v1.log_pb2 import ReadPartitions
 from lacuna.agents import AgentParts
 from lacuna.embedded import ClusterSettings, EmbeddedCluster
 from lacuna.explained import Explanation
+from lacuna.moto import MotoServer
 from lacuna.testing.clock import AdjustableClock
 from logstore.objects import ObjectStore
 
@@ -27,8 +28,9 @@ CALL_SECONDS = 60.0
 class Cluster:
     """A context manager around one cluster; all methods may be called from any thread.
 
-    `data` None: a temporary folder, deleted at the end. `port` stays the same over `kill` and `restart`. `open_store` None: a
-    directory under `data`; else what opens the store, again after each kill.
+    `data` None: a temporary folder, deleted at the end. The ports stay the same over `kill` and `restart`. The records
+    go to a directory under `data`; or, with `moto`, to an S3 server of its own, which lives from the first start
+    to the end of the `with`; or to what `open_store` opens, again after each kill.
     """
 
     def __init__(
@@ -36,13 +38,17 @@ class Cluster:
         data: Path | None = None,
         *,
         agents: int = 1,
+        moto: bool = False,
         open_store: Callable[[], ObjectStore] | None = None,
         parts: AgentParts | None = None,
     ) -> None:
+        if moto and open_store is not None:
+            raise ValueError("moto brings a store of its own: leave open_store out")
         self._is_temporary = data is None
         self.data = data or Path(tempfile.mkdtemp(prefix="lacuna-"))
         self._agents = agents
         self._open_store = open_store
+        self._moto = MotoServer() if moto else None
         self._parts = parts or AgentParts()
         self._ports: list[int] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -55,9 +61,13 @@ class Cluster:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.stop()
-        if self._is_temporary:
-            shutil.rmtree(self.data, ignore_errors=True)
+        try:
+            self.stop()
+        finally:
+            if self._moto is not None and self._moto.endpoint:
+                self._moto.__exit__()
+            if self._is_temporary:
+                shutil.rmtree(self.data, ignore_errors=True)
 
     @property
     def embedded(self) -> EmbeddedCluster:
@@ -82,6 +92,8 @@ class Cluster:
         """Starts the cluster on its data; nothing where it runs."""
         if self._embedded is not None:
             return
+        if self._moto is not None and not self._moto.endpoint:
+            self._open_store = self._moto.__enter__().open_store
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="lacuna-cluster", daemon=True
@@ -106,19 +118,15 @@ class Cluster:
     def stop(self) -> None:
         """Ends the cluster cleanly; nothing where it does not run."""
         if self._embedded is not None:
-            self.run(self._embedded.stop())
-            self._embedded = None
-            self._end_loop()
+            self._end(self._embedded.stop())
 
     def kill(self) -> None:
         """Ends the cluster in the middle of whatever it does, as a crash of its process would.
 
-        What has not reached the disk is not written, clients see their connections end. For a crash of a real process see
-        ProcessCluster.
+        What has not reached the disk is not written, clients see their connections end. For a crash of a real
+        process see ProcessCluster.
         """
-        self.run(self.embedded.kill())
-        self._embedded = None
-        self._end_loop()
+        self._end(self.embedded.kill())
 
     def restart(self) -> None:
         """Stops cleanly if it runs, then starts on the same data and ports."""
@@ -126,7 +134,10 @@ class Cluster:
         self.start()
 
     def advance(self, milliseconds: int) -> None:
-        """Moves the cluster's time forward and ends what is overdue: transactions, group sessions, retention; agents keep their leases."""
+        """Moves the cluster's time forward and ends what is overdue: transactions, group sessions, retention.
+
+        Agents keep their leases. When it returns, every agent sees what was ended.
+        """
         self.run(self._advance(milliseconds))
 
     async def _advance(self, milliseconds: int) -> None:
@@ -141,7 +152,7 @@ class Cluster:
     def create_topic(
         self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> str:
-        """Makes a topic. Raises ValueError with the reason where that is refused."""
+        """Makes a topic and returns its name. Raises ValueError with the reason where that is refused."""
         topic = CreateTopic(name=name, partition_count=partitions, configs=dict(configs or {}))
         command = Command(create_topics=CreateTopics(topics=[topic]))
         (result,) = self.run(self.embedded.control.call(command)).topics_created.topics
@@ -155,9 +166,26 @@ class Cluster:
         """What a read_committed consumer gets of a partition, and why."""
         return self.run(self.embedded.explain(topic, partition, first, end))
 
+    def _end(self, ending: Coroutine[Any, Any, None]) -> None:
+        try:
+            self.run(ending)
+        finally:
+            self._embedded = None
+            self._end_loop()
+
     def _end_loop(self) -> None:
-        assert self._loop is not None and self._thread is not None
+        assert self._loop is not None
+        assert self._thread is not None
+        self.run(_cancel_the_rest())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CALL_SECONDS)
         self._loop.close()
         self._loop = self._thread = None
+
+
+async def _cancel_the_rest() -> None:
+    """What a crash left behind, so that the loop can be closed."""
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)

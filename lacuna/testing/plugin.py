@@ -8,6 +8,9 @@
 `lacuna_topic`              makes a topic that no other test has: lacuna_topic(partitions=1, **configs) -> name
 `lacuna_private_cluster`    a cluster of this test alone, to kill, restart, and move the time of
 `lacuna_process`            `lacuna up` as a process of this test alone, to end by SIGKILL
+`lacuna_options`            override it to change both clusters: a dict of Cluster's keyword arguments
+
+Nothing is imported or started before a test asks for a cluster.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,35 +26,43 @@ if TYPE_CHECKING:
     from lacuna.testing import Cluster, ProcessCluster
 
 _NUMBERS = itertools.count(1)
+_STEM_LENGTH = 80
 
 
 @pytest.fixture(scope="session")
-def lacuna_cluster() -> Iterator[Cluster]:
+def lacuna_options() -> dict[str, Any]:
+    """Keyword arguments of `Cluster`, for example {"agents": 2} or {"moto": True}."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def lacuna_cluster(lacuna_options: dict[str, Any]) -> Iterator[Cluster]:
     """One embedded cluster for the whole session."""
     from lacuna.testing import Cluster
 
-    with Cluster() as cluster:
+    with Cluster(**lacuna_options) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def lacuna_topic(lacuna_cluster: Cluster, request: pytest.FixtureRequest) -> Callable[..., str]:
-    """Makes fresh topics on `lacuna_cluster`; configs with underscores for dots and dashes-free names."""
+    """Makes topics on `lacuna_cluster` with names of their own; configs with _ for the dots."""
 
-    def make(partitions: int = 1, **configs: str) -> str:
-        stem = "".join(c if c.isalnum() else "-" for c in request.node.name)[:80]
+    def make(partitions: int = 1, **configs: object) -> str:
+        stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
         named = {name.replace("_", "."): str(value) for name, value in configs.items()}
-        return lacuna_cluster.create_topic(f"{stem}-{next(_NUMBERS)}", partitions, named)
+        name = f"{stem[:_STEM_LENGTH]}-{next(_NUMBERS)}"
+        return lacuna_cluster.create_topic(name, partitions, named)
 
     return make
 
 
 @pytest.fixture
-def lacuna_private_cluster(tmp_path: Path) -> Iterator[Cluster]:
+def lacuna_private_cluster(tmp_path: Path, lacuna_options: dict[str, Any]) -> Iterator[Cluster]:
     """An embedded cluster of this test alone."""
     from lacuna.testing import Cluster
 
-    with Cluster(tmp_path / "lacuna") as cluster:
+    with Cluster(tmp_path / "lacuna", **lacuna_options) as cluster:
         yield cluster
 
 

@@ -13,6 +13,7 @@ from typing import IO, Self
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 READY = "bootstrap: "
+_KEPT_LINES = 200
 
 
 class ProcessFailedError(Exception):
@@ -22,7 +23,7 @@ class ProcessFailedError(Exception):
 class ProcessCluster:
     """A context manager around `lacuna up --data DATA`; the port stays the same over `kill` and `start`.
 
-    `options` are further options of the command.
+    `data` None: a temporary folder, deleted at the end. `options` are further options of the command.
     """
 
     def __init__(self, data: Path | None = None, options: Sequence[str] = ()) -> None:
@@ -31,7 +32,8 @@ class ProcessCluster:
         self._options = list(options)
         self._listen = "127.0.0.1:0"
         self._process: subprocess.Popen[str] | None = None
-        self._lines: deque[str] = deque(maxlen=200)
+        self._reader: threading.Thread | None = None
+        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self.bootstrap = ""
 
     def __enter__(self) -> Self:
@@ -39,10 +41,12 @@ class ProcessCluster:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._process is not None:
-            self.stop()
-        if self._temporary is not None:
-            self._temporary.cleanup()
+        try:
+            if self._process is not None:
+                self.stop()
+        finally:
+            if self._temporary is not None:
+                self._temporary.cleanup()
 
     @property
     def pid(self) -> int:
@@ -53,35 +57,39 @@ class ProcessCluster:
 
     @property
     def output(self) -> str:
-        """The last lines that the process wrote."""
+        """The last lines that the process wrote, errors included."""
         return "\n".join(self._lines)
 
     def start(self) -> None:
-        """Starts the process and waits until it serves. Raises ProcessFailedError."""
+        """Starts the process and waits until it serves; nothing where it runs. Raises ProcessFailedError."""
+        if self._process is not None:
+            return
         command = [sys.executable, "-m", "lacuna", "up", "--data", str(self.data)]
         command += ["--listen", self._listen, *self._options]
+        self.bootstrap = ""
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         assert self._process.stdout is not None
-        ready = threading.Event()
-        reader = threading.Thread(
-            target=self._read, args=(self._process.stdout, ready), daemon=True
+        told = threading.Event()
+        self._reader = threading.Thread(
+            target=self._read, args=(self._process.stdout, told), daemon=True
         )
-        reader.start()
-        ready.wait(START_SECONDS)
-        if not self.bootstrap or self._process.poll() is not None:
-            self.kill()
+        self._reader.start()
+        told.wait(START_SECONDS)
+        if not self.bootstrap:
+            self._end(signal.SIGKILL)
             raise ProcessFailedError(f"`lacuna up` did not start:\n{self.output}")
         self._listen = self.bootstrap
 
-    def _read(self, stream: IO[str], ready: threading.Event) -> None:
-        for line in stream:
-            self._lines.append(line.rstrip())
-            if line.startswith(READY):
-                self.bootstrap = line.removeprefix(READY).strip()
-                ready.set()
-        ready.set()
+    def _read(self, stream: IO[str], told: threading.Event) -> None:
+        with stream:
+            for line in stream:
+                self._lines.append(line.rstrip())
+                if line.startswith(READY):
+                    self.bootstrap = line.removeprefix(READY).strip()
+                    told.set()
+        told.set()
 
     def stop(self) -> None:
         """Ctrl-C. Raises ProcessFailedError where it does not end cleanly in time."""
@@ -98,7 +106,8 @@ class ProcessCluster:
         self.start()
 
     def _end(self, number: signal.Signals) -> None:
-        assert self._process is not None
+        if self._process is None:
+            raise RuntimeError("the cluster does not run: start() it")
         process, self._process = self._process, None
         process.send_signal(number)
         try:
@@ -107,5 +116,8 @@ class ProcessCluster:
             process.kill()
             process.wait()
             raise ProcessFailedError(f"`lacuna up` did not end:\n{self.output}") from None
+        finally:
+            if self._reader is not None:
+                self._reader.join(STOP_SECONDS)
         if number is signal.SIGINT and code != 0:
             raise ProcessFailedError(f"`lacuna up` ended with {code}:\n{self.output}")
