@@ -55,6 +55,7 @@ _TRANSACTIONAL_FIELDS = (
     "last_update_ms",
     "ended_producer_id",
     "ended_producer_epoch",
+    "is_ended_by_coordinator",
 )
 
 

@@ -49,6 +49,7 @@ def replay_producer(state: State, record: ProducerInitialized, now_ms: int) -> N
     found.previous_producer_id = record.previous_producer_id
     found.ended_producer_id = NO_PRODUCER_ID
     found.ended_producer_epoch = NO_PRODUCER_EPOCH
+    found.is_ended_by_coordinator = False
     _set_producer(state, found, record.producer_id, record.producer_epoch)
     _touch(state, found, now_ms)
 
@@ -77,10 +78,9 @@ def replay_ended(state: State, record: TransactionEnded, now_ms: int) -> None:
     ended = (found.producer_id, found.producer_epoch)
     has_moved = ended != (record.next_producer_id, record.next_producer_epoch)
     if has_moved:
-        is_retriable = not record.is_by_coordinator
-        found.ended_producer_id = ended[0] if is_retriable else NO_PRODUCER_ID
-        found.ended_producer_epoch = ended[1] if is_retriable else NO_PRODUCER_EPOCH
-        found.last_producer_epoch = ended[1] if is_retriable else NO_PRODUCER_EPOCH
+        found.ended_producer_id, found.ended_producer_epoch = ended
+        found.is_ended_by_coordinator = record.is_by_coordinator
+        found.last_producer_epoch = ended[1]  # so that its producer can go on by KIP-360
         if record.next_producer_id != ended[0]:
             found.previous_producer_id = ended[0]
     _set_producer(state, found, record.next_producer_id, record.next_producer_epoch)

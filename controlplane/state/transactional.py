@@ -76,6 +76,7 @@ class TransactionalId:
         "ended_producer_epoch",
         "ended_producer_id",
         "group_ids",
+        "is_ended_by_coordinator",
         "last_producer_epoch",
         "last_update_ms",
         "partitions",
@@ -105,6 +106,7 @@ class TransactionalId:
         #: ones.
         self.ended_producer_id = NO_PRODUCER_ID
         self.ended_producer_epoch = NO_PRODUCER_EPOCH
+        self.is_ended_by_coordinator = False  # a timeout or an operator ended it
         #: partition -> offset ranges of this transaction there: first, end, first, end, …
         self.partitions: dict[PartitionKey, array[int]] = {}
         self.group_ids: dict[str, None] = {}

@@ -67,6 +67,10 @@ def _initialize(state: State, command: InitProducerId) -> ProducerInitialized:
         )
     if not command.transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST, "an empty transactional id")
+    if (command.producer_id < 0) != (command.producer_epoch < 0):
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, "a producer id without its epoch, or an epoch alone"
+        )
     if not 0 < command.transaction_timeout_ms <= TRANSACTION_MAX_TIMEOUT_MS:
         raise Refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
     record = ProducerInitialized(
@@ -202,8 +206,6 @@ def add_offsets_to_txn(state: State, command: AddOffsetsToTxn, context: Context)
         found = _authenticate(
             state, command.transactional_id, command.producer_id, command.producer_epoch
         )
-        if not command.group_id:
-            raise Refused(ErrorCode.INVALID_GROUP_ID)
     except Refused as refused:
         return Decision(
             reply=Reply(offsets_added_to_txn=OffsetsAddedToTxn(error_code=refused.code))
@@ -306,9 +308,11 @@ def _end_bumping(state: State, found: TransactionalId, command: EndTxn) -> Trans
     """
     given = (command.producer_id, command.producer_epoch)
     if given == (found.ended_producer_id, found.ended_producer_epoch) and not found.is_ongoing:
-        if found.state is not _DONE[command.committed]:
-            raise Refused(ErrorCode.INVALID_TXN_STATE)
-        return None
+        if found.state is _DONE[command.committed]:
+            return None
+        if found.is_ended_by_coordinator:
+            raise Refused(ErrorCode.PRODUCER_FENCED)
+        raise Refused(ErrorCode.INVALID_TXN_STATE)
     if found.producer_id != command.producer_id:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if found.producer_epoch != command.producer_epoch:

@@ -79,7 +79,7 @@ class TransactionPartitionSnapshot(_message.Message):
     def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., ranges: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TransactionalIdSnapshot(_message.Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "last_producer_epoch", "previous_producer_id", "transaction_timeout_ms", "state", "transaction", "start_time_ms", "last_update_ms", "ended_producer_id", "ended_producer_epoch", "partitions", "group_ids")
+    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "last_producer_epoch", "previous_producer_id", "transaction_timeout_ms", "state", "transaction", "start_time_ms", "last_update_ms", "ended_producer_id", "ended_producer_epoch", "is_ended_by_coordinator", "partitions", "group_ids")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +92,7 @@ class TransactionalIdSnapshot(_message.Message):
     LAST_UPDATE_MS_FIELD_NUMBER: _ClassVar[int]
     ENDED_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     ENDED_PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    IS_ENDED_BY_COORDINATOR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     GROUP_IDS_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
@@ -106,9 +107,10 @@ class TransactionalIdSnapshot(_message.Message):
     last_update_ms: int
     ended_producer_id: int
     ended_producer_epoch: int
+    is_ended_by_coordinator: bool
     partitions: _containers.RepeatedCompositeFieldContainer[TransactionPartitionSnapshot]
     group_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_producer_epoch: _Optional[int] = ..., previous_producer_id: _Optional[int] = ..., transaction_timeout_ms: _Optional[int] = ..., state: _Optional[str] = ..., transaction: _Optional[int] = ..., start_time_ms: _Optional[int] = ..., last_update_ms: _Optional[int] = ..., ended_producer_id: _Optional[int] = ..., ended_producer_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[TransactionPartitionSnapshot, _Mapping]]] = ..., group_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_producer_epoch: _Optional[int] = ..., previous_producer_id: _Optional[int] = ..., transaction_timeout_ms: _Optional[int] = ..., state: _Optional[str] = ..., transaction: _Optional[int] = ..., start_time_ms: _Optional[int] = ..., last_update_ms: _Optional[int] = ..., ended_producer_id: _Optional[int] = ..., ended_producer_epoch: _Optional[int] = ..., is_ended_by_coordinator: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[TransactionPartitionSnapshot, _Mapping]]] = ..., group_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SegmentsSnapshot(_message.Message):
     __slots__ = ("lease_ids", "sequences", "object_sizes", "live_extents", "replaced_ms")

@@ -42,15 +42,17 @@ class Producer:
     last_outcome: bool | None = None
     #: (producer id, epoch) whose EndTxn under TV2 gave the current one
     ended: tuple[int, int] | None = None
+    is_ended_by_coordinator: bool = False
     sequences: dict[str, int] = field(default_factory=dict)
 
-    def end(self, committed: bool, *, bumps: bool, is_retriable: bool) -> None:
+    def end(self, committed: bool, *, bumps: bool, is_by_coordinator: bool = False) -> None:
         if self.transaction is not None:
             self.transaction.outcome = committed
         self.transaction = None
         self.last_outcome = committed
         if bumps:
-            self.ended = (self.producer_id, self.producer_epoch) if is_retriable else None
+            self.ended = (self.producer_id, self.producer_epoch)
+            self.is_ended_by_coordinator = is_by_coordinator
             self.producer_epoch += 1
             self.sequences = {}
 
@@ -83,8 +85,8 @@ class LogModel(RuleBasedStateMachine):
             found = self.producers[name] = Producer(self.next_producer_id)
             self.next_producer_id += 1
         else:
-            found.end(False, bumps=True, is_retriable=False)
-        found.last_outcome = None
+            found.end(False, bumps=True)
+        found.last_outcome = found.ended = None
         expected = f"{found.producer_id}/{found.producer_epoch}"
         assert self.ask("init", name) == expected
 
@@ -145,7 +147,7 @@ class LogModel(RuleBasedStateMachine):
             assert got == "PRODUCER_FENCED"
         elif found.transaction is not None:
             assert got == producer
-            found.end(committed, bumps=False, is_retriable=False)
+            found.end(committed, bumps=False)
         else:
             assert got == (producer if found.last_outcome is committed else "INVALID_TXN_STATE")
 
@@ -159,13 +161,14 @@ class LogModel(RuleBasedStateMachine):
         if given == found.ended and found.transaction is None:
             same = found.last_outcome is committed
             current = f"{found.producer_id}/{found.producer_epoch}"
-            assert got == (current if same else "INVALID_TXN_STATE")
+            fenced = "PRODUCER_FENCED" if found.is_ended_by_coordinator else "INVALID_TXN_STATE"
+            assert got == (current if same else fenced)
         elif ago:
             assert got == "PRODUCER_FENCED"
         elif found.transaction is None and committed:
             assert got == "INVALID_TXN_STATE"
         else:
-            found.end(committed, bumps=True, is_retriable=True)
+            found.end(committed, bumps=True)
             assert got == f"{found.producer_id}/{found.producer_epoch}"
 
     @rule(text=st.sampled_from(PARTITIONS), offset=st.integers(0, 12))
@@ -194,7 +197,7 @@ class LogModel(RuleBasedStateMachine):
         self.ask("clock", "+60000")
         for found in self.producers.values():
             if found.transaction is not None:
-                found.end(False, bumps=True, is_retriable=False)
+                found.end(False, bumps=True, is_by_coordinator=True)
 
     @rule()
     def restart(self) -> None:

@@ -93,7 +93,6 @@ def test_unknown_ids_and_empty_ids() -> None:
         add '' 1/0 a-0                         -> INVALID_REQUEST
         add x 1/0 a-0 a-9                      -> OPERATION_NOT_ATTEMPTED UNKNOWN_TOPIC_OR_PARTITION
         state x                                -> Empty 1/0
-        offsets x 1/0 ''                       -> INVALID_GROUP_ID
         offsets y 1/0 g                        -> INVALID_PRODUCER_ID_MAPPING
         commit-offset y 1/0 g a-0=1            -> INVALID_PRODUCER_ID_MAPPING
         end1 '' 1/0 commit                     -> INVALID_REQUEST
@@ -103,6 +102,10 @@ def test_unknown_ids_and_empty_ids() -> None:
         state y                                -> TRANSACTIONAL_ID_NOT_FOUND
         state ''                               -> INVALID_REQUEST
         init ''                                -> INVALID_REQUEST
+        init x from=1/-1                       -> INVALID_REQUEST
+        init x from=-1/0                       -> INVALID_REQUEST
+        offsets x 1/0 ''                       -> NONE   # as Kafka
+        state x                                -> Ongoing 1/0
     """)
 
 
@@ -177,17 +180,22 @@ def test_s5_tv2_an_abort_of_nothing_bumps_and_a_commit_of_nothing_is_refused() -
     """)
 
 
-def test_s5_tv2_after_the_coordinators_own_abort_the_producer_is_fenced() -> None:
+def test_s5_tv2_after_the_coordinators_own_abort_a_commit_is_fenced() -> None:
     run(
         BEGUN_TV2
         + """
         clock +60000                           -> transaction_ended
         state x                                -> CompleteAbort 1/1
-        end2 x 1/0 commit                      -> PRODUCER_FENCED
-        end2 x 1/0 abort                       -> PRODUCER_FENCED
         put a-0 x1 1/0@10 tv2                  -> INVALID_PRODUCER_EPOCH
-        init x from=1/0                        -> PRODUCER_FENCED
+        add x 1/0 a-0                          -> PRODUCER_FENCED
+        end2 x 1/0 commit                      -> PRODUCER_FENCED
+        end1 x 1/0 commit                      -> PRODUCER_FENCED
+        end1 x 1/0 abort                       -> PRODUCER_FENCED
+        end2 x 1/0 abort                       -> 1/1    # the outcome that it has
+        init x from=1/0                        -> 1/1    # KIP-360: its producer can go on
+        end2 x 1/0 abort                       -> PRODUCER_FENCED
         init x                                 -> 1/2
+        init x from=1/0                        -> PRODUCER_FENCED
     """
     )
 
@@ -326,7 +334,7 @@ def test_s8_transaction_timeouts() -> None:
         end1 x 1/1 commit                      -> PRODUCER_FENCED
         add x 1/1 a-0                          -> PRODUCER_FENCED
         put a-0 x1 1/1@10 txn                  -> INVALID_PRODUCER_EPOCH
-        init x from=1/1                        -> PRODUCER_FENCED
+        init x from=1/1                        -> 1/2
     """)
 
 
