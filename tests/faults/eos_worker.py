@@ -103,9 +103,7 @@ class Worker:
         metadata = self.consumer.consumer_group_metadata()
         try:
             self.producer.begin_transaction()
-            for row in rows:
-                self._produce(row)
-            positions = {row.partition(): row.offset() + 1 for row in rows}
+            positions = dict(map(self._produce, rows))
             offsets = [TopicPartition(self.job.source, p, at) for p, at in positions.items()]
             self._insist(
                 lambda: self.producer.send_offsets_to_transaction(offsets, metadata, SECONDS)
@@ -116,9 +114,15 @@ class Worker:
             return
         say(f"committed {len(rows)}")
 
-    def _produce(self, row: Message) -> None:
-        value = effect(row.partition(), row.offset(), row.value())
-        self.producer.produce(self.job.sink, value, partition=row.partition())
+    def _produce(self, row: Message) -> tuple[int, int]:
+        """Writes the effect of a record; its partition, and the position behind it."""
+        partition, offset, value = row.partition(), row.offset(), row.value()
+        assert partition is not None
+        assert offset is not None
+        assert value is not None
+        effect_value = effect(partition, offset, value)
+        self.producer.produce(self.job.sink, effect_value, partition=partition)
+        return partition, offset + 1
 
     def _insist(self, call: Callable[[], object]) -> None:
         """Repeat a call as long as librdkafka says that it may be."""

@@ -8,6 +8,8 @@ A history is what clients were told and what a read_committed consumer finally r
     position  partition → the group's committed offset in the end
 
 A worker writes one output for every input, to the same partition number: `effect(partition, offset, value)`.
+
+Besides: what must hold of single transactions, whose values nobody else writes (`transaction_violations`).
 """
 
 from __future__ import annotations
@@ -85,4 +87,39 @@ def _sequence_violations(
     ]
     if not found and list(got) != list(expected):
         found.append(f"{name}: the order is another")
+    return found
+
+
+@dataclass(slots=True, kw_only=True)
+class Transaction:
+    """One transaction: partition → its values in order; `is_committed` is None where nobody was told."""
+
+    values: dict[int, list[bytes]] = field(default_factory=dict)
+    is_committed: bool | None = None
+
+
+def transaction_violations(transactions: Sequence[Transaction], read: Rows) -> list[str]:
+    """All or nothing, and as acknowledged; `read` is what a read_committed consumer finds in the end."""
+    found = []
+    values = {partition: [value for _, value in rows] for partition, rows in read.items()}
+    places = {
+        (partition, value): at
+        for partition, rows in values.items()
+        for at, value in enumerate(rows)
+    }
+    for number, each in enumerate(transactions):
+        wanted = [(partition, value) for partition, rows in each.values.items() for value in rows]
+        seen = [place for place in wanted if place in places]
+        name = f"transaction {number}"
+        if each.is_committed is False and seen:
+            found.append(f"{name} was aborted and {seen[0][1]!r} is visible")
+        elif each.is_committed and len(seen) < len(wanted):
+            lost = next(place for place in wanted if place not in places)
+            found.append(f"{name} was committed and {lost[1]!r} is not visible")
+        elif 0 < len(seen) < len(wanted):
+            found.append(f"{name} is half visible: {len(seen)} of {len(wanted)}")
+        for partition, rows in each.values.items():
+            order = [places[partition, value] for value in rows if (partition, value) in places]
+            if order != sorted(order):
+                found.append(f"{name}: its order in partition {partition} is another")
     return found

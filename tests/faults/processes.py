@@ -160,9 +160,11 @@ class Deployment:
         trace: TracebackType | None,
     ) -> None:
         try:
-            if kind is None:
-                for process in reversed(self.processes):
+            for process in reversed(self.processes):
+                if error is None:
                     process.stop()
+                else:
+                    error.add_note(f"{process.name}:\n{process.output}")
         finally:
             for process in self.processes:
                 process.discard()

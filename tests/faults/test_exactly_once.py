@@ -117,6 +117,10 @@ def workers(bootstrap: str, progress: Progress) -> Iterator[list[Process]]:
         for each in made:
             each.start()
         yield made
+    except BaseException as error:
+        for each in made:
+            error.add_note(f"{each.name}:\n{each.output}")
+        raise
     finally:
         for each in made:
             each.discard()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .history import History, Rows, effect, violations
+from .history import History, Rows, Transaction, effect, transaction_violations, violations
 
 READ: Rows = {
     0: [(0, b"a"), (1, b"b"), (4, b"c")],
@@ -78,4 +78,40 @@ def test_the_right_history_is_right() -> None:
 def test_a_mutated_history_is_refused(name: str) -> None:
     history, message = MUTATIONS[name]
     found = violations(history)
+    assert any(message in line for line in found), found
+
+
+VISIBLE: Rows = {0: [(0, b"a1"), (1, b"a2"), (5, b"c1")], 1: [(0, b"a3")]}
+
+
+def _transaction(is_committed: bool | None, *values: bytes) -> list[Transaction]:
+    """A transaction whose third value went to the other partition."""
+    return [Transaction(values={0: [*values[:2]], 1: [*values[2:]]}, is_committed=is_committed)]
+
+
+@pytest.mark.parametrize("outcome", [True, None])
+def test_a_transaction_may_be_whole(outcome: bool | None) -> None:
+    assert transaction_violations(_transaction(outcome, b"a1", b"a2", b"a3"), VISIBLE) == []
+
+
+@pytest.mark.parametrize("outcome", [False, None])
+def test_a_transaction_may_be_absent(outcome: bool | None) -> None:
+    assert transaction_violations(_transaction(outcome, b"b1", b"b2", b"b3"), VISIBLE) == []
+
+
+@pytest.mark.parametrize(
+    ("transactions", "message"),
+    [
+        (_transaction(True, b"b1", b"b2", b"b3"), "is not visible"),
+        (_transaction(True, b"a1", b"a2", b"b3"), "is not visible"),
+        (_transaction(False, b"a1", b"a2", b"a3"), "was aborted"),
+        (_transaction(False, b"b1", b"b2", b"a3"), "was aborted"),
+        (_transaction(None, b"a1", b"a2", b"b3"), "half visible: 2 of 3"),
+        (_transaction(True, b"a2", b"a1", b"a3"), "its order in partition 0"),
+    ],
+)
+def test_a_transaction_that_is_not_atomic_is_refused(
+    transactions: list[Transaction], message: str
+) -> None:
+    found = transaction_violations(transactions, VISIBLE)
     assert any(message in line for line in found), found

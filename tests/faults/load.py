@@ -1,0 +1,230 @@
+"""Load whose every acknowledgement is written down, from clients that outlive what is killed under them."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from tests.clients.librd import COMMITTED, consumer
+
+from .history import Transaction
+
+SECONDS = 60.0
+
+
+class Progress:
+    """Counts what clients were told; who waits for a count wakes as it comes."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._changed = threading.Condition()
+
+    def add(self, count: int = 1) -> None:
+        """Something was acknowledged."""
+        with self._changed:
+            self.count += count
+            self._changed.notify_all()
+
+    def wait_for(self, count: int, seconds: float) -> bool:
+        """Whether so much was acknowledged within so many seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.count >= count, seconds)
+
+
+class Client(threading.Thread):
+    """A thread that does `step` until it is told to stop; `failure` is what ended it before."""
+
+    def __init__(self, bootstrap: str, topic: str, progress: Progress) -> None:
+        super().__init__(daemon=True)
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.progress = progress
+        self.failure: BaseException | None = None
+        self._is_stopped = threading.Event()
+
+    def run(self) -> None:
+        try:
+            while not self._is_stopped.is_set():
+                self.step()
+            self.end()
+        except BaseException as error:
+            self.failure = error
+
+    def step(self) -> None:
+        """One piece of work."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """The last piece of work."""
+
+    def stop(self) -> None:
+        """Ends it. Raises what went wrong in it."""
+        self._is_stopped.set()
+        self.join(2 * SECONDS)
+        if self.failure is not None:
+            raise self.failure
+        assert not self.is_alive(), f"{type(self).__name__} does not end"
+
+
+class PlainClient(Client):
+    """An idempotent producer; `acknowledged`: partition → (offset, value)."""
+
+    def __init__(self, bootstrap: str, topic: str, progress: Progress, partitions: int) -> None:
+        super().__init__(bootstrap, topic, progress)
+        self.acknowledged: dict[int, list[tuple[int, bytes]]] = {p: [] for p in range(partitions)}
+        self.errors: list[str] = []
+        self._number = 0
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "message.timeout.ms": int(SECONDS * 1000),
+            }
+        )
+
+    def step(self) -> None:
+        for _ in range(8):
+            partition = self._number % len(self.acknowledged)
+            value = b"plain %d" % self._number
+            self._number += 1
+            self._producer.produce(
+                self.topic, value, partition=partition, on_delivery=self._delivered
+            )
+        while len(self._producer) > 24:
+            self._producer.poll(0.1)
+
+    def end(self) -> None:
+        assert self._producer.flush(SECONDS) == 0
+        assert self.errors == []
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.errors.append(error.str())
+            return
+        row = (message.offset() or 0, bytes(message.value() or b""))
+        self.acknowledged[message.partition() or 0].append(row)
+        self.progress.add()
+
+
+class TransactionalClient(Client):
+    """Transactions over all partitions, some of them aborted; `transactions` says what was told of each."""
+
+    def __init__(
+        self, bootstrap: str, topic: str, progress: Progress, partitions: int, number: int
+    ) -> None:
+        super().__init__(bootstrap, topic, progress)
+        self.transactions: list[Transaction] = []
+        self._name = f"txn-{number}"
+        self._partitions = partitions
+        self._rng = random.Random(number)
+        self._producer: Producer | None = None
+
+    def step(self) -> None:
+        try:
+            if self._producer is None:
+                self._producer = self._new()
+            self._transaction(self._producer)
+        except KafkaException as error:
+            self._recover(error.args[0])
+
+    def end(self) -> None:
+        """Fences itself, so that nothing stays open."""
+        self._producer = self._new()
+
+    def _new(self) -> Producer:
+        made = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "transactional.id": self._name,
+                "transaction.timeout.ms": int(SECONDS * 1000),
+                "linger.ms": 0,
+            }
+        )
+        insist(lambda: made.init_transactions(SECONDS))
+        return made
+
+    def _transaction(self, who: Producer) -> None:
+        one = Transaction()
+        number = len(self.transactions)
+        self.transactions.append(one)
+        who.begin_transaction()
+        for at in range(self._rng.randint(1, 12)):
+            partition = self._rng.randrange(self._partitions)
+            value = f"{self._name} {number} {at}".encode()
+            one.values.setdefault(partition, []).append(value)
+            who.produce(self.topic, value, partition=partition)
+        if self._rng.random() < 0.25:
+            insist(lambda: who.abort_transaction(SECONDS))
+            one.is_committed = False
+        else:
+            insist(lambda: who.commit_transaction(SECONDS))
+            one.is_committed = True
+        self.progress.add()
+
+    def _recover(self, error: KafkaError) -> None:
+        who, self._producer = self._producer, None
+        if who is None or error.fatal() or not error.txn_requires_abort():
+            return
+        insist(lambda: who.abort_transaction(SECONDS))
+        self._producer = who
+
+
+class Tail(Client):
+    """A read_committed member of a group that follows one partition and commits its position now and then."""
+
+    def __init__(self, bootstrap: str, topic: str, progress: Progress, partition: int) -> None:
+        super().__init__(bootstrap, topic, progress)
+        self.rows: list[tuple[int, bytes]] = []
+        self.committed = 0
+        self.until = 0
+        self._partition = partition
+        self._who: Consumer = consumer(bootstrap, COMMITTED, group_id="tail")
+        self._who.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+
+    def step(self) -> None:
+        for message in self._who.consume(100, 0.1):
+            if message.error() is None:
+                self.rows.append((message.offset() or 0, bytes(message.value() or b"")))
+        position = self.rows[-1][0] + 1 if self.rows else 0
+        if position > self.committed:
+            offset = TopicPartition(self.topic, self._partition, position)
+            try:
+                self._who.commit(offsets=[offset], asynchronous=False)
+                self.committed = position
+            except KafkaException:
+                return
+
+    def finish(self, end: int) -> None:
+        """Reads up to the offset `end`, then stops."""
+        self.until = end
+        self.stop()
+
+    def end(self) -> None:
+        while not self.rows or self.rows[-1][0] + 1 < self.until:
+            self.step()
+        while self.committed < self.until:
+            self.step()
+        self._who.close()
+
+
+def insist(call: Callable[[], object]) -> None:
+    """Repeats a call as long as librdkafka says that it may be."""
+    while True:
+        try:
+            call()
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
