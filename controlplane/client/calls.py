@@ -15,9 +15,6 @@ class Calls:
         self._last_id = 0
         self._waiting: dict[int, asyncio.Future[Reply]] = {}
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
     def add(self, command: Command) -> "asyncio.Future[Reply]":
         """Gives the command its id, and a future for the reply. Raises ControlPlaneUnavailable."""
         if len(self._waiting) >= self._max_calls:

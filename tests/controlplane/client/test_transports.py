@@ -341,3 +341,30 @@ async def test_who_waited_in_a_lost_session_is_forgotten(connect: Connect, rig: 
     assert isinstance(
         (await asyncio.gather(joined, return_exceptions=True))[0], ControlPlaneUnavailable
     )
+
+
+async def test_who_no_longer_waits_for_a_view_disturbs_nobody(rig: Rig, connect: Connect) -> None:
+    client = await connect()
+    topic_id = await created(client)
+    rig.memory.is_held = True
+    write = asyncio.ensure_future(client.call(commit(topic_id)))
+    await held(rig, 1)
+    view = client.partition(topic_id, 0)
+    waiting = [asyncio.ensure_future(view.ready()) for _ in range(3)]
+    await turns()
+    waiting[0].cancel()
+    await turns()
+    rig.memory.is_held = False
+    rig.memory.release()
+    await asyncio.gather(*waiting[1:], write)
+    assert waiting[0].cancelled()
+    assert view.high_watermark == 1
+
+
+async def test_a_call_cancelled_as_its_reply_comes_is_cancelled(client: ControlClient) -> None:
+    topic_id = await created(client)
+    calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(2)]
+    await asyncio.sleep(0)
+    calls[0].cancel()
+    assert base_offset(await calls[1]) in (0, 1)
+    assert calls[0].cancelled()

@@ -136,3 +136,25 @@ async def test_a_position_outlives_the_records_that_it_counts(kept: Kept) -> Non
     assert await journal.load_snapshot() == Snapshot(3, b"state")
     assert await journal.append([b"d"], again.fencing_token) == 4
     await journal.close()
+
+
+async def test_closing_ends_the_append_under_way(kept: Kept) -> None:
+    journal = kept.journal()
+    opened = await journal.open(None)
+    append = journal.append([b"a"], opened.fencing_token)
+    await journal.close()
+    assert await append == 1
+    journal = kept.journal()
+    assert (await journal.open(None)).position == 1
+    await journal.close()
+
+
+async def test_an_append_that_nobody_waits_for_is_written_all_the_same(kept: Kept) -> None:
+    journal = kept.journal()
+    opened = await journal.open(None)
+    journal.append([b"a"], opened.fencing_token).cancel()
+    await journal.close()
+    journal = kept.journal()
+    await journal.open(None)
+    assert [batch.records for batch in await batches(journal)] == [[b"a"]]
+    await journal.close()

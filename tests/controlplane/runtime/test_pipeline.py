@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from controlplane.client import ControlPlaneUnavailable, InProcessClient, Partit
 from controlplane.clock import ManualClock
 from controlplane.errors import ErrorCode
 from controlplane.extents import COLUMNS
+from controlplane.journal.snapshot_process import SnapshotProcess
+from controlplane.journal.snapshots import snapshots_path
 from controlplane.journal.snapshotter import make_snapshot
 from controlplane.journal.sqlite import SqliteJournal
 from controlplane.runtime import ControlPlane, RuntimeSettings
@@ -48,19 +51,22 @@ STEPS = 250
 class Cluster:
     """The real control plane in this process, on the journal in `path`."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, settings: RuntimeSettings | None = None) -> None:
         self.path = path
+        self.settings = settings or RuntimeSettings()
         self.clock = ManualClock()
         self._ids = itertools.count(1)
         self.plane: ControlPlane[State] = self._new_plane()
 
     def _new_plane(self) -> ControlPlane[State]:
+        journal = SqliteJournal(self.path, lambda: "cluster")
         return ControlPlane(
             machine,
-            SqliteJournal(self.path, lambda: "cluster"),
+            journal,
             self.clock,
             lambda: next(self._ids).to_bytes(16, "big"),
-            RuntimeSettings(),
+            self.settings,
+            snapshotter=SnapshotProcess(journal, "controlplane.machine"),
             on_fatal=lambda _error: None,
         )
 
@@ -411,3 +417,38 @@ async def test_a_member_whose_session_is_lost_no_longer_waits(cluster: Cluster) 
     reply = await waiting
     assert reply.group_joined.error_code == ErrorCode.NONE
     assert reply.group_joined.leader == reply.group_joined.member_id
+
+
+def rows(path: str, query: str) -> list[tuple[int]]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
+async def test_snapshots_of_another_process_bound_journal_and_restart(tmp_path: Path) -> None:
+    """The whole way: the runtime asks, the process makes, the journal is trimmed, a restart uses
+    it.
+    """
+    path = str(tmp_path / "control.db")
+    cluster = Cluster(path, RuntimeSettings(snapshot_records=40))
+    await cluster.plane.start()
+    workload = Workload(random.Random(1))
+    client = InProcessClient(cluster.plane)
+    positions: set[int] = set()
+    trimmed = 0
+    while len(positions) < 3 or not trimmed:
+        for _ in range(20):
+            await workload.step(client)
+        await asyncio.sleep(0.01)
+        if Path(snapshots_path(path)).exists():
+            found = rows(snapshots_path(path), "SELECT DISTINCT position FROM snapshots")
+            positions |= {position for (position,) in found}
+        trimmed = rows(path, "SELECT value FROM meta WHERE key='trimmed'")[0][0]
+    await client.call(Command(list_groups={}))
+    before = cluster.plane.serialized_state()
+    await cluster.restart()
+    assert cluster.plane.serialized_state() == before
+    assert trimmed in positions
+    await cluster.plane.close()
