@@ -27,6 +27,7 @@ from agent.produce.buffer import (
     Verdict,
     ordered_producers,
 )
+from agent.produce.gaps import Gaps
 from agent.produce.settings import ProduceSettings
 from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from controlplane.errors import ErrorCode
@@ -118,6 +119,7 @@ class Flusher:
         self._settings = settings
         self._on_written = on_written
         self._buffer = ProduceBuffer()
+        self.gaps = Gaps(control)
         self._executor = ThreadPoolExecutor(settings.max_flushes, "flush")
         self._flights: dict[_Flight, asyncio.Task[None]] = {}
         self._puts_now = 0
@@ -290,8 +292,10 @@ class Flusher:
     def _fail(self, flight: _Flight, verdict: Verdict) -> None:
         """Fail a flush, and what its producers have sent since (S12)."""
         self.metrics.flushes_failed += 1
-        failed: set[ProducerKey] = ordered_producers(flight.batches)
-        for batch in flight.batches:
+        unsettled = [batch for batch in flight.batches if batch.verdict is None]
+        failed: set[ProducerKey] = ordered_producers(unsettled)
+        self.gaps.mark(unsettled, asyncio.get_running_loop().time())
+        for batch in unsettled:
             batch.settle(verdict)
         for other in self._flights:
             if other is not flight:

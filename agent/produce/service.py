@@ -4,6 +4,7 @@
 the first await, so that pipelined requests enter in the order of their frames.
 """
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from agent.produce.buffer import FLAG_TRANSACTIONAL, PendingBatch, RequestTicket
@@ -55,6 +56,8 @@ class ProduceService:
         self._control = control
         self._clock = clock
         self._rules = RulesByTopic()
+        self._gap_lock = asyncio.Lock()
+        self._held_requests = 0
         self.flusher = Flusher(
             control=control,
             store=store,
@@ -86,9 +89,25 @@ class ProduceService:
             ticket = RequestTicket(len(batches))
             for batch in batches:
                 batch.ticket = ticket
-            self.flusher.submit(batches)
+            await self._submit(batches)
             await ticket.done
         return _answer(request, outcomes)
+
+    async def _submit(self, batches: list[PendingBatch]) -> None:
+        """Queue batches; at once, unless an earlier one of their producers failed (S12)."""
+        gaps = self.flusher.gaps
+        if not self._held_requests and not gaps.concern(batches):
+            self.flusher.submit(batches)
+            return
+        # Everything queues here while somebody asks, so that nothing overtakes. They are counted,
+        # since between a release and the next one's turn the lock itself looks free.
+        self._held_requests += 1
+        try:
+            async with self._gap_lock:
+                await gaps.hold_back(batches, asyncio.get_running_loop().time())
+                self.flusher.submit([batch for batch in batches if batch.verdict is None])
+        finally:
+            self._held_requests -= 1
 
     async def close(self) -> None:
         """Flush what is queued, then end."""

@@ -1,0 +1,131 @@
+"""S12 under random failures: pipelined idempotent producers lose nothing and never see a gap."""
+
+import asyncio
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.produce.gaps import Gaps
+from agent.produce.settings import ProduceSettings
+from controlplane.client import ControlPlaneUnavailable
+from controlplane.errors import ErrorCode
+from controlplane.v1.control_pb2 import Command, Reply
+from tests.agent.fetch.log import Log, Writer, open_log, records_of, turns
+
+RETRIABLE = {6, 56, int(ErrorCode.REQUEST_TIMED_OUT)}
+IN_FLIGHT = 5
+
+
+def window_of(left: list[bytes]) -> list[bytes]:
+    """What a client has in flight at once."""
+    return left[:IN_FLIGHT]
+
+
+async def send_all(log: Log, writer: Writer, name: str, count: int, pauses: list[bool]) -> None:
+    """A client: up to five batches in flight, all that failed sent again in their order."""
+    left = [writer.batch(b"%s-%d" % (name.encode(), number)) for number in range(count)]
+    for _ in range(200):
+        if not left:
+            return
+        window = []
+        for index, batch in enumerate(window_of(left)):
+            window.append(asyncio.ensure_future(log.produce(batch)))
+            await turns(3 if pauses[index % len(pauses)] else 1)
+        answers = await asyncio.gather(*window)
+        codes = [answer.error_code for answer in answers]
+        # A gap would be OUT_OF_ORDER_SEQUENCE_NUMBER: fatal to some clients, so it must not be.
+        assert all(code == 0 or code in RETRIABLE for code in codes), codes
+        # One behind a failed one is taken only where both are in the log already (a commit whose
+        # reply was lost); anything else shows in the order of the log.
+        left = [batch for batch, code in zip(window_of(left), codes, strict=True) if code] + left[
+            IN_FLIGHT:
+        ]
+    raise AssertionError("the client never got through")
+
+
+async def test_s12_a_late_batch_of_a_new_producer_does_not_get_in_before_the_failed_one() -> None:
+    """S10 takes any first sequence, so the agent holds the second back until the first has come."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        log.store.failing_sequences = {1}
+        writer = await log.writer()
+        first, second, third = (writer.batch(b"%d" % number) for number in range(3))
+        assert (await log.produce(first)).error_code == 56
+        assert (await log.produce(second)).error_code == 6
+        assert (await log.produce(first)).base_offset == 0
+        assert (await log.produce(second)).base_offset == 1
+        assert (await log.produce(third)).base_offset == 2
+        assert len(log.produce_service.flusher.gaps) == 0
+
+
+async def test_a_producer_that_went_on_through_another_agent_is_let_in() -> None:
+    """The control plane knows its sequences, so nothing is held back for ever."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        log.store.failing_sequences = {1}
+        writer = await log.writer()
+        first, second, third = (writer.batch(b"%d" % number) for number in range(3))
+        assert (await log.produce(first)).error_code == 56
+        gaps, elsewhere = log.produce_service.flusher.gaps, Gaps(log.control)
+        log.produce_service.flusher.gaps = elsewhere
+        assert (await log.produce(first)).base_offset == 0
+        log.produce_service.flusher.gaps = gaps
+        assert (await log.produce(third)).error_code == 6
+        assert (await log.produce(second)).base_offset == 1
+        assert (await log.produce(third)).base_offset == 2
+        assert len(gaps) == 0
+
+
+def lose_some(log: Log, lost: set[int]) -> None:
+    """The commits with these numbers: even ones are taken and their reply lost, odd ones not taken."""
+    call, count = log.control.call, 0
+
+    async def lossy(command: Command) -> Reply:
+        nonlocal count
+        if not command.HasField("commit_segment"):
+            return await call(command)
+        count += 1
+        number = count
+        if number in lost and number % 2:
+            raise ControlPlaneUnavailable("not taken")
+        reply = await call(command)
+        if number in lost:
+            raise ControlPlaneUnavailable("the reply was lost")
+        return reply
+
+    log.control.call = lossy  # type: ignore[method-assign]
+
+
+async def check(
+    failing_puts: set[int], lost: set[int], pauses: list[bool], flush_bytes: int, patience_ms: int
+) -> None:
+    produce = ProduceSettings(max_flushes=3, flush_bytes=flush_bytes, commit_timeout_ms=patience_ms)
+    async with open_log(produce=produce) as log:
+        await log.create_topic("t")
+        log.store.failing_sequences = failing_puts
+        lose_some(log, lost)
+        writers = [await log.writer() for _ in range(3)]
+        await asyncio.gather(
+            *(
+                send_all(log, writer, name, 12, pauses)
+                for writer, name in zip(writers, "abc", strict=True)
+            )
+        )
+        values = [value for _, value in records_of(await log.fetch(0))]
+        for name in "abc":
+            own = [value for value in values if value and value.startswith(name.encode())]
+            assert own == [b"%s-%d" % (name.encode(), number) for number in range(12)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    failing_puts=st.sets(st.integers(1, 25), max_size=8),
+    lost=st.sets(st.integers(1, 25), max_size=4),
+    pauses=st.lists(st.booleans(), min_size=1, max_size=5),
+    flush_bytes=st.sampled_from([1, 200, 1 << 20]),
+    patience_ms=st.sampled_from([1, 5000]),
+)
+def test_s12_no_batch_is_lost_doubled_or_out_of_order(
+    failing_puts: set[int], lost: set[int], pauses: list[bool], flush_bytes: int, patience_ms: int
+) -> None:
+    asyncio.run(check(failing_puts, lost, pauses, flush_bytes, patience_ms))
