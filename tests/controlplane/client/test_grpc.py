@@ -97,8 +97,9 @@ async def test_after_a_restart_views_are_resynced_before_they_serve(wire: Wire) 
     await wire.up()
     await other.call(commit(topic_id))
     await view.ready()
-    await client.cluster.ready()
+    await client.call(heartbeat())
     assert view.high_watermark == 2
+    assert client.cluster.is_current
     await client.call(commit(topic_id))
     assert view.high_watermark == 3
 
