@@ -21,9 +21,6 @@ class Deadlines(Generic[Key]):
         self._by_key: dict[Key, int] = {}
         self._earliest_ms = NEVER
 
-    def __len__(self) -> int:
-        return len(self._by_key)
-
     def __contains__(self, key: Key) -> bool:
         return key in self._by_key
 

@@ -165,6 +165,19 @@ def test_only_what_was_replaced_can_be_confirmed() -> None:
     assert machine.snapshot(cluster.state) == before
 
 
+def test_what_is_confirmed_twice_is_forgotten_once() -> None:
+    cluster = run("topic a 1\nput a-0 x1\ndelete-records a-0 1")
+    cluster.register()
+    cluster.do("release_lease", ReleaseLease(lease_id=1))
+    segment = SegmentId(lease_id=1, sequence=1)
+    command = ConfirmCollection(segments=[segment, segment], swept_lease_ids=[1, 1])
+    for _ in range(2):
+        assert cluster.do("confirm_collection", command).error_code == 0
+    assert cluster.state.segments.sizes == {}
+    assert cluster.state.ended_leases == {}
+    cluster.check()
+
+
 def test_a_pin_holds_what_was_alive_when_it_was_taken() -> None:
     cluster = run("topic a 1\nput a-0 x1\nput a-0 x1\ndelete-records a-0 1 -> 1")
     cluster.now_ms += 1

@@ -1,6 +1,7 @@
 """The machine's frame: dispatch, foreign journals, malformed commands, purity."""
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from controlplane.errors import ErrorCode
 from controlplane.pure import Machine
 from controlplane.v1.cluster_pb2 import CreateTopics
 from controlplane.v1.control_pb2 import Command
+from controlplane.v1.groups_pb2 import GroupProtocol, JoinGroup
 from controlplane.v1.journal_pb2 import ClusterFounded, JournalRecord
 from controlplane.v1.log_pb2 import SegmentSlice
 from tests.controlplane.state.cluster import Cluster, add_batch
@@ -90,6 +92,26 @@ def test_the_clock_never_goes_back() -> None:
     cluster.now_ms = 60
     cluster.create("b")
     assert machine.now_ms(cluster.state) == 70
+
+
+def test_a_parked_reply_has_no_answer_yet_and_a_later_decision_completes_it() -> None:
+    cluster = Cluster()
+    join = JoinGroup(
+        group_id="g",
+        protocol_type="consumer",
+        protocols=[GroupProtocol(name="range")],
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+    )
+    assert cluster.do("join_group", join).leader  # alone, it leads at once
+    context = replace(cluster.context(), token=7)
+    decision = machine.handle(cluster.state, Command(join_group=join), context)
+    assert decision.reply is None
+    cluster.decide(decision)
+    cluster.now_ms += 10_000
+    ended = cluster.decide(machine.tick(cluster.state, cluster.context()))
+    assert [token for token, _ in ended.completions] == [7]
+    assert ended.completions[0][1].group_joined.generation_id == 2
 
 
 def test_parked_tokens_can_be_forgotten() -> None:

@@ -79,6 +79,11 @@ def _done(cluster: Cluster, command: SwapExtents) -> list[str]:
     return [ErrorCode(code).name for code in answer.error_codes]
 
 
+def merge(cluster: Cluster, **limits: int) -> None:
+    """Plans, merges and swaps once."""
+    assert set(_done(cluster, _swap(cluster, *_plan(cluster, **limits)))) == {"NONE"}
+
+
 MIXED = """
     topic a 1
     init x                                 -> 1/0

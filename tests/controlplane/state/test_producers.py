@@ -138,13 +138,15 @@ def test_s8_windows_that_nobody_uses_expire_through_the_journal() -> None:
         topic gone 1
         init -                                 -> 1/0
         init -                                 -> 2/0
+        init -                                 -> 3/0
         put a-0 x1 1/0@0                       -> 0
         put a-0 x1 2/0@0                       -> 1
         put gone-0 x1 2/0@0                    -> 0
         delete-topic gone                      -> NONE
-        producers a-0                          -> 1/0@0:-1 2/0@0:-1
+        put a-0 x1 3/0@0                       -> 2
+        producers a-0                          -> 1/0@0:-1 2/0@0:-1 3/0@0:-1
         clock +72000000                        ->
-        put a-0 x1 2/0@1                       -> 2
+        put a-0 x1 2/0@1                       -> 3
         clock +21600000                        -> producers_expired
         producers a-0                          -> 2/0@1:-1
         clock +108000000                       -> producers_expired

@@ -6,6 +6,7 @@ from controlplane.v1.cluster_pb2 import CreatePartitions, CreatePartitionsTopic
 from controlplane.v1.log_pb2 import PartitionDelta
 from tests.controlplane.state.cluster import Cluster
 from tests.controlplane.state.script import run
+from tests.controlplane.state.test_merging import merge
 
 
 class Replica:
@@ -146,3 +147,25 @@ def test_s3_an_abort_lists_its_dead_ranges_once_touching_ones_merged() -> None:
     assert list(delta.dead_end_offsets) == [10, 16]
     assert delta.last_stable_offset == 16
     assert not delta.HasField("appended")
+
+
+def test_s14_a_replica_follows_a_merge_and_a_log_start_inside_an_extent() -> None:
+    cluster = run("""
+        topic a 1
+        init x
+        put a-0 x4 1/0@0 tv2
+        put a-0 x3
+        put a-0 x4 1/0@4 tv2
+        put a-0 x3
+    """)
+    replica = Replica(_watch(cluster, "a-0"))
+    machine.take_changes(cluster.state)
+    run("end2 x 1/0 abort -> 1/1\ndelete-records a-0 2 -> 2", cluster)
+    merge(cluster, min_extents=2)
+    deltas = _deltas(cluster)
+    assert [len(delta.swaps) for delta in deltas] == [0, 0, 1]
+    for delta in deltas:
+        replica.apply(delta)
+    assert replica.same_as(cluster, "a-0")
+    assert list(replica.extents.base_offsets) == [4]
+    assert len(replica.dead) == 0
