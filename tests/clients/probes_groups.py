@@ -357,7 +357,6 @@ def describe_list_delete(t: Target) -> Outcome:
         "listed offsets only": listed(simple),
         "delete while not empty": delete(m.group),
         "delete unknown": delete(unknown),
-        "delete empty name": delete(""),
         "leave": m.leave(),
         "empty": describe(m.group, 5),
         "delete": delete(m.group),

@@ -8,7 +8,7 @@ import zlib
 from typing import Any
 
 from .batch import CODECS, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, Rec, batch
-from .probing import Outcome, Target, error_name, probe
+from .probing import Outcome, Target, creatable, error_name, probe
 from .wire import ClosedError
 
 CONTROL_KEY, CONTROL_VALUE = b"\0\0\0\1", b"\0\0\0\0\0\0"
@@ -167,7 +167,13 @@ def framing(t: Target) -> Outcome:
 
 @probe("produce")
 def compacted_topic_needs_keys(t: Target) -> Outcome:
-    topic = t.topic(cleanup_policy="compact")
+    topic = t.name()
+    row = creatable(topic, cleanup_policy="compact")
+    created = error_name(t.call("create_topics", 7, topics=[row])["topics"][0]["error_code"])
+    if created != "NONE":
+        return {"creation refused": created}
+    while not t.has_logs(topic, 1):
+        pass
     row = t.produce(topic, batch([Rec(key=b"k"), Rec(key=None), Rec(key=None)]))
     return {
         "some without": error_name(row["error_code"]),

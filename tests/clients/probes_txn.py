@@ -121,7 +121,8 @@ def produce_first_sequence_not_zero(t: Target) -> Outcome:
 
 @probe("txn")
 def produce_with_wrong_identity(t: Target) -> Outcome:
-    topic, who = t.topic(), t.transactional()
+    topic = t.topic()
+    who = t.transactional(t.transactional().transactional_id)  # so that an older epoch exists
     t.add_partitions(who, topic)
 
     def send(version: int, tid: str | None, id_add: int = 0, epoch_add: int = 0) -> str:

@@ -96,8 +96,11 @@ def test_100_000_aborted_records(
     assert got.errors == []
     assert got.offsets == kept
     assert got.position == watermarks(bootstrap, name)[1]
-    assert len(read(bootstrap, name, UNCOMMITTED).records) == 100_000 + len(kept)
-    if not is_kafka:
+    everything = len(read(bootstrap, name, UNCOMMITTED).records)
+    if is_kafka:
+        assert everything == 100_000 + len(kept)
+    else:  # S14: a merge may have dropped aborted records by now
+        assert len(kept) <= everything <= 100_000 + len(kept)
         assert got.rx_bytes < PLAIN_FETCH_BYTES
         assert got.seconds < 3
 
