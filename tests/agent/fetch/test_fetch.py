@@ -4,13 +4,21 @@ import asyncio
 
 import pytest
 
-from agent.fetch.codec import READ_COMMITTED, READ_UNCOMMITTED
+from agent.apis import fetch as api
+from agent.fetch.codec import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    FetchPartition,
+    FetchTopic,
+    PartitionAnswer,
+)
 from controlplane.errors import ErrorCode
 from logstore.records.control import ControlType, read_control_record
 from logstore.records.layout import Codec
 from tests.agent.fetch.log import (
     TestStore,
     batches_of,
+    fetch_request,
     make_batch,
     next_offset_of,
     open_log,
@@ -303,3 +311,34 @@ async def test_s6_a_deleted_topic_ends_a_waiting_fetch() -> None:
         await log.delete_topic()
         answer = await asyncio.wait_for(fetch, 2)
         assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_s6_topics_by_id_and_ids_that_are_not_known() -> None:
+    """KIP-516: v13 and up name topics by id; an unknown one has its own error."""
+    async with open_log() as log:
+        topic_id = await log.create_topic("t")
+        await log.produce(make_batch(b"a"))
+
+        async def by_id(wanted: bytes, partition: int = 0) -> PartitionAnswer:
+            asked = FetchTopic("", wanted, [FetchPartition(partition, 0, 1 << 20, -1)])
+            request = fetch_request({}, version=13)._replace(topics=[asked])
+            (topic,) = (await log.fetch_service.fetch(request)).topics
+            assert topic.topic_id == wanted
+            return topic.partitions[0]
+
+        assert records_of(await by_id(topic_id)) == [(0, b"a")]
+        unknown = await by_id(topic_id, partition=5)
+        assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert (await by_id(bytes(16))).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        await log.delete_topic()
+        assert (await by_id(topic_id)).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_fetch_that_cannot_be_served_fails_for_every_partition() -> None:
+    request = fetch_request({("t", 0): 0, ("t", 3): 0})
+    response = api.refuse(request, api.API.unavailable)
+    assert [(part.partition, part.error_code) for part in response.topics[0].partitions] == [
+        (0, 56),
+        (3, 56),
+    ]
+    assert response.session_id == 0
