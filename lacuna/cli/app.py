@@ -1,6 +1,7 @@
 """The command's root: which commands there are, and one line for every error that a user can mend."""
 
 import importlib.metadata
+import os
 from typing import Annotated
 
 import typer
@@ -74,8 +75,10 @@ def root(
 
 def main() -> None:
     """Entry point of the `lacuna` command."""
+    # gRPC writes lines of its own beside our errors otherwise.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="lacuna", standalone_mode=False)
     except Exception as error:
         from lacuna.cli.errors import report
 

@@ -78,9 +78,11 @@ async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
 @asynchronous
 async def create_topic(
     name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1)] = 1,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", min=1, help="How many; it can only grow later.")
+    ] = 1,
     config: Annotated[
-        list[str] | None, typer.Option("--config", "-c", help="NAME=VALUE, as often as you like.")
+        list[str] | None, typer.Option("--config", "-c", help="NAME=VALUE, as in Kafka; as often as you like.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -122,8 +124,10 @@ async def delete_topic(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Deletes a topic with all its records."""
+    if not yes and not sys.stdin.isatty():
+        fail(f"deleting {name} deletes all its records: say --yes to do it without being asked")
     if not yes:
-        typer.confirm(f"Delete {name} and all its records?", abort=True, err=True)
+        typer.confirm(f"Delete {name} and all its records?", abort=True)
 
     def build(request: Any) -> Any:
         state = schema_module(request).DeleteTopicState(name=name, topic_id=None)

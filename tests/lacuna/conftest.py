@@ -1,0 +1,147 @@
+"""The command as a real process, and clients to give it something to talk about."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+pytest_plugins = ["pytester"]
+
+SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command printed, and its exit code."""
+
+    out: str
+    err: str
+    code: int
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The output as tab-separated lines."""
+        return [line.split("\t") for line in self.out.splitlines()]
+
+
+Command = Callable[..., Ran]
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return {name: value for name, value in kept.items() if not name.startswith("LACUNA_")}
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[subprocess.Popen[str]]:
+    """A process that has imported what is slow to import, and forks for each command."""
+    with subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("forks.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.fixture
+def lacuna(forks: subprocess.Popen[str], tmp_path: Path) -> Command:
+    """Runs `lacuna ARGUMENTS` in a process of its own in an empty folder, to its end."""
+    assert forks.stdin is not None
+    assert forks.stdout is not None
+    stdin, stdout = forks.stdin, forks.stdout
+
+    def run(*arguments: str, columns: int = 80, **environment: str) -> Ran:
+        asked = {
+            "arguments": arguments,
+            "environment": {**_environment(), "COLUMNS": str(columns), **environment},
+            "folder": str(tmp_path),
+        }
+        print(json.dumps(asked), file=stdin, flush=True)
+        return Ran(*json.loads(stdout.readline()))
+
+    return run
+
+
+@pytest.fixture
+def refused(lacuna: Command) -> Callable[..., str]:
+    """Runs a command that must end with one line on the standard error output; returns it."""
+
+    def run(*arguments: str, code: int = 1, **environment: str) -> str:
+        ran = lacuna(*arguments, **environment)
+        assert ran.code == code, ran
+        assert ran.out == ""
+        assert ran.err.startswith("lacuna: ")
+        assert ran.err.count("\n") == 1, ran.err
+        return ran.err.removeprefix("lacuna: ").strip()
+
+    return run
+
+
+def send(producer: Any, topic: str, values: Iterable[str], partition: int = 0) -> None:
+    """Produces and waits for the acknowledgements."""
+    for value in values:
+        producer.produce(topic, value.encode(), partition=partition)
+    assert producer.flush(SECONDS) == 0
+
+
+def plain(bootstrap: str) -> Any:
+    """A producer without transactions."""
+    return Producer({"bootstrap.servers": bootstrap})
+
+
+def transactional(bootstrap: str, transactional_id: str) -> Any:
+    """A producer whose transactions are initialised."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+    producer.init_transactions(SECONDS)
+    return producer
+
+
+def consume(bootstrap: str, topic: str, count: int, **config: Any) -> list[tuple[int, str]]:
+    """The first `count` records of partition 0 that a read_committed consumer gets: offset, value."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "tests",
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        **config,
+    }
+    consumer = Consumer(settings)
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found = []
+        while len(found) < count:
+            message = consumer.poll(SECONDS)
+            assert message is not None, f"{found} and no more"
+            assert message.error() is None, message.error()
+            found.append((message.offset(), message.value().decode()))
+        return found
+    finally:
+        consumer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The helpers above, for tests (a conftest cannot be imported)."""
+
+    send: Any = staticmethod(send)
+    plain: Any = staticmethod(plain)
+    transactional: Any = staticmethod(transactional)
+    consume: Any = staticmethod(consume)
+
+
+@pytest.fixture(scope="session")
+def clients() -> Clients:
+    """What librdkafka does for these tests."""
+    return Clients()

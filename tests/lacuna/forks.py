@@ -1,0 +1,55 @@
+"""Runs `lacuna` commands in processes forked from one that has done the imports.
+
+A line of JSON in: arguments, environment, folder. A line out: what it printed on each output, and its exit code.
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+
+SLOW_TO_IMPORT = (
+    "confluent_kafka",
+    "controlplane.service",
+    "kio.index",
+    "lacuna.embedded",
+    "lacuna.kafka",
+    "rich.table",
+    "typer.core",
+)
+
+
+def become(asked):
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    os.chdir(asked["folder"])
+    sys.argv = ["lacuna", *asked["arguments"]]
+    import_module("lacuna.cli").main()
+
+
+def start(asked, folder):
+    """Forks; the child comes back as the command, and ends as that does."""
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for number, name in enumerate(("out", "err"), 1):
+            os.dup2(os.open(Path(folder, name), os.O_WRONLY | os.O_CREAT), number)
+        become(asked)
+    return child
+
+
+def run(asked):
+    folder = tempfile.mkdtemp()
+    _, status = os.waitpid(start(asked, folder), 0)
+    printed = [Path(folder, name).read_text() for name in ("out", "err")]
+    shutil.rmtree(folder)
+    return [*printed, os.waitstatus_to_exitcode(status)]
+
+
+for name in SLOW_TO_IMPORT:
+    import_module(name)
+for line in sys.stdin:
+    print(json.dumps(run(json.loads(line))), flush=True)

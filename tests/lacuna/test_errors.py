@@ -1,0 +1,84 @@
+"""Every mistake is one line that says what to do, with an exit code that is not 0."""
+
+import socket
+import threading
+
+import pytest
+
+MISTAKES = [
+    (("tpics",), 2, "Did you mean 'topics'?"),
+    (("topics", "list", "--foo"), 2, "`lacuna topics list --help` explains"),
+    (("up", "--workers", "0"), 2, "greater than or equal to 1"),
+    (("explain",), 2, "Missing argument"),
+    (("up", "--listen", "nine"), 1, "'nine' is not HOST:PORT, for example 127.0.0.1:9092"),
+    (("up", "--listen", "a:1,b:2"), 1, "give one HOST:PORT"),
+    (("up", "--listen", "0.0.0.0:0"), 1, "say with --advertise HOST:PORT where they can"),
+    (("up", "--listen", "192.0.2.1:9092"), 1, "cannot listen on 192.0.2.1:9092"),
+    (("up", "--data", "/dev/null/data"), 1, "give another with --data"),
+    (("up", "--moto", "--bucket", "b"), 1, "leave --bucket and --endpoint out"),
+    (("up", "--endpoint", "http://127.0.0.1:1"), 1, "name the bucket"),
+    (("up", "--bucket", "bucket"), 1, "set AWS_ACCESS_KEY_ID"),
+    (("agent",), 2, "Missing option '--control'"),
+    (("agent", "--control", "h:1"), 1, "give one of --bucket, --objects and --store"),
+    (("agent", "--control", "h:1", "--store", "ftp://x"), 1, "names no object store"),
+    (("agent", "--control", "h", "--objects", "o"), 1, "'h' is not HOST:PORT"),
+    (("controlplane", "--listen", "nine"), 1, "'nine' is not HOST:PORT"),
+    (("explain", "t"), 1, "no cluster runs on the data folder data"),
+    (("explain", "t", "--control", "h"), 1, "'h' is not HOST:PORT"),
+    (("topics", "list", "--bootstrap", "h"), 1, "'h' is not HOST:PORT"),
+    (("demo", "--control", "h:1"), 1, "--control goes with --bootstrap"),
+    (("topics", "delete", "t"), 1, "say --yes"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "hint"), MISTAKES, ids=lambda value: str(value))
+def test_a_mistake_is_one_line(refused, arguments, code, hint):
+    said = refused(*arguments, code=code, AWS_EC2_METADATA_DISABLED="true")
+    assert hint in said
+
+
+@pytest.fixture
+def nobody():
+    """An address that nobody listens on."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("topics", "list"), ("groups", "list"), ("transactions", "list"), ("demo",)]
+)
+def test_no_agent_answers(refused, nobody, arguments):
+    said = refused(*arguments, "--bootstrap", nobody)
+    assert said.startswith(f"no agent answers at {nobody} ")
+    assert said.endswith("is it running? `lacuna up` starts one")
+
+
+def test_no_control_plane_answers(refused, nobody):
+    assert "is it running?" in refused("explain", "t", "--control", nobody)
+    agent = refused("agent", "--control", nobody, "--objects", "o", "--listen", "127.0.0.1:0")
+    assert "is it running?" in agent
+
+
+def test_something_else_answers(refused):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        def answer():
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                connection.recv(1000)
+
+        threading.Thread(target=answer, daemon=True).start()
+        assert "does not speak the Kafka protocol" in refused("topics", "list", "-b", address)
+
+
+def test_the_port_is_taken(refused, nobody):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        wanted = f"cannot listen on {address}: Address already in use; choose another with --listen"
+        assert refused("up", "--listen", address) == wanted
+        assert refused("up", "--listen", address, "--workers", "2") == wanted
+        assert refused("controlplane", "--listen", address).startswith(
+            f"cannot listen on {address}"
+        )
