@@ -1,7 +1,8 @@
 """A small Kafka client for the command line: one connection, one request at a time.
 
-Any agent serves any partition and coordinates any group, so there is nothing to route: whichever
-bootstrap address answers first is asked everything. Schemas are kio's.
+Any agent serves any partition and coordinates any group, so there is little to route: whichever
+bootstrap address answers first is asked. Only lists of groups and transactions are asked of all, since each
+agent lists its own (clients add the answers up). Schemas are kio's.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from lacuna.addresses import parse_addresses
 from lacuna.errors import UserError
 
 CLIENT_ID = "lacuna-cli"
+DESCRIBE_CLUSTER = 60
 FRAME_LIMIT = 256 * 1024 * 1024
 
 
@@ -83,6 +85,31 @@ class KafkaConnection:
         _, position = entity_reader(response_type.__header_schema__)(body, 0)
         response, _ = entity_reader(response_type)(body, position)
         return response
+
+    async def agents(self) -> str:
+        """Every live agent, as a bootstrap string of one address each, separated by commas."""
+        response = await self.request(
+            DESCRIBE_CLUSTER,
+            0,
+            lambda request: request(include_cluster_authorized_operations=False),
+        )
+        return ",".join(f"{broker.host}:{int(broker.port)}" for broker in response.brokers)
+
+
+async def ask_every_agent(
+    bootstrap: str, api_key: int, version: int, build: Callable[[Any], Any]
+) -> list[Any]:
+    """The answers of all live agents to one request: each lists what it coordinates.
+
+    Raises BootstrapUnavailable when one of them cannot be reached.
+    """
+    async with KafkaConnection(bootstrap) as connection:
+        addresses = (await connection.agents()).split(",")
+    responses = []
+    for address in addresses:
+        async with KafkaConnection(address) as connection:
+            responses.append(await connection.request(api_key, version, build))
+    return responses
 
 
 def _encode(request_type: Any, request: Any, correlation_id: int) -> bytes:

@@ -11,7 +11,7 @@ from lacuna.cli.errors import fail
 from lacuna.cli.lazy import MARKUP
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.topics import LATEST, READ_COMMITTED, schema_module, topic_offsets
-from lacuna.kafka import KafkaConnection
+from lacuna.kafka import KafkaConnection, ask_every_agent
 
 OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = 9, 15, 16, 42
 
@@ -29,10 +29,14 @@ Group = Annotated[str, typer.Argument(help="The group's id.", show_default=False
 @asynchronous
 async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists the groups and their states."""
-    async with KafkaConnection(bootstrap) as connection:
-        response = await connection.request(LIST_GROUPS, 5, lambda request: request())
-    check(response.error_code, "groups")
-    rows = ((g.group_id, g.group_state, g.protocol_type, g.group_type) for g in response.groups)
+    responses = await ask_every_agent(bootstrap, LIST_GROUPS, 5, lambda request: request())
+    for response in responses:
+        check(response.error_code, "groups")
+    rows = (
+        (group.group_id, group.group_state, group.protocol_type, group.group_type)
+        for response in responses
+        for group in response.groups
+    )
     table(("group", "state", "protocol", "type"), sorted(rows))
 
 

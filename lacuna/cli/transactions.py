@@ -11,7 +11,7 @@ from lacuna.cli.errors import fail
 from lacuna.cli.lazy import MARKUP
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.topics import schema_module
-from lacuna.kafka import KafkaConnection
+from lacuna.kafka import KafkaConnection, ask_every_agent
 
 WRITE_TXN_MARKERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 27, 65, 66
 
@@ -40,22 +40,24 @@ async def list_transactions(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Lists the transactional producers and the states of their transactions."""
-    async with KafkaConnection(bootstrap) as connection:
-        response = await connection.request(
-            LIST_TRANSACTIONS,
-            1,
-            lambda request: request(
-                state_filters=tuple(state or ()), duration_filter=i64(longer_than_ms)
-            ),
-        )
-    check(response.error_code, "transactions")
-    if response.unknown_state_filters:
-        fail(
-            f"no such state: {', '.join(response.unknown_state_filters)}; "
-            "there are Empty, Ongoing, CompleteCommit and CompleteAbort"
-        )
+    responses = await ask_every_agent(
+        bootstrap,
+        LIST_TRANSACTIONS,
+        1,
+        lambda request: request(
+            state_filters=tuple(state or ()), duration_filter=i64(longer_than_ms)
+        ),
+    )
+    for response in responses:
+        check(response.error_code, "transactions")
+        if response.unknown_state_filters:
+            fail(
+                f"no such state: {', '.join(response.unknown_state_filters)}; "
+                "there are Empty, Ongoing, CompleteCommit and CompleteAbort"
+            )
     rows = (
         (found.transactional_id, int(found.producer_id), found.transaction_state)
+        for response in responses
         for found in response.transaction_states
     )
     table(("transactional id", "producer id", "state"), sorted(rows))
