@@ -274,7 +274,8 @@ class _Survivors:
         if lost.content == lost.durable or not self._keep():
             return lost.durable
         content = bytes(lost.content)
-        return content if self._keep() else content[: len(content) // 2]
+        half = len(content) // 2  # the rest is as it was: what was synced is never lost
+        return content if self._keep() else content[:half] + lost.durable[half:]
 
 
 def _nodes(directory: _Directory) -> Iterator[_Node]:

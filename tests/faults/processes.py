@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import socket
 import subprocess
@@ -62,12 +63,12 @@ class Process:
             env=self._environment,
         )
         assert self._process.stdout is not None
-        is_ready = threading.Event()
+        said: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._reader = threading.Thread(
-            target=self._read, args=(self._process.stdout, is_ready), daemon=True
+            target=self._read, args=(self._process.stdout, said), daemon=True
         )
         self._reader.start()
-        if self._ready and not (is_ready.wait(START_SECONDS) and self._process.poll() is None):
+        if self._ready and not said.get(timeout=START_SECONDS):
             raise AssertionError(f"{self.name} did not start:\n{self.output}")
         return self
 
@@ -99,15 +100,16 @@ class Process:
         assert code == expected, f"{self.name} ended with {code}:\n{self.output}"
         self._process = None
 
-    def _read(self, stream: IO[str], is_ready: threading.Event) -> None:
+    def _read(self, stream: IO[str], said: queue.SimpleQueue[bool]) -> None:
+        """Says True when the process serves, and False at its end."""
         with stream:
             for line in stream:
                 self.lines.append(line.rstrip())
                 if self._ready and line.startswith(self._ready):
-                    is_ready.set()
+                    said.put(True)
                 if self._heard is not None:
                     self._heard(line.rstrip())
-        is_ready.set()
+        said.put(False)
 
 
 class Deployment:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from lacuna.moto import BUCKET, CREDENTIALS, MotoServer
 from tests.clients.librd import COMMITTED, read
@@ -98,7 +99,7 @@ def deployment(kind: str, path: Path) -> Iterator[Deployment]:
         if kind == "s3":
             endpoint = stack.enter_context(MotoServer()).endpoint
             store = [f"--bucket={BUCKET}", f"--endpoint={endpoint}", "--create-bucket"]
-            store += ["--flush-interval-ms=20"]
+            store += ["--flush-ms=20"]
             environment = CREDENTIALS
         yield stack.enter_context(Deployment(path / "control", 2, store, environment))
 

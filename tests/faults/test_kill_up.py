@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from lacuna.testing import ProcessCluster
 from tests.clients.librd import COMMITTED, UNCOMMITTED, consumer, read

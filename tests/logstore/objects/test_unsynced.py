@@ -140,6 +140,18 @@ def test_chance_may_keep_all_or_tear_a_file() -> None:
         assert read(files, "/a") == expected
 
 
+def test_what_was_synced_is_never_torn() -> None:
+    files = UnsyncedFileSystem()
+    fd = files.create("/a")
+    files.write(fd, [b"12345678"])
+    files.fsync(fd)
+    files.fsync_directory("/")
+    files.write_at(fd, b"abcd", 2)
+    told = iter([True, False])
+    files.crash(keep=lambda: next(told))
+    assert read(files, "/a") == b"12ab5678"
+
+
 def test_names_of_one_file_stay_names_of_one_file() -> None:
     files = UnsyncedFileSystem()
     write(files, "/a", b"")
