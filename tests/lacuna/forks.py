@@ -49,6 +49,7 @@ def run(asked):
     return [*printed, os.waitstatus_to_exitcode(status)]
 
 
+os.environ["GRPC_VERBOSITY"] = "NONE"  # as the command does, before it imports gRPC
 for name in SLOW_TO_IMPORT:
     import_module(name)
 for line in sys.stdin:

@@ -1,0 +1,122 @@
+"""`lacuna topics | groups | transactions` against a cluster, through a real Kafka connection."""
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+
+@pytest.fixture
+def ask(lacuna, lacuna_cluster):
+    """Runs a command against the cluster; it must succeed."""
+
+    def run(*arguments):
+        ran = lacuna(*arguments, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
+        assert (ran.code, ran.err) == (0, ""), ran
+        return ran
+
+    return run
+
+
+@pytest.fixture
+def refuse(refused, lacuna_cluster):
+    """Runs a command against the cluster; it must fail with one line."""
+    return lambda *arguments: refused(*arguments, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
+
+
+def test_the_life_of_a_topic(ask, refuse):
+    created = ask("topics", "create", "life", "-p", "3", "-c", "max.message.bytes=2000000")
+    assert created.out.startswith("created life: 3 partitions, id ")
+    topic_id = created.out.split()[-1]
+    assert ["life", "3", topic_id] in ask("topics", "list").rows
+    described = ask("topics", "describe", "life").rows
+    assert described[0] == [f"life  {topic_id}"]
+    assert [row[0] for row in described[2:5]] == ["0", "1", "2"]
+    assert ["max.message.bytes", "2000000", "here"] in described
+    assert ["cleanup.policy", "delete", "default"] in described
+    assert "there is such a topic already" in refuse("topics", "create", "life")
+    assert ask("topics", "delete", "life", "--yes").out == "deleted life\n"
+    gone = "topic life: there is no such topic; `lacuna topics list` shows them"
+    assert refuse("topics", "describe", "life") == gone
+    assert refuse("topics", "delete", "life", "--yes") == gone
+
+
+def test_a_topic_that_is_refused(ask, refuse):
+    assert "ASCII" in refuse("topics", "create", "bad name")
+    assert "has no effect here" in refuse("topics", "create", "t", "-c", "segment.ms=1")
+    assert "write NAME=VALUE" in refuse("topics", "create", "t", "-c", "segment.ms")
+    assert all(row[0] != "t" for row in ask("topics", "list").rows)
+
+
+def test_offsets_of_an_open_transaction(ask, lacuna_cluster, lacuna_topic, clients):
+    """S3: log start, last stable offset and high watermark are three things."""
+    topic = lacuna_topic()
+    clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["p"])
+    producer = clients.transactional(lacuna_cluster.bootstrap, "offsets")
+    producer.begin_transaction()
+    clients.send(producer, topic, ["a", "b"])
+    rows = ask("topics", "describe", topic).rows
+    assert rows[1] == ["partition", "agent", "log start", "last stable", "high watermark"]
+    assert rows[2][2:] == ["0", "1", "3"]
+    producer.abort_transaction(30)
+
+
+def test_a_group_and_its_lag(ask, refuse, lacuna_cluster, lacuna_topic, clients):
+    topic = lacuna_topic()
+    clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["a", "b", "c"])
+    consumer = Consumer(
+        {
+            "bootstrap.servers": lacuna_cluster.bootstrap,
+            "group.id": "lagging",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([topic])
+    message = consumer.poll(30)
+    assert message is not None
+    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    rows = ask("groups", "describe", "lagging").rows
+    assert rows[0] == ["lagging: Stable"]
+    assert rows[2][1] == "rdkafka"
+    assert rows[-2:] == [
+        ["topic", "partition", "committed", "last stable", "lag"],
+        [topic, "0", "1", "3", "2"],
+    ]
+    assert ["lagging", "Stable", "consumer", "classic"] in ask("groups", "list").rows
+    assert "it still has members" in refuse("groups", "delete", "lagging")
+    consumer.close()
+    assert ask("groups", "describe", "lagging").rows[0] == ["lagging: Empty"]
+    assert ask("groups", "delete", "lagging").out == "deleted lagging\n"
+    gone = "group lagging: there is no such group; `lacuna groups list` shows them"
+    assert refuse("groups", "describe", "lagging") == gone
+    assert refuse("groups", "delete", "lagging") == gone
+
+
+def test_an_operator_aborts_a_transaction(ask, refuse, lacuna_cluster, lacuna_topic, clients):
+    """S21: WriteTxnMarkers aborts the whole transaction and fences its producer."""
+    topics = [lacuna_topic(partitions=2), lacuna_topic()]
+    producer = clients.transactional(lacuna_cluster.bootstrap, "hung")
+    producer.begin_transaction()
+    for topic, partition in ((topics[0], 1), (topics[0], 0), (topics[1], 0)):
+        clients.send(producer, topic, ["x"], partition)
+    (listed,) = [row for row in ask("transactions", "list").rows if row[0] == "hung"]
+    assert listed[2] == "Ongoing"
+    assert listed in ask("transactions", "list", "--state", "Ongoing").rows
+    assert listed not in ask("transactions", "list", "--state", "Empty").rows
+    assert listed not in ask("transactions", "list", "--longer-than-ms", "3600000").rows
+    described = ask("transactions", "describe", "hung").rows
+    assert described[1][0::3] == ["hung", "Ongoing"]
+    assert sorted(described[3:]) == sorted([[topics[0], "0, 1"], [topics[1], "0"]])
+    assert ask("transactions", "abort", "hung").out == "aborted the transaction of hung\n"
+    assert ask("transactions", "describe", "hung").rows[1][3] == "CompleteAbort"
+    assert "nothing to abort" in refuse("transactions", "abort", "hung")
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(30)
+    for topic in topics:
+        rows = ask("topics", "describe", topic).rows
+        assert rows[2][3] == rows[2][4] == "1"
+
+
+def test_transactions_that_are_not_there(refuse):
+    assert "there are Empty, Ongoing" in refuse("transactions", "list", "--state", "Hanging")
+    for command in ("describe", "abort"):
+        assert "`lacuna transactions list`" in refuse("transactions", command, "nobody")
