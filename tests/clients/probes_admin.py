@@ -198,7 +198,10 @@ def metadata_creates(t: Target) -> Outcome:
 
 @probe("admin")
 def configs(t: Target) -> Outcome:
-    topic = t.topic(max_message_bytes=12345)
+    topic = t.name()
+    _create(t, creatable(topic, max_message_bytes=12345))
+    while t.metadata(topic)["error_code"] != 0:
+        pass
 
     def describe(kind: int, name: str, keys: list[str] | None = None) -> list[Any]:
         answer = t.call(

@@ -64,7 +64,9 @@ final class Env {
 
     String topic(int partitions, Map<String, String> configs) throws Exception {
         String name = name("j");
-        NewTopic topic = new NewTopic(name, partitions, (short) 1).configs(configs);
+        Map<String, String> all = new HashMap<>(configs);
+        all.putIfAbsent("retention.ms", "-1"); // some records are of long ago
+        NewTopic topic = new NewTopic(name, partitions, (short) 1).configs(all);
         admin.createTopics(List.of(topic)).all().get();
         eventually(() -> admin.describeTopics(List.of(name)).allTopicNames().get().size() == 1);
         return name;
