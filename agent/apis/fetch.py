@@ -13,6 +13,7 @@ from agent.apis.registry import Api, Peer
 from agent.fetch import codec
 from agent.fetch.codec import FetchRequest, FetchResponse, PartitionAnswer, TopicAnswer
 from agent.fetch.service import KAFKA_STORAGE_ERROR
+from agent.fetch.sessions import FETCH_SESSION_ID_NOT_FOUND
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
@@ -25,7 +26,13 @@ async def handle(context: "AgentContext", request: FetchRequest, peer: Peer) -> 
 
 
 def refuse(request: FetchRequest, error_code: int) -> FetchResponse:
-    """Every partition that was asked for fails: v4-v6 have no error of the whole answer."""
+    """Every partition that was asked for fails: v4-v6 have no error of the whole answer.
+
+    A fetch that leaves its partitions to a session names none, and an empty answer would be asked for
+    again at once: the session is said to be gone, so that the client asks in full, and backs off.
+    """
+    if request.session_id != codec.NO_SESSION and request.session_epoch > 0:
+        return FetchResponse(FETCH_SESSION_ID_NOT_FOUND, codec.NO_SESSION, [], False)
     topics = [
         TopicAnswer(
             topic.name,
