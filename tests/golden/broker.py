@@ -104,6 +104,7 @@ def main() -> None:
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--port", type=int, default=0)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the broker ends with it
     with kafka(arguments.directory, arguments.port) as bootstrap:
         sys.stdout.write(bootstrap + "\n")
         sys.stdout.flush()
