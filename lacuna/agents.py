@@ -72,6 +72,7 @@ class RunningAgent:
         if self.housekeeping is not None:
             await self.housekeeping.stop()
         await self.context.lease.stop_renewing()
+        self.context.fetch.end_waits()
         await self.server.stop()
         await self.context.produce.close()
         await self.context.fetch.close()

@@ -102,6 +102,8 @@ class FetchService:
         self.sessions = Sessions(self.settings.max_sessions, randint)
         self._gatherer = Gatherer(self.cache)
         self._tailed: OrderedDict[tuple[bytes, int], float] = OrderedDict()
+        self._waiting: set[Watch] = set()
+        self._is_ending = False
 
     async def fetch(self, request: FetchRequest) -> FetchResponse:
         """The answer. Raises ControlPlaneUnavailable where a view cannot be had."""
@@ -134,6 +136,12 @@ class FetchService:
         waited = self._tailed.get((topic_id, partition))
         return waited is not None and asyncio.get_running_loop().time() < waited + _TAILED_SECONDS
 
+    def end_waits(self) -> None:
+        """From now on nobody waits for records: an agent that ends answers with what there is."""
+        self._is_ending = True
+        for watch in self._waiting:
+            watch.wake()
+
     async def close(self) -> None:
         """End the sessions and the reads."""
         self.sessions.close()
@@ -160,12 +168,17 @@ class FetchService:
                     watch.listen_to(interest)
             total = sum(look.size for look in looks.values())
             is_failed = any(look.error_code for look in looks.values())
-            if is_failed or total >= request.min_bytes or loop.time() >= deadline:
+            is_over = self._is_ending or loop.time() >= deadline
+            if is_failed or total >= request.min_bytes or is_over:
                 return looks
             if opened.session is None:
                 watch.listen()
             self._remember_tails(watch)
-            await watch.wait(deadline)
+            self._waiting.add(watch)
+            try:
+                await watch.wait(deadline)
+            finally:
+                self._waiting.discard(watch)
 
     async def _survey(self, request: FetchRequest, watch: Watch) -> dict[Interest, Look]:
         """Look at the dirty interests; what has nothing is not dirty any more."""

@@ -116,7 +116,7 @@ class Watch:
         """An interest's view moved: whoever waits looks again."""
         self.dirty[interest] = None
         self._has_changed = True
-        self._wake()
+        self.wake()
 
     def look(self) -> list[Interest]:
         """The dirty interests, all of which are looked at before the next await."""
@@ -129,14 +129,15 @@ class Watch:
             return
         loop = asyncio.get_running_loop()
         self._future = loop.create_future()
-        timer = loop.call_at(deadline, self._wake)
+        timer = loop.call_at(deadline, self.wake)
         try:
             await self._future
         finally:
             timer.cancel()
             self._future = None
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Whoever waits looks again."""
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 

@@ -82,7 +82,8 @@ async def create_topic(
         int, typer.Option("--partitions", "-p", min=1, help="How many; it can only grow later.")
     ] = 1,
     config: Annotated[
-        list[str] | None, typer.Option("--config", "-c", help="NAME=VALUE, as in Kafka; as often as you like.")
+        list[str] | None,
+        typer.Option("--config", "-c", help="NAME=VALUE, as in Kafka; as often as you like."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,9 +97,9 @@ def send(producer: Any, topic: str, values: Iterable[str], partition: int = 0) -
     assert producer.flush(SECONDS) == 0
 
 
-def plain(bootstrap: str) -> Any:
+def plain(bootstrap: str, **config: Any) -> Any:
     """A producer without transactions."""
-    return Producer({"bootstrap.servers": bootstrap})
+    return Producer({"bootstrap.servers": bootstrap, **config})
 
 
 def transactional(bootstrap: str, transactional_id: str) -> Any:
@@ -131,17 +132,7 @@ def consume(bootstrap: str, topic: str, count: int, **config: Any) -> list[tuple
         consumer.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Clients:
-    """The helpers above, for tests (a conftest cannot be imported)."""
-
-    send: Any = staticmethod(send)
-    plain: Any = staticmethod(plain)
-    transactional: Any = staticmethod(transactional)
-    consume: Any = staticmethod(consume)
-
-
 @pytest.fixture(scope="session")
-def clients() -> Clients:
-    """What librdkafka does for these tests."""
-    return Clients()
+def clients() -> SimpleNamespace:
+    """What librdkafka does for these tests (a conftest cannot be imported)."""
+    return SimpleNamespace(send=send, plain=plain, transactional=transactional, consume=consume)

@@ -53,4 +53,5 @@ os.environ["GRPC_VERBOSITY"] = "NONE"  # as the command does, before it imports 
 for name in SLOW_TO_IMPORT:
     import_module(name)
 for line in sys.stdin:
-    print(json.dumps(run(json.loads(line))), flush=True)
+    sys.stdout.write(json.dumps(run(json.loads(line))) + "\n")
+    sys.stdout.flush()

@@ -63,6 +63,7 @@ def test_no_control_plane_answers(refused, nobody):
 def test_something_else_answers(refused):
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
+
         def answer():
             connection, _ = server.accept()
             with connection:

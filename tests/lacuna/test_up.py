@@ -1,0 +1,154 @@
+"""`lacuna up` as a process: it starts, ends, and goes on where it stopped."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
+
+#: Agents wait for 3 s for clients that do not read their answers; nobody here is one.
+QUICK_SECONDS = 2.5
+
+
+@pytest.fixture
+def data(tmp_path):
+    return tmp_path / "data"
+
+
+def test_a_second_start_goes_on_where_the_first_stopped(data, clients, lacuna):
+    """Records, outcomes, committed offsets and an open transaction outlive a clean end, and SIGKILL."""
+    with ProcessCluster(data) as up:
+        committed = clients.transactional(up.bootstrap, "committed")
+        committed.begin_transaction()
+        clients.send(committed, "t", ["c0", "c1"])
+        committed.commit_transaction(30)
+        aborted = clients.transactional(up.bootstrap, "aborted")
+        aborted.begin_transaction()
+        clients.send(aborted, "t", ["a2"])
+        aborted.abort_transaction(30)
+        consumer = Consumer({"bootstrap.servers": up.bootstrap, "group.id": "g"})
+        consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+        consumer.close()
+        for end in (up.stop, up.kill):
+            end()
+            up.start()
+            clients.send(clients.plain(up.bootstrap), "t", ["p"])
+        ongoing = clients.transactional(up.bootstrap, "ongoing")
+        ongoing.begin_transaction()
+        clients.send(ongoing, "t", ["o5"])
+        up.restart()
+        read = clients.consume(up.bootstrap, "t", 4)
+        assert read == [(0, "c0"), (1, "c1"), (3, "p"), (4, "p")]
+        consumer = Consumer({"bootstrap.servers": up.bootstrap, "group.id": "g"})
+        assert consumer.committed([TopicPartition("t", 0)], 30)[0].offset == 1
+        consumer.close()
+        ongoing.commit_transaction(30)
+        assert clients.consume(up.bootstrap, "t", 5)[4] == (5, "o5")
+        rows = lacuna("explain", "t", "--data", str(data)).rows
+        assert [row[2] for row in rows[1:]].count("dropped") == 1
+
+
+def test_the_end_is_quick_with_consumers_connected(data, clients):
+    """Fetches that wait for records do not hold the end up."""
+    with ProcessCluster(data) as up:
+        clients.send(clients.plain(up.bootstrap), "t", ["x"])
+        consumer = Consumer(
+            {"bootstrap.servers": up.bootstrap, "group.id": "g", "fetch.wait.max.ms": 30_000}
+        )
+        consumer.assign([TopicPartition("t", 0, 0)])
+        assert consumer.poll(30) is not None
+        consumer.poll(0.2)
+        began = time.monotonic()
+        up.stop()
+        assert time.monotonic() - began < QUICK_SECONDS
+        up.start()  # librdkafka's consumer waits long for a coordinator that is gone
+        consumer.close()
+
+
+def start(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "lacuna", "up", "--listen", "127.0.0.1:0", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("options", [(), ("--workers", "2"), ("--moto",)], ids=str)
+def test_a_signal_ends_it_cleanly(data, number, options):
+    process = start("--data", str(data), *options)
+    assert process.stdout.readline().startswith("bootstrap: 127.0.0.1:")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "", "")
+    assert not (data / "control.address").exists()
+
+
+def test_data_that_another_command_uses(data, refused):
+    with ProcessCluster(data):
+        for options in ((), ("--workers", "2")):
+            listen = ("--listen", "127.0.0.1:0")
+            said = refused("up", "--data", str(data), *listen, *options)
+            assert said.startswith("another control plane runs on this data")
+
+
+def test_data_without_its_objects(data, clients):
+    """A journal that speaks of records is not joined to a store without them."""
+    with ProcessCluster(data) as up:
+        clients.send(clients.plain(up.bootstrap), "t", ["x"])
+        up.stop()
+        (data / "objects").rename(data / "elsewhere")
+        with pytest.raises(ProcessFailedError, match="expects its data there"):
+            up.start()
+        shutil.rmtree(data / "objects")
+        (data / "elsewhere").rename(data / "objects")
+        up.start()
+        assert clients.consume(up.bootstrap, "t", 1) == [(0, "x")]
+
+
+def test_objects_of_another_cluster(tmp_path, refused):
+    for name in ("one", "two"):
+        with Cluster(tmp_path / name):
+            pass
+    objects = tmp_path / "two" / "objects"
+    shutil.rmtree(objects)
+    (tmp_path / "one" / "objects").rename(objects)
+    said = refused("up", "--data", str(tmp_path / "two"), "--listen", "127.0.0.1:0")
+    assert said.startswith("the bucket prefix belongs to cluster ")
+
+
+def test_buckets(tmp_path, clients, refused):
+    """A bucket that is not there, its creation, and a second start on it."""
+    from lacuna.moto import CREDENTIALS, MotoServer
+
+    with MotoServer() as moto, pytest.MonkeyPatch.context() as patch:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        options = ["--bucket", "records/prefix", "--endpoint", moto.endpoint]
+        arguments = ("--data", str(tmp_path / "d"), "--listen", "127.0.0.1:0", *options)
+        said = refused("up", *arguments, **CREDENTIALS)
+        assert said.startswith(f"bucket 'records' at {moto.endpoint} does not exist")
+        assert "--create-bucket" in said
+        with ProcessCluster(tmp_path / "d", [*options, "--create-bucket"]) as up:
+            clients.send(clients.plain(up.bootstrap), "t", ["x"])
+        with ProcessCluster(tmp_path / "d", options) as up:
+            assert clients.consume(up.bootstrap, "t", 1) == [(0, "x")]
+        assert not (tmp_path / "d" / "objects").exists()
+    said = refused("up", *arguments, **CREDENTIALS)
+    assert "check the endpoint and that it runs" in said
+
+
+def test_topics_are_not_made_by_themselves_where_that_is_off(data, clients):
+    with ProcessCluster(data, ["--no-auto-create"]) as up:
+        failed = threading.Event()
+        producer = clients.plain(up.bootstrap, **{"topic.metadata.propagation.max.ms": 100})
+        producer.produce("t", b"x", on_delivery=lambda error, _: error and failed.set())
+        producer.flush(30)
+        assert failed.is_set()

@@ -1,0 +1,102 @@
+"""Several workers behind one port live and die together."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lacuna.testing import ProcessCluster
+
+SECONDS = 30.0
+OPTIONS = ["--workers", "2"]
+
+
+def children(pid):
+    """Process id → arguments of the children."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            if parent == pid:
+                words = (stat.parent / "cmdline").read_text().split("\0")
+                found[int(stat.parent.name)] = words
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for_the_end_of(pids):
+    deadline = time.monotonic() + SECONDS
+    while any(is_running(pid) for pid in pids):
+        assert time.monotonic() < deadline, "they still run"
+        time.sleep(0.05)
+
+
+def test_two_workers_are_one_cluster(tmp_path, clients, lacuna):
+    """What one worker took, the other serves; both are one agent in Metadata."""
+    with ProcessCluster(tmp_path / "d", OPTIONS) as up:
+        assert len(children(up.pid)) == 3
+        for number in range(8):  # new connections each: the kernel spreads them
+            producer = clients.transactional(up.bootstrap, f"t{number}")
+            producer.begin_transaction()
+            clients.send(producer, "t", [f"v{number}"])
+            producer.commit_transaction(30)
+        for _ in range(4):
+            read = clients.consume(up.bootstrap, "t", 8)
+            assert [value for _, value in read] == [f"v{number}" for number in range(8)]
+        rows = lacuna("explain", "t", "--data", str(up.data)).rows
+        assert {row[2] for row in rows[1:]} == {"delivered"}
+        up.restart()
+        assert len(clients.consume(up.bootstrap, "t", 8)) == 8
+
+
+@pytest.mark.parametrize("victim", ["agent", "controlplane"])
+def test_the_death_of_one_ends_all_with_an_error(tmp_path, victim):
+    arguments = ["up", "--data", str(tmp_path / "d"), "--listen", "127.0.0.1:0", *OPTIONS]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lacuna", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.readline()
+    started = children(process.pid)
+    pid = next(pid for pid, words in started.items() if victim in words)
+    os.kill(pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert f"process {pid} was ended by SIGKILL" in err.splitlines()[-1]
+    assert not any(is_running(each) for each in started)
+
+
+def test_a_killed_supervisor_leaves_nobody_behind(tmp_path, clients):
+    with ProcessCluster(tmp_path / "d", OPTIONS) as up:
+        clients.send(clients.plain(up.bootstrap), "t", ["x"])
+        started = children(up.pid)
+        up.kill()
+        wait_for_the_end_of(started)
+        up.start()  # on the same port and data
+        assert clients.consume(up.bootstrap, "t", 1) == [(0, "x")]
+
+
+def test_workers_do_not_join_the_port_of_others(tmp_path, refused):
+    """With SO_REUSEPORT alone the kernel would share clients out between two clusters."""
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        said = refused("up", "--data", str(tmp_path / "d"), "--listen", address, *OPTIONS)
+        assert said.startswith(f"cannot listen on {address}")
