@@ -5,6 +5,7 @@ nobody keeps. Both the control plane (CreateTopics, AlterConfigs) and the agents
 read this table.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -37,10 +38,21 @@ class TopicConfig:
     check: Callable[[str], None]
 
 
+_LONGEST_SHOWN: Final = 100
+_WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,20}")
+
+
+def shorten(text: str) -> str:
+    """What a peer sent, short enough to be told back: an answer has no room for 32 KiB of it."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
 def _integer(name: str, lowest: int, highest: int) -> Callable[[str], None]:
     def check(value: str) -> None:
-        if not value.removeprefix("-").isdecimal():
-            raise InvalidConfig(f"{name}: {value!r} is not a whole number.")
+        # int() raises for thousands of digits, which would end the control plane.
+        if not _WHOLE_NUMBER.fullmatch(value):
+            shown = shorten(value)
+            raise InvalidConfig(f"{name}: {shown!r} is not a whole number of at most 20 digits.")
         if not lowest <= int(value) <= highest:
             raise InvalidConfig(f"{name}: {value} is not between {lowest} and {highest}.")
 
@@ -52,7 +64,7 @@ def _one_of(name: str, *allowed: str) -> Callable[[str], None]:
         if value not in allowed:
             choices = " or ".join(allowed)
             raise InvalidConfig(
-                f"{name}: {value!r} has no effect here; set {choices}, or leave it out."
+                f"{name}: {shorten(value)!r} has no effect here; set {choices}, or leave it out."
             )
 
     return check
@@ -130,7 +142,7 @@ def _find(name: str) -> TopicConfig:
     config = TOPIC_CONFIGS.get(name)
     if config is None:
         raise InvalidConfig(
-            f"{name} has no effect here and is not stored; leave it out. "
+            f"{shorten(name)} has no effect here and is not stored; leave it out. "
             f"Known: {', '.join(TOPIC_CONFIGS)}."
         )
     return config
@@ -160,7 +172,9 @@ def alter(configs: Mapping[str, str], name: str, operation: int, value: str) -> 
     elif operation in (APPEND, SUBTRACT):
         changed[name] = _altered_list(configs, name, operation, value)
     else:
-        raise InvalidConfig(f"{name}: operation {operation} is not one of 0 (SET) to 3 (SUBTRACT).")
+        raise InvalidConfig(
+            f"{shorten(name)}: operation {operation} is not one of 0 (SET) to 3 (SUBTRACT)."
+        )
     return changed
 
 

@@ -1,13 +1,16 @@
 """What keeps metadata and bucket small: DeleteRecords, retention, merging, collection, read pins."""
 
+from typing import Final
+
 from controlplane.decision import Context, Decision
 from controlplane.errors import ErrorCode
-from controlplane.extents import COLUMNS
+from controlplane.extents import COLUMNS, FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
 from controlplane.state.partition import Partition, PartitionKey, key_of
 from controlplane.state.refusals import MalformedCommand
 from controlplane.state.segments import SegmentKey
 from controlplane.state.settings import COLLECTION_GRACE_MS, LONGEST_PIN_MS
 from controlplane.state.state import State
+from controlplane.state.transactional import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from controlplane.v1.control_pb2 import Reply
 from controlplane.v1.journal_pb2 import (
     ExtentsReplaced,
@@ -25,6 +28,7 @@ from controlplane.v1.log_pb2 import (
     ConfirmCollection,
     DeleteRecords,
     ExtentsSwapped,
+    ExtentSwap,
     FilterUncommitted,
     PartitionState,
     PinReads,
@@ -91,6 +95,12 @@ def log_starts_moved(moves: list[LogStartMove], now_ms: int) -> JournalRecord:
 
 # SwapExtents
 
+#: What merging leaves of producer id, epoch, transaction and flags, whatever it replaces (S19).
+_MERGED: Final = tuple(
+    (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, 0, FLAG_TRUE_OFFSETS | log_append_time)
+    for log_append_time in (0, FLAG_LOG_APPEND_TIME)
+)
+
 
 def swap_extents(state: State, command: SwapExtents, context: Context) -> Decision:
     """Replaces extents where exactly what was planned still lies there: all or nothing per
@@ -132,15 +142,30 @@ def _check_swap(command: SwapExtents, wanted: SwapPartition, seen: set[Partition
     segment = (command.segment.lease_id, command.segment.sequence)
     if any(each != segment for each in zip(given.lease_ids, given.sequences, strict=True)):
         raise MalformedCommand("the new extents lie in the segment that the swap names")
-    ends = [
-        end for edges in zip(given.base_offsets, given.next_offsets, strict=True) for end in edges
-    ]
-    edges = [wanted.swap.first_offset, *ends, wanted.swap.end_offset]
-    if edges != sorted(edges):
-        raise MalformedCommand("the new extents are in order, within the range that they replace")
+    if given.sizes and not command.HasField("segment"):
+        raise MalformedCommand("new extents lie in a segment: the swap names it")
+    _check_ranges(wanted.swap)
     places = zip(given.positions, given.sizes, strict=True)
     if any(at < 0 or size < 1 or at + size > command.object_size for at, size in places):
         raise MalformedCommand("an extent lies outside of its object")
+    rows = zip(
+        given.producer_ids, given.producer_epochs, given.transactions, given.flags, strict=True
+    )
+    if any(row not in _MERGED for row in rows):
+        raise MalformedCommand("a merged extent is of no transaction and has true offsets")
+
+
+def _check_ranges(swap: ExtentSwap) -> None:
+    """The new extents are in order, not empty, and within what they replace."""
+    end = swap.first_offset
+    for base_offset, next_offset in zip(
+        swap.extents.base_offsets, swap.extents.next_offsets, strict=True
+    ):
+        if not end <= base_offset < next_offset:
+            raise MalformedCommand("the new extents are in order, and none of them is empty")
+        end = next_offset
+    if end > swap.end_offset:
+        raise MalformedCommand("the new extents lie within the range that they replace")
 
 
 def _judge_swap(state: State, wanted: SwapPartition, is_known: bool) -> ErrorCode | None:

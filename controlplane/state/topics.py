@@ -10,7 +10,7 @@ from controlplane.state.partition import Partition, deleted_delta
 from controlplane.state.refusals import Refused
 from controlplane.state.settings import DEFAULT_PARTITIONS, MAX_PARTITIONS, MAX_TOPIC_NAME
 from controlplane.state.state import State, TopicState
-from controlplane.topic_configs import InvalidConfig, alter, check_config
+from controlplane.topic_configs import InvalidConfig, alter, check_config, shorten
 from controlplane.v1.cluster_pb2 import (
     AlterTopicConfigs,
     CreatePartitions,
@@ -188,7 +188,7 @@ def _check_increase(state: State, wanted: CreatePartitionsTopic) -> TopicState:
 def _find(state: State, name: str) -> TopicState:
     topic = state.topics_by_name.get(name)
     if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}.")
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {shorten(name)}.")
     return topic
 
 

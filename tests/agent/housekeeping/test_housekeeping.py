@@ -171,7 +171,7 @@ def test_a_wholly_aborted_log_leaves_no_object(cluster: Cluster, topic: str) -> 
     assert objects(cluster) == before
     description = cluster.explain(topic, 0)
     assert description.high_watermark == 20
-    assert [row.fate for row in description.rows] == ["hole", "filler"]
+    assert [each.row.fate for each in description.stretches] == ["hole", "filler"]
 
 
 def test_an_ongoing_transaction_is_not_touched(cluster: Cluster, topic: str) -> None:
@@ -183,10 +183,10 @@ def test_an_ongoing_transaction_is_not_touched(cluster: Cluster, topic: str) -> 
     write(held, topic, 0, 1)
     write(plain, topic, 1, 20)
     merge_all(cluster)
-    assert len(cluster.explain(topic, 0).rows) == 21
+    assert len(cluster.explain(topic, 0).stretches) == 21
     held.commit_transaction(30)
     merge_all(cluster)
-    assert len(cluster.explain(topic, 0).rows) == 1
+    assert len(cluster.explain(topic, 0).stretches) == 1
     assert [record[0] for record in read(cluster, topic, "read_committed")] == list(range(21))
 
 

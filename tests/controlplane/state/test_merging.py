@@ -277,7 +277,13 @@ class Malformed:
         Malformed("differ in length", "sizes", [1, 2]),
         Malformed("segment that the swap names", "sequences", [77]),
         Malformed("in order", "base_offsets", [-1]),
-        Malformed("in order", "next_offsets", [99]),
+        Malformed("in order", "next_offsets", [0]),
+        Malformed("within the range", "next_offsets", [99]),
+        Malformed("of no transaction", "producer_ids", [1]),
+        Malformed("of no transaction", "producer_epochs", [1 << 20]),
+        Malformed("of no transaction", "transactions", [1]),
+        Malformed("true offsets", "flags", [0]),
+        Malformed("true offsets", "flags", [256]),
         Malformed("outside of its object", "sizes", [1 << 31]),
         Malformed("outside of its object", "positions", [-5]),
     ],
@@ -291,6 +297,20 @@ def test_a_malformed_swap_is_refused_whole(case: Malformed) -> None:
     failure = cluster.do("swap_extents", command)
     assert failure.error_code == ErrorCode.INVALID_REQUEST
     assert case.words in failure.message
+
+
+def test_new_extents_without_a_segment_to_lie_in_are_malformed() -> None:
+    """Replayed, nothing could ever release them."""
+    cluster = run(MIXED)
+    command = _swap(cluster, *_plan(cluster))
+    command.ClearField("segment")
+    for swapped in command.partitions:
+        for name in ("lease_ids", "sequences"):
+            column = getattr(swapped.swap.extents, name)
+            column[:] = [0] * len(column)
+    failure = cluster.do("swap_extents", command)
+    assert failure.error_code == ErrorCode.INVALID_REQUEST
+    assert "the swap names it" in failure.message
 
 
 def test_a_swap_that_names_a_partition_twice_is_malformed() -> None:

@@ -1,0 +1,194 @@
+"""Arbitrary commands: every field of every message, with values that are right often enough to get far."""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from controlplane.state.state import State
+from controlplane.v1.control_pb2 import Command
+
+_BITS = {
+    FieldDescriptor.TYPE_INT32: (-(2**31), 2**31 - 1),
+    FieldDescriptor.TYPE_SINT32: (-(2**31), 2**31 - 1),
+    FieldDescriptor.TYPE_UINT32: (0, 2**32 - 1),
+    FieldDescriptor.TYPE_INT64: (-(2**63), 2**63 - 1),
+    FieldDescriptor.TYPE_SINT64: (-(2**63), 2**63 - 1),
+    FieldDescriptor.TYPE_UINT64: (0, 2**64 - 1),
+}
+_EDGES = (-(2**63), -(2**31), -1002, -2, -1, 0, 1, 2, 3, 5, 100, 255, 256, 32766, 32767, 32768)
+_HUGE = (2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1)
+_TEXTS = (
+    "",
+    "x",
+    "x.y",
+    "x_y",
+    "..",
+    "é\0\n",
+    "a" * 250,
+    "-1",
+    "9" * 5000,
+    "٣",
+    "delete",
+    "Ongoing",
+)
+_DEEPEST = 6
+
+_ENDING = {"delete_topics", "release_lease", "confirm_collection", "delete_groups"}
+VERBS: tuple[FieldDescriptor, ...] = tuple(Command.DESCRIPTOR.oneofs_by_name["verb"].fields)
+
+
+def _known(state: State) -> Mapping[str, Callable[[], list[Any]]]:
+    """Field name -> values that the state knows, so that commands reach beyond the first check."""
+    members = [
+        member_id for group in state.groups.live.groups.values() for member_id in group.members
+    ]
+    producers = list(state.producers)
+    epochs = [found.producer_epoch for found in state.transactional_ids.values()]
+    generations = [group.generation_id for group in state.groups.live.groups.values()]
+    marks = [partition.high_watermark for partition in state.partitions.values()]
+    return {
+        "topic_id": lambda: list(state.topics),
+        "topic_ids": lambda: list(state.topics),
+        "partition": lambda: [0, 1],
+        "name": lambda: ["x", "y", "retention.ms", "range", *state.topics_by_name],
+        "host": lambda: ["h"],
+        "port": lambda: [1, 9092],
+        "lease_id": lambda: list(state.leases),
+        "lease_ids": lambda: list(state.leases),
+        "swept_lease_ids": lambda: list(state.ended_leases),
+        "producer_id": lambda: producers,
+        "producer_ids": lambda: producers,
+        "producer_epoch": lambda: epochs,
+        "producer_epochs": lambda: [*epochs, -1],
+        "transactional_id": lambda: ["t", "u", *state.transactional_ids],
+        "transactional_ids": lambda: ["t", *state.transactional_ids],
+        "transaction_timeout_ms": lambda: [1000],
+        "group_id": lambda: ["g", "h"],
+        "group_ids": lambda: ["g", "h"],
+        "member_id": lambda: ["", *members],
+        "group_instance_id": lambda: ["", "s"],
+        "generation_id": lambda: [-1, *generations],
+        "protocol_type": lambda: ["consumer"],
+        "session_timeout_ms": lambda: [10_000],
+        "rebalance_timeout_ms": lambda: [10_000, 0],
+        "object_size": lambda: [1000, 2**40],
+        "batch_positions": lambda: [64, 164],
+        "batch_sizes": lambda: [100],
+        "record_counts": lambda: [1, 3],
+        "base_sequences": lambda: [0, 1, 3],
+        "batch_flags": lambda: [0, 1, 4, 12],
+        "first_offset": lambda: [0, *marks],
+        "end_offset": lambda: marks,
+        "before_offset": lambda: [-1, *marks],
+        "duration_ms": lambda: [1000],
+        "pin_id": lambda: list(state.segments.pins),
+        "max_bytes": lambda: [2**20],
+        "small_bytes": lambda: [2**16],
+        "partition_count": lambda: [-1, 1, 2],
+        "operation": lambda: [0, 1, 2, 3],
+    }
+
+
+class Arbitrary:
+    """Draws commands for a state from a source of randomness."""
+
+    def __init__(self, random: Random, state: State) -> None:
+        self.random = random
+        self.state = state
+
+    def command(self) -> Command:
+        """One command; rarely one without a verb."""
+        self.known = _known(self.state)
+        command = Command(command_id=self.random.choice((0, 7, 2**64 - 1)))
+        if self.random.random() < 0.01:
+            return command
+        field = self.random.choice(VERBS)
+        if field.name in _ENDING and self.random.random() < 0.7:
+            field = self.random.choice(VERBS)  # else little is left to meet
+        message = getattr(command, field.name)
+        message.SetInParent()
+        self._fill(message, field.message_type, 0)
+        if field.name == "commit_segment" and self.random.random() < 0.7:
+            self._make_even(message)
+        if field.name == "swap_extents" and self.random.random() < 0.7:
+            self._make_fitting(message)
+        return command
+
+    def _fill(self, message: Any, descriptor: Descriptor, depth: int) -> None:
+        for field in descriptor.fields:
+            if self.random.random() < 0.12:
+                continue
+            if field.message_type is not None and field.message_type.GetOptions().map_entry:
+                for _ in range(self.random.choice((0, 0, 1, 2))):
+                    name = self.random.choice(("retention.ms", "max.message.bytes", "nonsense"))
+                    getattr(message, field.name)[name] = self.random.choice(_TEXTS)
+            elif field.is_repeated:
+                self._fill_repeated(getattr(message, field.name), field, depth)
+            elif field.message_type is not None:
+                getattr(message, field.name).SetInParent()
+                self._fill(getattr(message, field.name), field.message_type, depth + 1)
+            else:
+                setattr(message, field.name, self._value(field))
+
+    def _fill_repeated(self, values: Any, field: FieldDescriptor, depth: int) -> None:
+        count = self.random.choice((0, 1, 1, 1, 2, 2, 3))
+        for _ in range(count if depth < _DEEPEST else 0):
+            if field.message_type is not None:
+                self._fill(values.add(), field.message_type, depth + 1)
+            else:
+                values.append(self._value(field))
+
+    def _make_even(self, commit: Any) -> None:
+        """Columns of one length, else nearly every commit is refused for that."""
+        for given in commit.slices:
+            columns = [
+                getattr(given, field.name) for field in given.DESCRIPTOR.fields if field.is_repeated
+            ]
+            least = min(len(column) for column in columns)
+            for column in columns:
+                del column[least:]
+
+    def _make_fitting(self, command: Any) -> None:
+        """A swap of what really lies there, so that only what takes its place is arbitrary."""
+        for wanted in command.partitions:
+            if not self.state.partitions:
+                return
+            (topic_id, index), found = self.random.choice(list(self.state.partitions.items()))
+            wanted.partition.topic_id, wanted.partition.partition = topic_id, index
+            lying = found.extents.slice(0, self.random.randint(0, len(found.extents)))
+            wanted.replaced.CopyFrom(lying)
+            wanted.swap.extents.CopyFrom(lying)
+            if lying.sizes:
+                wanted.swap.first_offset = lying.base_offsets[0]
+                wanted.swap.end_offset = lying.next_offsets[-1]
+            segment = command.segment
+            for name, value in (
+                ("lease_ids", segment.lease_id),
+                ("sequences", segment.sequence),
+                ("producer_ids", -1),
+                ("producer_epochs", -1),
+                ("transactions", 0),
+                ("flags", 2),
+            ):
+                column = getattr(wanted.swap.extents, name)
+                column[:] = [value] * len(column)
+            for field in wanted.swap.extents.DESCRIPTOR.fields:
+                column = getattr(wanted.swap.extents, field.name)
+                if column and self.random.random() < 0.04:
+                    column[self.random.randrange(len(column))] = self._value(field)
+
+    def _value(self, field: FieldDescriptor) -> Any:
+        likely = self.known.get(field.name, list)()
+        if likely and self.random.random() < 0.8:
+            return self.random.choice(likely)
+        if field.type == FieldDescriptor.TYPE_BOOL:
+            return self.random.random() < 0.5
+        if field.type == FieldDescriptor.TYPE_STRING:
+            return self.random.choice(_TEXTS)
+        if field.type == FieldDescriptor.TYPE_BYTES:
+            return self.random.choice((b"", b"\0" * 16, b"short", b"\xff" * 17))
+        lowest, highest = _BITS[field.type]
+        number = self.random.choice(self.random.choice((_EDGES, _EDGES, _HUGE)))
+        return min(max(number, lowest), highest)
