@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ from confluent_kafka import (
 from tests.faults.history import effect
 
 RECORDS_A_TRANSACTION = 20
-SECONDS = 20.0
+SECONDS = 10.0
 
 
 class Rebuild(Exception):
@@ -54,8 +55,9 @@ def say(line: str) -> None:
 class Worker:
     """One consumer and one transactional producer."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, is_stopped: threading.Event) -> None:
         self.job = job
+        self._is_stopped = is_stopped
         self.producer = Producer(
             {
                 "bootstrap.servers": job.bootstrap,
@@ -125,14 +127,15 @@ class Worker:
         return partition, offset + 1
 
     def _insist(self, call: Callable[[], object]) -> None:
-        """Repeat a call as long as librdkafka says that it may be."""
+        """Repeat a call as long as librdkafka says that it may be, and nobody says stop."""
         while True:
             try:
                 call()
                 return
             except KafkaException as error:
-                if not error.args[0].retriable():
+                if not error.args[0].retriable() or self._is_stopped.is_set():
                     raise
+                say(f"again {error.args[0].name()}: {error.args[0].str()}")
 
     def _recover(self, error: KafkaError) -> None:
         say(f"trouble {error.name()} fatal={error.fatal()}: {error.str()}")
@@ -154,19 +157,14 @@ class Worker:
 
 def main(arguments: list[str]) -> int:
     """Runs until SIGTERM."""
-    is_stopped = False
-
-    def stop(*_: object) -> None:
-        nonlocal is_stopped
-        is_stopped = True
-
-    signal.signal(signal.SIGTERM, stop)
+    is_stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: is_stopped.set())
     job = Job(*arguments)
-    while not is_stopped:
-        worker = Worker(job)
+    while not is_stopped.is_set():
+        worker = Worker(job, is_stopped)
         try:
             worker.start()
-            while not is_stopped:
+            while not is_stopped.is_set():
                 worker.step()
         except (Rebuild, KafkaException) as error:
             say(f"rebuild {error}")

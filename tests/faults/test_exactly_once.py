@@ -190,12 +190,12 @@ def test_every_input_has_its_effect_once(kind: str, seed: int, tmp_path: Path) -
             positions = await_end(cluster.bootstrap, progress, deadline)
             for each in crew:
                 each.stop()
-        outputs = rows_of(cluster.bootstrap, "sink")
-        history = History(
-            inputs=feeder.acknowledged,
-            read=rows_of(cluster.bootstrap, "source"),
-            outputs={p: [value for _, value in rows] for p, rows in outputs.items()},
-            positions=positions,
-        )
-    assert sum(map(len, history.inputs.values())) == INPUTS
-    assert violations(history) == []
+            outputs = rows_of(cluster.bootstrap, "sink")
+            history = History(
+                inputs=feeder.acknowledged,
+                read=rows_of(cluster.bootstrap, "source"),
+                outputs={p: [value for _, value in rows] for p, rows in outputs.items()},
+                positions=positions,
+            )
+            assert sum(map(len, history.inputs.values())) == INPUTS
+            assert violations(history) == []

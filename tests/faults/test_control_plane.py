@@ -1,0 +1,91 @@
+"""The control plane dies while producers are in transactions and groups have members (S2, S5, S8, S26)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.clients.librd import consumer, producer, read, send
+
+from .load import insist
+from .processes import Deployment
+
+OUTCOMES = {"committed": True, "aborted": False}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Deployment]:
+    """A control plane and two agents, each a process."""
+    with Deployment(tmp_path / "control", 2, [f"--objects={tmp_path / 'objects'}"]) as made:
+        admin = AdminClient({"bootstrap.servers": made.bootstrap})
+        admin.create_topics([NewTopic("t", 1)])["t"].result(30)
+        yield made
+
+
+def restart(cluster: Deployment, kind: str) -> None:
+    """Ends the control plane, hard or cleanly, and starts it on the same journal."""
+    if kind == "killed":
+        cluster.control.kill()
+    else:
+        cluster.control.stop()
+    cluster.control.start()
+
+
+@pytest.mark.parametrize("kind", ["killed", "stopped"])
+def test_transactions_go_on(cluster: Deployment, kind: str) -> None:
+    """S2, S5: what is open stays open, with records before and behind the restart, and ends as its client says."""
+    open_now: dict[str, Producer] = {}
+    for name in OUTCOMES:
+        who = open_now[name] = producer(cluster.bootstrap, name)
+        who.begin_transaction()
+        send(who, "t", [f"{name} before".encode()])
+    member = consumer(cluster.bootstrap, group_id="g")
+    restart(cluster, kind)
+    for name, is_committed in OUTCOMES.items():
+        who = open_now[name]
+        send(who, "t", [f"{name} behind".encode()])
+        if is_committed:
+            _send_offset(who, member)
+            insist(lambda who=who: who.commit_transaction(30))  # type: ignore[misc]
+        else:
+            insist(lambda who=who: who.abort_transaction(30))  # type: ignore[misc]
+    got = read(cluster.bootstrap, "t")
+    assert got.values == [b"committed before", b"committed behind"]
+    restart(cluster, kind)
+    again = read(cluster.bootstrap, "t")
+    assert (again.records, again.position) == (got.records, 4)
+    assert member.committed([TopicPartition("t", 0)], 30)[0].offset == 2
+    member.close()
+
+
+def _send_offset(who: Producer, member: Consumer) -> None:
+    metadata = member.consumer_group_metadata()
+    offset = TopicPartition("t", 0, 2)
+    insist(lambda: who.send_offsets_to_transaction([offset], metadata, 30))
+
+
+def test_nothing_is_acknowledged_without_it(cluster: Deployment) -> None:
+    """S2: while it is away agents take nothing and lose nothing; when it is back, all is delivered in order."""
+    told: list[int | None] = []
+    who = producer(cluster.bootstrap, enable_idempotence=True)
+    send(who, "t", [b"before"])
+    cluster.control.kill()
+    for number in range(20):
+        who.produce(
+            "t",
+            b"while %d" % number,
+            partition=0,
+            on_delivery=lambda error, message: told.append(message.offset()),
+        )
+    who.flush(2)
+    assert told == []
+    cluster.control.start()
+    assert who.flush(60) == 0
+    assert told == list(range(1, 21))
+    values = read(cluster.bootstrap, "t").values
+    assert values == [b"before", *(b"while %d" % number for number in range(20))]
