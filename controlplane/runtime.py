@@ -134,7 +134,7 @@ class ControlPlane(Generic[S]):
         async for batch in self._journal.read(self._position):
             try:
                 self._replay(batch)
-            except (DecodeError, KeyError, ValueError) as error:
+            except (DecodeError, LookupError, ValueError, OverflowError) as error:
                 raise JournalCorrupt(
                     f"a record up to position {batch.position} does not follow what is before it "
                     f"({error!r}): was the journal written by a later version, or restored in part?"

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -144,6 +145,8 @@ class _Sessions(ControlPlaneServicer):
             outbox.lost(ControlPlaneUnavailable("the client has ended the session"))
         except ControlPlaneUnavailable as error:
             outbox.lost(error)
+        except DecodeError:
+            outbox.lost(ControlPlaneUnavailable("what this client sends is no SessionRequest"))
 
 
 def _keys(partitions: Sequence[TopicPartition]) -> list[PartitionKey]:

@@ -105,7 +105,7 @@ def replay(groups: Groups, record: GroupRecord) -> None:
             raise UnknownGroupRecordError(unknown)
 
 
-class UnknownGroupRecordError(Exception):
+class UnknownGroupRecordError(ValueError):
     """The journal holds a record that this version does not know."""
 
     def __init__(self, name: str | None) -> None:

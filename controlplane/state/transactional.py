@@ -63,7 +63,7 @@ TRANSITIONS: Final[dict[TransactionState, dict[TransactionEvent, TransactionStat
 }
 
 
-class IllegalTransition(RuntimeError):
+class IllegalTransition(ValueError):
     """A record that cannot follow the state: the journal is not this machine's, or the machine is
     wrong.
     """

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 
 from controlplane.state.state import State
 from controlplane.v1.control_pb2 import Command
@@ -36,7 +36,7 @@ _TEXTS = (
 _DEEPEST = 6
 
 _ENDING = {"delete_topics", "release_lease", "confirm_collection", "delete_groups"}
-VERBS: tuple[FieldDescriptor, ...] = tuple(Command.DESCRIPTOR.oneofs_by_name["verb"].fields)
+VERBS: Any = tuple(Command.DESCRIPTOR.oneofs_by_name["verb"].fields)
 
 
 def _known(state: State) -> Mapping[str, Callable[[], list[Any]]]:
@@ -116,7 +116,7 @@ class Arbitrary:
             self._make_fitting(message)
         return command
 
-    def _fill(self, message: Any, descriptor: Descriptor, depth: int) -> None:
+    def _fill(self, message: Any, descriptor: Any, depth: int) -> None:
         for field in descriptor.fields:
             if self.random.random() < 0.12:
                 continue

@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane import machine
+from controlplane.client.views import ClusterView, PartitionView
 from controlplane.decision import Context
 from controlplane.errors import ErrorCode
+from controlplane.state.partition import PartitionKey, deleted_delta, key_of
 from controlplane.state.state import State
-from controlplane.v1.cluster_pb2 import TopicPartition
+from controlplane.v1.cluster_pb2 import ClusterDelta
 from controlplane.v1.journal_pb2 import JournalRecord
 from tests.controlplane.state.cluster import Cluster
 from tests.controlplane.state.script import run
@@ -37,9 +39,64 @@ delete-records x-0 1
 def _cluster() -> Cluster:
     cluster = Cluster(agents=2)
     run(HISTORY, cluster)
-    for key in list(cluster.state.partitions):
-        machine.watch(cluster.state, *key)
     return cluster
+
+
+class _NoFeed:
+    """Views that are only told."""
+
+    def want(self, view: PartitionView) -> None:
+        """Nothing comes."""
+
+    def want_cluster(self) -> None:
+        """Nothing comes."""
+
+
+class _Watcher:
+    """What a client of the control plane holds: every partition that ever was, by deltas alone."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.cluster = ClusterView(_NoFeed())
+        self.cluster.apply(state.cluster_snapshot())
+        self.views: dict[PartitionKey, PartitionView] = {}
+        self.follow()
+
+    def follow(self) -> None:
+        """Applies what has changed, and watches what is new."""
+        for delta in machine.take_changes(self.state):
+            if isinstance(delta, ClusterDelta):
+                self.cluster.apply(delta)
+            else:
+                view = self.views[key_of(delta.partition)]
+                assert view.apply(delta), "no version was missed"
+        for key in self.state.partitions.keys() - self.views.keys():
+            self.views[key] = PartitionView(*key, _NoFeed())
+            self.views[key].apply(machine.watch(self.state, *key))
+
+    def check(self) -> None:
+        """S3: what deltas led to is what a new watcher gets."""
+        for key, view in self.views.items():
+            fresh = PartitionView(*key, _NoFeed())
+            found = self.state.partitions.get(key)
+            fresh.apply(deleted_delta(key) if found is None else found.snapshot_delta())
+            assert _seen(view) == _seen(fresh)
+        assert set(self.cluster.topics_by_id) == set(self.state.topics)
+        assert set(self.cluster.topics_by_name) == set(self.state.topics_by_name)
+        assert list(self.cluster.agents) == self.state.live_agents()
+
+
+def _seen(view: PartitionView) -> object:
+    if view.is_deleted:
+        return "deleted"
+    return (
+        view.version,
+        view.log_start_offset,
+        view.last_stable_offset,
+        view.high_watermark,
+        view.extents.slice(0, len(view.extents)),
+        list(zip(view.dead.firsts, view.dead.ends, strict=True)),
+    )
 
 
 def _replayed(journal: list[bytes]) -> State:
@@ -52,9 +109,10 @@ def _replayed(journal: list[bytes]) -> State:
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**64), length=st.integers(1, 80))
 def test_s2_any_commands_are_decided(seed: int, length: int) -> None:
-    """Decided means: a reply or a parked token, and records that replay."""
+    """Decided means: a reply or a parked token, and records that replay; S3: watchers can follow."""
     cluster = _cluster()
     state = cluster.state
+    watcher = _Watcher(state)
     draw = Arbitrary(Random(seed), state)
     for token in range(1, length):
         command = draw.command()
@@ -72,9 +130,8 @@ def test_s2_any_commands_are_decided(seed: int, length: int) -> None:
         if token % 9 == 0:
             cluster.now_ms += 700
             cluster.tick()
+        watcher.follow()
+    watcher.check()
     after = machine.snapshot(state)
     assert machine.snapshot(_replayed(cluster.journal)) == after
     assert machine.snapshot(machine.restore(after)) == after
-    for topic_id, index in state.partitions:
-        partition = TopicPartition(topic_id=topic_id, partition=index)
-        assert state.watch(partition).high_watermark >= 0
