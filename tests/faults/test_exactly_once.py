@@ -6,6 +6,7 @@ and the control plane die of SIGKILL at seeded moments and come back. In the end
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import threading
 import time
@@ -168,6 +169,18 @@ def rows_of(bootstrap: str, topic: str) -> Rows:
     return found
 
 
+def refuse_mutations(history: History, rng: random.Random) -> None:
+    """The same checker sees one effect lost, doubled, or swapped with its neighbour, wherever it is."""
+    for _ in range(10):
+        partition = rng.randrange(PARTITIONS)
+        values = history.outputs[partition]
+        at = rng.randrange(len(values) - 1)
+        before, one, two, behind = values[:at], values[at], values[at + 1], values[at + 2 :]
+        for mutated in ([two], [one, one, two], [two, one]):
+            outputs = {**history.outputs, partition: [*before, *mutated, *behind]}
+            assert violations(dataclasses.replace(history, outputs=outputs))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(("kind", "seed"), [("directory", 1), ("directory", 2), ("s3", 3)])
@@ -199,3 +212,4 @@ def test_every_input_has_its_effect_once(kind: str, seed: int, tmp_path: Path) -
             )
             assert sum(map(len, history.inputs.values())) == INPUTS
             assert violations(history) == []
+            refuse_mutations(history, random.Random(seed))
