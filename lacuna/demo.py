@@ -16,6 +16,8 @@ from confluent_kafka.cimpl import NewTopic
 from lacuna.errors import UserError
 
 TIMEOUT_SECONDS = 30.0
+#: librdkafka writes lines of its own about connections that end; what matters comes as an error.
+QUIET = {"log_level": 2}
 
 
 class DemoFailedError(UserError):
@@ -45,7 +47,7 @@ def isolation_levels(bootstrap: str, suffix: str) -> Scenario:
     """An aborted transaction, plain records and a committed transaction, in turns."""
     topic = create_topic(bootstrap, f"demo-isolation-{suffix}")
     aborted = transactional(bootstrap, f"demo-aborted-{suffix}")
-    plain = Producer({"bootstrap.servers": bootstrap})
+    plain = Producer({"bootstrap.servers": bootstrap, **QUIET})
     committed = transactional(bootstrap, f"demo-committed-{suffix}")
     story = []
 
@@ -114,7 +116,7 @@ SCENARIOS: Sequence[Callable[[str, str], Scenario]] = (isolation_levels, wholly_
 
 def create_topic(bootstrap: str, topic: str) -> str:
     """Makes a topic with one partition."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     try:
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_SECONDS)
     except KafkaException as error:
@@ -124,7 +126,9 @@ def create_topic(bootstrap: str, topic: str) -> str:
 
 def transactional(bootstrap: str, transactional_id: str) -> Any:
     """A producer whose transactions are initialised."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, **QUIET}
+    )
     producer.init_transactions(TIMEOUT_SECONDS)
     return producer
 
@@ -146,6 +150,7 @@ def read(bootstrap: str, topic: str, isolation_level: str) -> Reading:
         {
             "bootstrap.servers": bootstrap,
             "group.id": "demo",
+            **QUIET,
             "isolation.level": isolation_level,
             "enable.auto.commit": False,
             "enable.partition.eof": True,

@@ -40,7 +40,9 @@ def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, title: s
         for line in (headings, *lines):
             typer.echo("\t".join(str(cell) for cell in line))
         return
-    rendered = Table(title=title or None, title_justify="left", header_style="bold")
+    if title:
+        out.print(title, style="bold", markup=False, soft_wrap=True)
+    rendered = Table(header_style="bold")
     for number, heading in enumerate(headings):
         is_number = bool(lines) and isinstance(lines[0][number], int)
         rendered.add_column(heading, justify="right" if is_number else "left", overflow="fold")

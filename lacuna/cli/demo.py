@@ -11,7 +11,7 @@ from rich.table import Table
 
 from lacuna.cli.console import out
 from lacuna.cli.errors import fail
-from lacuna.cli.explanation import table_of
+from lacuna.cli.explanation import print_table
 from lacuna.cli.options import Control
 from lacuna.control import open_control
 from lacuna.explained import Explanation, explain_partition
@@ -82,7 +82,7 @@ async def _explain(control: str, topic: str) -> Explanation:
 def _show(scenario: "Scenario", explanation: Explanation | None) -> None:
     out.print(Panel("\n".join(scenario.story), title=scenario.title, title_align="left"))
     committed = dict(scenario.committed.records)
-    readings = Table(title="What a client reads", title_justify="left", header_style="bold")
+    readings = Table(header_style="bold")
     for heading in ("offset", "read_uncommitted", "read_committed"):
         readings.add_column(heading)
     for offset, value in scenario.uncommitted.records:
@@ -93,6 +93,7 @@ def _show(scenario: "Scenario", explanation: Explanation | None) -> None:
         f"[dim]{scenario.uncommitted.position}[/dim]",
         f"[dim]{scenario.committed.position}[/dim]",
     )
+    out.print("What a client reads", style="bold")
     out.print(readings)
     if explanation is not None:
-        out.print(table_of(explanation))
+        print_table(explanation)

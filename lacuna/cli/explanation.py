@@ -21,7 +21,7 @@ _FIELDS = ("first_offset", "end_offset", "what", "hole_end", "whose", "bytes", "
 def show(explanation: Explanation) -> None:
     """Prints an explanation, and says how to go on where it is not whole."""
     if is_for_people():
-        out.print(table_of(explanation))
+        print_table(explanation)
     else:
         _print_lines(explanation)
     if explanation.more_from >= 0:
@@ -31,17 +31,21 @@ def show(explanation: Explanation) -> None:
         typer.echo(rest, err=True)
 
 
-def table_of(explanation: Explanation) -> Table:
-    """The explanation as a table of the terminal."""
-    table = Table(
-        title=f"{escape(explanation.topic)} \\[{explanation.partition}]: what read_committed gets",
-        caption=f"log start {explanation.log_start_offset}, "
+def print_table(explanation: Explanation) -> None:
+    """Prints the explanation for people."""
+    title = f"{explanation.topic} [{explanation.partition}]: what read_committed gets"
+    out.print(title, style="bold", markup=False, soft_wrap=True)
+    out.print(_table(explanation))
+    bounds = (
+        f"log start {explanation.log_start_offset}, "
         f"last stable offset {explanation.last_stable_offset}, "
-        f"high watermark {explanation.high_watermark}",
-        title_justify="left",
-        caption_justify="left",
-        header_style="bold",
+        f"high watermark {explanation.high_watermark}"
     )
+    out.print(bounds, style="dim", soft_wrap=True)
+
+
+def _table(explanation: Explanation) -> Table:
+    table = Table(header_style="bold")
     for heading in ("offsets", "what", "whose", "bytes", "object"):
         is_number = heading in ("offsets", "bytes")
         table.add_column(heading, justify="right" if is_number else "left", overflow="fold")

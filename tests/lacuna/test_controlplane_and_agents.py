@@ -1,0 +1,64 @@
+"""`lacuna controlplane` and `lacuna agent` as processes: a cluster put together by hand."""
+
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import grpc
+import pytest
+from confluent_kafka.admin import AdminClient
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+
+@contextmanager
+def running(ready, *arguments):
+    """A command that keeps running: the rest of its line that begins with `ready`. Ends with Ctrl-C."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lacuna", *arguments], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        line = process.stdout.readline()
+        assert line.startswith(ready)
+        yield line.removeprefix(ready).strip()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(params=["tcp", "unix"])
+def listen(request, tmp_path):
+    return "127.0.0.1:0" if request.param == "tcp" else f"unix:{tmp_path}/c.sock"
+
+
+def test_two_agents_of_one_control_plane(tmp_path, listen, clients, lacuna):
+    """Any agent serves what the other took; one that ends leaves Metadata at once."""
+    data = ("--data", str(tmp_path / "data"))
+    with running("control plane: ", "controlplane", "--listen", listen, *data) as control:
+        with grpc.insecure_channel(control) as channel:
+            health = health_pb2_grpc.HealthStub(channel)
+            for service in ("", "controlplane.v1.ControlPlane"):
+                answer = health.Check(health_pb2.HealthCheckRequest(service=service), timeout=10)
+                assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        options = ("--control", control, "--objects", str(tmp_path / "objects"))
+        agent = ("bootstrap: ", "agent", "--listen", "127.0.0.1:0", *options)
+        with running(*agent) as one:
+            with running(*agent) as two:
+                producer = clients.transactional(one, "t")
+                producer.begin_transaction()
+                clients.send(producer, "t", ["x"])
+                producer.commit_transaction(30)
+                assert clients.consume(two, "t", 1) == [(0, "x")]
+                assert brokers(one) == brokers(two) == sorted([one, two])
+            assert brokers(one) == [one]
+            assert [row[2] for row in lacuna("explain", "t", "--control", control).rows[1:]] == [
+                "delivered"
+            ]
+
+
+def brokers(bootstrap):
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    found = admin.list_topics(timeout=30).brokers.values()
+    return sorted(f"{broker.host}:{broker.port}" for broker in found)

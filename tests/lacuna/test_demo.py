@@ -1,0 +1,24 @@
+"""`lacuna demo` says what it checked."""
+
+import pytest
+
+CLAIM = "Every claim above was checked against what the client read."
+
+
+def test_on_a_cluster_of_its_own(lacuna):
+    ran = lacuna("demo", columns=140)
+    assert ran.code == 0, ran.err
+    assert CLAIM in ran.out
+    assert "a range that was aborted whole" in ran.out
+    assert "dropped: aborted; goes on at 11" in ran.out, ran.out
+    assert "filler: a control record moves the consumer to 11" in ran.out
+
+
+@pytest.mark.parametrize("with_control", [False, True])
+def test_on_a_running_cluster(lacuna, lacuna_cluster, with_control):
+    control = (lacuna_cluster.data / "control.address").read_text()
+    options = ("--control", control) if with_control else ()
+    ran = lacuna("demo", "--bootstrap", lacuna_cluster.bootstrap, *options, columns=140)
+    assert ran.code == 0, ran.err
+    assert CLAIM in ran.out
+    assert ("what read_committed gets" in ran.out) == with_control

@@ -1,0 +1,158 @@
+"""`lacuna explain`: the figures of the articles, literally, and bounds."""
+
+import pytest
+
+from agent.fetch.explain import Fate, Row
+from lacuna.explained import stretch, take
+
+HEADINGS = ["first_offset", "end_offset", "what", "hole_end", "whose", "bytes", "extents", "object"]
+DELIVERED, DROPPED, FILLER, UNDECIDED = "delivered", "dropped", "filler", "undecided"
+
+
+@pytest.fixture
+def explain(lacuna, lacuna_cluster):
+    """Runs `lacuna explain` against the session's cluster: offsets, what, hole's end, whose, extents."""
+
+    def run(*arguments):
+        ran = lacuna("explain", *arguments, "--data", str(lacuna_cluster.data))
+        assert ran.code == 0, ran.err
+        assert ran.rows[0] == HEADINGS
+        return [(*row[:5], row[6]) for row in ran.rows[1:]]
+
+    return run
+
+
+def test_two_transactions_and_a_plain_producer(explain, lacuna_cluster, lacuna_topic, clients):
+    """001_: an aborted transactional, a plain and a committed transactional producer in turns (S3, S14)."""
+    topic = lacuna_topic()
+    aborted = clients.transactional(lacuna_cluster.bootstrap, "explained-aborted")
+    committed = clients.transactional(lacuna_cluster.bootstrap, "explained-committed")
+    plain = clients.plain(lacuna_cluster.bootstrap)
+    aborted.begin_transaction()
+    committed.begin_transaction()
+    for number in range(2):
+        for producer, name in ((aborted, "a"), (plain, "p"), (committed, "c")):
+            clients.send(producer, topic, [f"{name}{number}"])
+    assert [(row[0], row[2]) for row in explain(topic)] == [
+        (str(offset), UNDECIDED) for offset in range(6)
+    ]
+    aborted.abort_transaction(30)
+    assert [row[2] for row in explain(topic)] == [DROPPED, DELIVERED, *[UNDECIDED] * 4]
+    committed.commit_transaction(30)
+    rows = explain(topic)
+    assert [(first, end, what, hole_end) for first, end, what, hole_end, _, _ in rows] == [
+        ("0", "1", DROPPED, "1"),
+        ("1", "2", DELIVERED, ""),
+        ("2", "3", DELIVERED, ""),
+        ("3", "4", DROPPED, "4"),
+        ("4", "5", DELIVERED, ""),
+        ("5", "6", DELIVERED, ""),
+    ]
+    owners = [row[4].partition(",")[0] for row in rows]
+    assert owners == ["explained-aborted", "no transaction", "explained-committed"] * 2
+    read = clients.consume(lacuna_cluster.bootstrap, topic, 4)
+    assert read == [(1, "p0"), (2, "c0"), (4, "p1"), (5, "c1")]
+
+
+def test_four_transactions_of_one_producer(explain, lacuna_cluster, lacuna_topic, clients):
+    """004_, its figure without the offsets of control records: three of four transactions abort (S1, S14)."""
+    topic = lacuna_topic()
+    producer = clients.transactional(lacuna_cluster.bootstrap, "p1")
+    for size, commit in ((2, True), (4, False), (1, False), (1, True)):
+        producer.begin_transaction()
+        for _ in range(size):
+            clients.send(producer, topic, ["x"])
+        producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+    rows = [row[:4] for row in explain(topic)]
+    assert rows == [
+        ("0", "1", DELIVERED, ""),
+        ("1", "2", DELIVERED, ""),
+        ("2", "6", DROPPED, "7"),
+        ("6", "7", DROPPED, "7"),
+        ("7", "8", DELIVERED, ""),
+    ]
+    assert [row[5] for row in explain(topic)] == ["1", "1", "4", "1", "1"]
+
+
+def test_a_range_that_was_aborted_whole(explain, lacuna_cluster, lacuna_topic, clients):
+    """004_: offsets 0 to 10 hold nothing for the consumer, who asks for offset 11 next (S17)."""
+    topic = lacuna_topic()
+    producer = clients.transactional(lacuna_cluster.bootstrap, "whole")
+    producer.begin_transaction()
+    for number in range(11):
+        clients.send(producer, topic, [f"r{number}"])
+    producer.abort_transaction(30)
+    dropped, filler = explain(topic)
+    assert dropped[:4] == ("0", "11", DROPPED, "11")
+    assert (dropped[4].partition(",")[0], dropped[5]) == ("whole", "11")
+    assert filler == ("0", "11", FILLER, "", "", "0")
+    assert explain(topic, "--from", "5")[-1][:3] == ("5", "11", FILLER)
+
+
+def test_parts_and_limits(lacuna, explain, lacuna_cluster, lacuna_topic, clients):
+    topic = lacuna_topic()
+    plain = clients.plain(lacuna_cluster.bootstrap)
+    for number in range(6):
+        clients.send(plain, topic, [f"v{number}"])
+    assert [row[0] for row in explain(topic, "0", "--from", "2", "--to", "4")] == ["2", "3"]
+    ran = lacuna("explain", topic, "--limit", "2", "--data", str(lacuna_cluster.data))
+    assert [row[0] for row in ran.rows[1:]] == ["0", "1"]
+    assert ran.err == "there is more: --from 2 goes on there, --limit shows more rows\n"
+    control = (lacuna_cluster.data / "control.address").read_text()
+    assert len(lacuna("explain", topic, "--control", control).rows) == 7
+
+
+def test_what_is_not_there(refused, lacuna_cluster, lacuna_topic):
+    data = ("--data", str(lacuna_cluster.data))
+    topic = lacuna_topic(partitions=2)
+    assert "`lacuna topics list` shows them" in refused("explain", "nothing", *data)
+    assert "has partitions 0 to 1, not 2" in refused("explain", topic, "2", *data)
+    said = refused("explain", topic, "--from", "5", *data)
+    assert (
+        said == f"{topic} [0] begins at offset 0 and ends before 0: give a --from and --to between"
+    )
+
+
+def test_it_is_a_table_for_people(lacuna, lacuna_cluster, lacuna_topic, clients):
+    topic = lacuna_topic()
+    clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["x"])
+    ran = lacuna("explain", topic, "--data", str(lacuna_cluster.data), columns=100, FORCE_COLOR="1")
+    assert f"{topic} [0]: what read_committed gets" in ran.out
+    assert "log start 0, last stable offset 1, high watermark 1" in ran.out
+
+
+def rows(text):
+    """Rows of one offset each: a letter is a dropped transaction, + delivered, . a hole."""
+    for offset, letter in enumerate(text):
+        fate = {"+": Fate.DELIVERED, ".": Fate.HOLE}.get(letter, Fate.DROPPED)
+        transaction = ord(letter) if fate is Fate.DROPPED else 0
+        yield Row(
+            fate=fate, first_offset=offset, next_offset=offset + 1, transaction=transaction, size=1
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("+", [(0, 1, 1, -1)]),
+        ("aaa", [(0, 3, 3, 3)]),
+        ("aab+", [(0, 2, 2, 3), (2, 3, 1, 3), (3, 4, 1, -1)]),
+        ("aa+aa+", [(0, 2, 2, 2), (2, 3, 1, -1), (3, 5, 2, 5), (5, 6, 1, -1)]),
+        ("a.a+", [(0, 1, 1, 3), (1, 2, 1, 3), (2, 3, 1, 3), (3, 4, 1, -1)]),
+    ],
+)
+def test_stretches(text, expected):
+    """First offset, next offset, extents, where the hole ends."""
+    found = [
+        (each.row.first_offset, each.row.next_offset, each.extents, each.hole_end)
+        for each in stretch(rows(text))
+    ]
+    assert found == expected
+
+
+def test_a_hundred_thousand_aborted_extents_are_one_row():
+    found, more_from = take(stretch(rows("a" * 100_000 + "+")), 2)
+    assert [(each.extents, each.row.size) for each in found] == [(100_000, 100_000), (1, 1)]
+    assert more_from == -1
+    assert take(stretch(rows("+" * 5)), 2)[1] == 2

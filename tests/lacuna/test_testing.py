@@ -1,0 +1,97 @@
+"""lacuna.testing and its plugin, with the examples of docs/testing.md."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
+
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+TESTS = [example for example in EXAMPLES if "\ndef test_" in example]
+CONFTESTS = [example for example in EXAMPLES if "\ndef lacuna_options" in example]
+SCRIPTS = [each for each in EXAMPLES if each not in TESTS and each not in CONFTESTS]
+
+
+@pytest.mark.parametrize("conftest", ["", *CONFTESTS], ids=["plain", "two agents on moto"])
+def test_the_examples(pytester, conftest):
+    pytester.makeconftest(conftest)
+    pytester.makepyfile(**{f"test_{number}": text for number, text in enumerate(TESTS)})
+    pytester.runpytest_subprocess("-q", "--timeout=100").assert_outcomes(passed=len(TESTS))
+    assert len(TESTS) == 4
+
+
+def test_the_examples_without_pytest():
+    assert len(SCRIPTS) == 1
+    for script in SCRIPTS:
+        subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_the_plugin_imports_nothing_until_it_is_asked(pytester):
+    """Else it would cost every pytest run, and coverage would miss what was imported before it."""
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_nothing_of_ours_is_here(request):
+            assert request.config.pluginmanager.has_plugin("lacuna")
+            ours = {"agent", "controlplane", "logstore", "grpc", "kio", "uvloop"}
+            assert not ours & {name.partition(".")[0] for name in sys.modules}
+        """
+    )
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
+
+
+def test_coverage_sees_the_first_line(pytester):
+    pytester.makepyfile("import logstore.segments.paths\n\ndef test_it(): pass\n")
+    result = pytester.runpytest_subprocess("--cov=logstore.segments.paths", "--cov-report=term")
+    result.assert_outcomes(passed=1)
+    (line,) = [line for line in result.outlines if line.startswith("TOTAL")]
+    assert int(line.split()[-1].rstrip("%")) > 0
+
+
+def test_topics_are_fresh(lacuna_cluster, lacuna_topic):
+    names = {lacuna_topic(), lacuna_topic(partitions=3)}
+    assert len(names) == 2
+    assert all(name.startswith("test-topics-are-fresh-") for name in names)
+    with pytest.raises(ValueError, match=r"no\.such\.config"):
+        lacuna_topic(no_such_config=1)
+
+
+def test_kills_and_restarts_keep_the_ports_and_the_data(tmp_path, clients):
+    with Cluster(tmp_path / "d", agents=2) as cluster:
+        bootstrap = cluster.bootstrap
+        assert len(bootstrap.split(",")) == 2
+        clients.send(clients.plain(bootstrap), "t", ["x"])
+        for end in (cluster.kill, cluster.stop, cluster.restart):
+            end()
+            cluster.start()
+            assert cluster.bootstrap == bootstrap
+            assert clients.consume(bootstrap, "t", 1) == [(0, "x")]
+
+
+def test_what_does_not_run_says_so(tmp_path):
+    cluster = Cluster(tmp_path / "d")
+    with pytest.raises(RuntimeError, match=r"start\(\) it"):
+        _ = cluster.bootstrap
+    with pytest.raises(RuntimeError, match=r"start\(\) it"):
+        cluster.advance(1)
+    cluster.stop()
+    process = ProcessCluster(tmp_path / "d")
+    with pytest.raises(RuntimeError, match=r"start\(\) it"):
+        process.kill()
+    with pytest.raises(ValueError, match="leave open_store out"):
+        Cluster(moto=True, open_store=lambda: None)
+
+
+def test_a_failed_start_leaves_nothing_behind(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ProcessFailedError, match="give another with --data"):
+        ProcessCluster(tmp_path / "file").start()
+    cluster = Cluster(tmp_path / "d", open_store=lambda: 1 / 0)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            cluster.start()
