@@ -5,12 +5,17 @@ FROM ${BASE_IMAGE}
 WORKDIR /opt/lacuna
 RUN python3 -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
-COPY pyproject.toml setup.py README.md LICENSE ./
+# What we depend on first: it changes less often than we do.
+COPY pyproject.toml ./
+RUN python -c "import tomllib; all = tomllib.load(open('pyproject.toml', 'rb')); project = all['project']; \
+    print(*all['build-system']['requires'], *project['dependencies'], *project['optional-dependencies']['demo'], sep='\n')" \
+    > requirements.txt && pip install --no-cache-dir -r requirements.txt
+COPY setup.py README.md LICENSE ./
 COPY logstore logstore
 COPY controlplane controlplane
 COPY agent agent
 COPY lacuna lacuna
-RUN pip install --no-cache-dir '.[demo]'
+RUN pip install --no-cache-dir --no-build-isolation --no-deps . && pip check
 # Nothing is imported from the sources by accident: what runs is what was installed.
 WORKDIR /var/lib/lacuna
 ENTRYPOINT ["lacuna"]
