@@ -52,7 +52,7 @@ class CommitLink:
         self.lose_replies = 0
         self.is_cut = False
         self.reached: queue.SimpleQueue[CommitLink] = reached or queue.SimpleQueue()
-        flusher = agent.context.produce.flusher
+        flusher: Any = agent.context.produce.flusher
         self._inner = flusher._control
         flusher._control = self
 

@@ -16,7 +16,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from tests.clients.librd import COMMITTED, consumer
+from tests.clients.librd import COMMITTED, consumer, producer
 
 from .history import Transaction
 
@@ -78,20 +78,30 @@ class Client(threading.Thread):
 
 
 class PlainClient(Client):
-    """An idempotent producer; `acknowledged`: partition → (offset, value)."""
+    """An idempotent producer; `acknowledged`: partition → (offset, value).
 
-    def __init__(self, bootstrap: str, topic: str, progress: Progress, partitions: int) -> None:
+    `config` is librdkafka's, with _ for its dots.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        progress: Progress,
+        partitions: int,
+        **config: object,
+    ) -> None:
         super().__init__(bootstrap, topic, progress)
         self.acknowledged: dict[int, list[tuple[int, bytes]]] = {p: [] for p in range(partitions)}
         self.errors: list[str] = []
         self._number = 0
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "linger.ms": 1,
-                "message.timeout.ms": int(SECONDS * 1000),
-            }
+        self._producer = producer(
+            bootstrap,
+            None,
+            enable_idempotence=True,
+            linger_ms=1,
+            message_timeout_ms=int(SECONDS * 1000),
+            **config,
         )
 
     def step(self) -> None:
@@ -122,12 +132,19 @@ class TransactionalClient(Client):
     """Transactions over all partitions, some of them aborted; `transactions` says what was told of each."""
 
     def __init__(
-        self, bootstrap: str, topic: str, progress: Progress, partitions: int, number: int
+        self,
+        bootstrap: str,
+        topic: str,
+        progress: Progress,
+        partitions: int,
+        number: int,
+        **config: object,
     ) -> None:
         super().__init__(bootstrap, topic, progress)
         self.transactions: list[Transaction] = []
         self._name = f"txn-{number}"
         self._partitions = partitions
+        self._config = config
         self._rng = random.Random(number)
         self._producer: Producer | None = None
 
@@ -144,13 +161,12 @@ class TransactionalClient(Client):
         self._producer = self._new()
 
     def _new(self) -> Producer:
-        made = Producer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "transactional.id": self._name,
-                "transaction.timeout.ms": int(SECONDS * 1000),
-                "linger.ms": 0,
-            }
+        made = producer(
+            self.bootstrap,
+            None,
+            **{"transactional.id": self._name},
+            transaction_timeout_ms=int(SECONDS * 1000),
+            **self._config,
         )
         insist(lambda: made.init_transactions(SECONDS))
         return made

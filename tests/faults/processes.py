@@ -85,6 +85,16 @@ class Process:
         """SIGTERM, and a clean end."""
         self._end(signal.SIGTERM, 0)
 
+    def pause(self) -> None:
+        """SIGSTOP: alive, and deaf."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def discard(self) -> None:
         """Ends it whatever its state."""
         if self._process is not None:
