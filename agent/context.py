@@ -1,7 +1,7 @@
 """Everything an agent has from outside, in one value that is handed to every handler."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agent.apis.registry import Registry
 from agent.clock import Clock
@@ -10,6 +10,8 @@ from agent.metrics import AgentMetrics
 from agent.settings import AgentSettings
 
 if TYPE_CHECKING:
+    from agent.fetch.service import FetchService
+    from agent.produce.service import ProduceService
     from controlplane.client import ControlClient
     from logstore.objects.store import ObjectStore
 
@@ -30,9 +32,7 @@ class Randomness(Protocol):
 class AgentContext:
     """The surroundings of one agent (one worker process).
 
-    `lease` says who this agent is at the control plane (node id, segment ids). `produce` and
-    `fetch` are the services of agent/produce/ and agent/fetch/; an agent without them serves
-    everything else.
+    `lease` says who this agent is at the control plane (node id, segment ids).
     """
 
     control: "ControlClient"
@@ -43,5 +43,5 @@ class AgentContext:
     registry: Registry
     lease: AgentLease
     metrics: AgentMetrics
-    produce: Any = None
-    fetch: Any = None
+    produce: "ProduceService"
+    fetch: "FetchService"

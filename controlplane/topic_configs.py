@@ -1,8 +1,9 @@
-"""Topic configs: the ones that have an effect, with types, defaults and checks.
+"""Topic configs: the ones whose promise is kept, with types, defaults and checks.
 
 A config that is not honoured is refused and never stored, so nobody believes in a promise that
-nobody keeps. Both the control plane (CreateTopics, AlterConfigs) and the agents (DescribeConfigs)
-read this table.
+nobody keeps. segment.bytes promises nothing to a client; it is taken because Kafka Streams sets it on
+every repartition topic. Both the control plane (CreateTopics, AlterConfigs) and the agents
+(DescribeConfigs) read this table.
 """
 
 import re
@@ -72,14 +73,16 @@ def _one_of(name: str, *allowed: str) -> Callable[[str], None]:
 
 _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
+_SMALLEST_SEGMENT: Final = 1 << 20  # Kafka 4's, KIP-1030
 
 _CONFIGS: Final = (
     TopicConfig(
         name="cleanup.policy",
         type=ConfigType.LIST,
         default="delete",
-        documentation="Old records are deleted by retention. Compaction by key is not done yet.",
-        check=_one_of("cleanup.policy", "delete"),
+        documentation="delete: retention deletes old records. compact: the last record of each key stays, "
+        "retention alone deletes nothing, every record needs a key; nothing older is removed yet.",
+        check=_one_of("cleanup.policy", "delete", "compact", "compact,delete", "delete,compact"),
     ),
     TopicConfig(
         name="compression.type",
@@ -94,6 +97,20 @@ _CONFIGS: Final = (
         default="1048588",
         documentation="The largest record batch that is accepted, in bytes, as it is compressed.",
         check=_integer("max.message.bytes", 0, _INT_MAX),
+    ),
+    TopicConfig(
+        name="message.timestamp.after.max.ms",
+        type=ConfigType.LONG,
+        default="3600000",
+        documentation="How far ahead of the time of arrival a producer's timestamp may be; CreateTime only.",
+        check=_integer("message.timestamp.after.max.ms", 0, _LONG_MAX),
+    ),
+    TopicConfig(
+        name="message.timestamp.before.max.ms",
+        type=ConfigType.LONG,
+        default=str(_LONG_MAX),
+        documentation="How old a producer's timestamp may be at its arrival; CreateTime only.",
+        check=_integer("message.timestamp.before.max.ms", 0, _LONG_MAX),
     ),
     TopicConfig(
         name="message.timestamp.type",
@@ -122,6 +139,13 @@ _CONFIGS: Final = (
         default="604800000",
         documentation="Records older than this are deleted; -1 keeps them.",
         check=_integer("retention.ms", -1, _LONG_MAX),
+    ),
+    TopicConfig(
+        name="segment.bytes",
+        type=ConfigType.INT,
+        default="1073741824",
+        documentation="The size of a broker's files. There are none: any size is as good.",
+        check=_integer("segment.bytes", _SMALLEST_SEGMENT, _INT_MAX),
     ),
     TopicConfig(
         name="unclean.leader.election.enable",
@@ -159,6 +183,11 @@ def effective(configs: Mapping[str, str], name: str) -> str:
     Raises KeyError for an unknown name.
     """
     return configs.get(name, TOPIC_CONFIGS[name].default)
+
+
+def is_deleted_by_retention(configs: Mapping[str, str]) -> bool:
+    """Whether retention.ms and retention.bytes apply: not where the policy is compaction alone."""
+    return "delete" in effective(configs, "cleanup.policy").split(",")
 
 
 def alter(configs: Mapping[str, str], name: str, operation: int, value: str) -> dict[str, str]:

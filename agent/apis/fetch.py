@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 async def handle(context: "AgentContext", request: FetchRequest, peer: Peer) -> FetchResponse:  # noqa: ARG001
     """Answer from the views and the cache."""
-    response: FetchResponse = await context.fetch.fetch(request)
-    return response
+    return await context.fetch.fetch(request)
 
 
 def refuse(request: FetchRequest, error_code: int) -> FetchResponse:

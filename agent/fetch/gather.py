@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from agent.fetch.cache import Entry, ExtentCache, ExtentError
 from agent.fetch.plan import Key, Piece, Plan
-from agent.fetch.synthesize import Coalescer
+from agent.fetch.synthesize import COALESCED_BATCH_BYTES, Coalescer
+
+# A smaller answer is made of the batches as they are: whole ones up to the limit (KIP-74, S15).
+SMALLEST_COALESCED_ANSWER: Final = 2 * COALESCED_BATCH_BYTES
 
 
 @dataclass(slots=True)
@@ -13,13 +17,15 @@ class Gathered:
     """The entries of a plan, in order, up to the piece that could not be had.
 
     There `resume_offset` then is, and `error` says why. `is_ahead_due`: what follows the plan should
-    be read now.
+    be read now. `is_coalesced`: batches may be larger than they were
+    produced.
     """
 
     entries: list[Entry]
     resume_offset: int
     error: ExtentError | None = None
     is_ahead_due: bool = False
+    is_coalesced: bool = False
 
 
 class Gatherer:
@@ -29,21 +35,30 @@ class Gatherer:
         self._cache = cache
         self._coalescer = Coalescer(cache)
 
-    async def gather(self, plans: Sequence[Plan]) -> list[Gathered]:
-        """One Gathered a plan; errors are in it."""
+    async def gather(self, plans: Sequence[Plan], may_coalesce: bool = True) -> list[Gathered]:
+        """One Gathered a plan; errors are in it. A plan with a small limit is never coalesced."""
         missing: list[Piece] = []
-        found = [self._find(plan.pieces, missing) for plan in plans]
+        coalesced = [may_coalesce and plan.max_bytes >= SMALLEST_COALESCED_ANSWER for plan in plans]
+        found = [
+            self._find(plan.pieces, missing, is_coalesced)
+            for plan, is_coalesced in zip(plans, coalesced, strict=True)
+        ]
         loaded: dict[Key, Entry | ExtentError] = {}
         if missing:
             loaded = await self._cache.read(missing)
-        return [self._finish(plan, slots, loaded) for plan, slots in zip(plans, found, strict=True)]
+        return [
+            self._finish(plan, slots, loaded, is_coalesced)
+            for plan, slots, is_coalesced in zip(plans, found, coalesced, strict=True)
+        ]
 
-    def _find(self, pieces: list[Piece], missing: list[Piece]) -> list[Entry | Piece]:
+    def _find(
+        self, pieces: list[Piece], missing: list[Piece], is_coalesced: bool
+    ) -> list[Entry | Piece]:
         """An entry for every piece (or for several, coalesced); what is missing stands as it is."""
         slots: list[Entry | Piece] = []
         index = 0
         while index < len(pieces):
-            entry = self._cache.get_coalesced(pieces, index)
+            entry = self._cache.get_coalesced(pieces, index) if is_coalesced else None
             if entry is None:
                 entry = self._cache.get(pieces[index])
             if entry is None:
@@ -56,9 +71,13 @@ class Gatherer:
         return slots
 
     def _finish(
-        self, plan: Plan, slots: list[Entry | Piece], loaded: dict[Key, Entry | ExtentError]
+        self,
+        plan: Plan,
+        slots: list[Entry | Piece],
+        loaded: dict[Key, Entry | ExtentError],
+        is_coalesced: bool,
     ) -> Gathered:
-        gathered = Gathered([], plan.resume_offset)
+        gathered = Gathered([], plan.resume_offset, is_coalesced=is_coalesced)
         for slot in slots:
             if isinstance(slot, Entry):
                 entry = slot
@@ -74,6 +93,8 @@ class Gatherer:
                 entry.wants_ahead = False
                 gathered.is_ahead_due = True
             gathered.entries.append(entry)
+        if not is_coalesced:
+            return gathered
         try:
             gathered.entries = self._coalescer.merge(gathered.entries)
         except ExtentError as error:

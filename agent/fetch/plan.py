@@ -50,7 +50,7 @@ class Plan:
 
     `size` estimates the bytes of `pieces` from `asked_offset` on. `resume_offset` is where the next
     live extent begins, which was not planned, or `end_offset` where there is none: from the last
-    piece on (or from `asked_offset`) up to there is a hole.
+    piece on (or from `asked_offset`) up to there is a hole. `max_bytes` is the limit it was made for.
     """
 
     asked_offset: int
@@ -58,6 +58,7 @@ class Plan:
     pieces: list[Piece]
     size: int
     resume_offset: int
+    max_bytes: int
 
     @property
     def is_nothing_left(self) -> bool:
@@ -107,7 +108,7 @@ def plan_fetch(
             dead_index, dead_first = _dead_from(dead, base_offset)
             continue
         if total >= max_bytes and pieces:
-            return Plan(asked_offset, end_offset, pieces, total, base_offset)
+            return Plan(asked_offset, end_offset, pieces, total, base_offset, max_bytes)
         piece = piece_at(extents, index)
         pieces.append(piece)
         if base_offset < asked_offset:
@@ -117,7 +118,7 @@ def plan_fetch(
         else:
             total += sizes[index]
         index += 1
-    return Plan(asked_offset, end_offset, pieces, total, end_offset)
+    return Plan(asked_offset, end_offset, pieces, total, end_offset, max_bytes)
 
 
 def _dead_from(dead: DeadRanges | None, offset: int) -> tuple[int, int]:

@@ -265,7 +265,12 @@ class FetchService:
         at_least_one = True
         served: dict[Interest, PartitionAnswer] = {}
         for look, found in zip(planned, gathered, strict=True):
-            answer = self._emit(request, look, found, left, at_least_one)
+            limit = min(look.interest.partition_max_bytes, left)
+            answer = self._emit(request, look, found, limit, at_least_one)
+            if at_least_one and found.is_coalesced and answer.size > limit and look.plan:
+                # Only a batch that came as large may pass the limit (KIP-74).
+                (whole,) = await self._gatherer.gather([look.plan], may_coalesce=False)
+                answer = self._emit(request, look, whole, limit, at_least_one)
             served[look.interest] = answer
             left = max(left - answer.size, 0)
             at_least_one = at_least_one and not answer.size
@@ -316,14 +321,13 @@ class FetchService:
         request: FetchRequest,
         look: Look,
         found: Gathered,
-        left: int,
+        limit: int,
         at_least_one: bool,
     ) -> PartitionAnswer:
         if found.error is not None and not found.entries:
             return PartitionAnswer(look.interest.partition, _error_code(found.error))
         if request.version < FIRST_ZSTD and any(map(_holds_zstd, found.entries)):
             return PartitionAnswer(look.interest.partition, UNSUPPORTED_COMPRESSION_TYPE)
-        limit = min(look.interest.partition_max_bytes, left)
         emission = emit(
             found.entries, look.interest.fetch_offset, found.resume_offset, limit, at_least_one
         )

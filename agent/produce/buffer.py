@@ -16,6 +16,7 @@ from controlplane.errors import ErrorCode
 FLAG_LOG_APPEND_TIME: Final = 1
 FLAG_TRANSACTIONAL: Final = 4
 FLAG_ADDS_PARTITION: Final = 8
+TRANSACTIONAL_ID_SHIFT: Final = 4
 NO_PRODUCER_ID: Final = -1
 
 PartitionKey: TypeAlias = tuple[bytes, int]
@@ -51,7 +52,10 @@ class RequestTicket:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PendingBatch:
-    """One checked batch on its way. `part` is its bytes: mostly a view of the request that sent it."""
+    """One checked batch on its way. `part` is its bytes: mostly a view of the request that sent it.
+
+    `transactional_id` is that of the request where the batch is transactional, else empty.
+    """
 
     key: PartitionKey
     part: memoryview | bytes
@@ -61,6 +65,7 @@ class PendingBatch:
     producer_epoch: int
     base_sequence: int
     flags: int
+    transactional_id: str = ""
     ticket: RequestTicket | None = None
     verdict: Verdict | None = None
 

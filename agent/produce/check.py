@@ -4,7 +4,7 @@ What is wrong with one batch is its own: an error for its partition, and the oth
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +15,8 @@ from agent.produce.buffer import (
     PendingBatch,
 )
 from agent.produce.codec import FIRST_IMPLICIT_ADD, PartitionAnswer, RecordError
+from controlplane.errors import ErrorCode
+from controlplane.topic_configs import effective
 from logstore.records.errors import InvalidRecordError, KafkaErrorName, RecordsError
 from logstore.records.validate import (
     BatchSummary,
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from controlplane.v1.cluster_pb2 import Topic
 
 _FIRST_ZSTD: Final = 7
-_DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Final = 53
 
 #: Kafka's numbers of the errors that records can have.
@@ -54,14 +55,16 @@ class TopicRules:
     @classmethod
     def of(cls, configs: Mapping[str, str]) -> "TopicRules":
         """From the configs that were set."""
-        size = int(configs.get("max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES))
-        policy = configs.get("cleanup.policy", "delete")
-        require_keys = "compact" in policy.split(",")
-        return cls(
-            ProduceRules(max_message_bytes=size, require_keys=require_keys),
-            ProduceRules(max_message_bytes=size, require_keys=require_keys, zstd_allowed=False),
-            configs.get("message.timestamp.type") == "LogAppendTime",
+        is_log_append_time = effective(configs, "message.timestamp.type") == "LogAppendTime"
+        before_ms = int(effective(configs, "message.timestamp.before.max.ms"))
+        after_ms = int(effective(configs, "message.timestamp.after.max.ms"))
+        rules = ProduceRules(
+            max_message_bytes=int(effective(configs, "max.message.bytes")),
+            require_keys="compact" in effective(configs, "cleanup.policy").split(","),
+            max_before_ms=None if is_log_append_time else before_ms,
+            max_after_ms=None if is_log_append_time else after_ms,
         )
+        return cls(rules, replace(rules, zstd_allowed=False), is_log_append_time)
 
 
 class RulesByTopic:
@@ -96,7 +99,7 @@ def check_batch(
     a header lies about its max_timestamp, is the batch copied.
     """
     summary = validate_produced(
-        records, rules.rules if version >= _FIRST_ZSTD else rules.rules_without_zstd
+        records, rules.rules if version >= _FIRST_ZSTD else rules.rules_without_zstd, now_ms
     )
     part: memoryview | bytes = records
     flags = 0
@@ -146,10 +149,12 @@ def refuse_batch(partition: int, error: RecordsError) -> PartitionAnswer:
     )
 
 
-def refuse_transactional(partition: int) -> PartitionAnswer:
-    """Transactional records in a request without a transactional id, as Kafka answers it."""
+def refuse_transactional(partition: int, transactional_id: str | None) -> PartitionAnswer:
+    """Transactional records in a request without a transactional id, or an empty one: as in Kafka."""
     return PartitionAnswer(
         partition,
-        TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if transactional_id is None
+        else ErrorCode.INVALID_REQUEST,
         error_message="transactional records need a transactional id in the request",
     )

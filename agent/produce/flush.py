@@ -20,6 +20,7 @@ from agent.produce.buffer import (
     MAYBE_PERSISTED,
     NOT_PERSISTED,
     STORE_FAILED,
+    TRANSACTIONAL_ID_SHIFT,
     PartitionKey,
     PendingBatch,
     ProduceBuffer,
@@ -323,6 +324,7 @@ def _commit_command(
     slices: list[SegmentSlice] = []
     sent: list[list[PendingBatch]] = []
     by_partition: dict[PartitionKey, list[tuple[PendingBatch, int]]] = {}
+    numbers: dict[str, int] = {}  # transactional id -> 1 + its index
     for batch, position in placed:
         by_partition.setdefault(batch.key, []).append((batch, position))
     for (topic_id, partition), entries in by_partition.items():
@@ -338,13 +340,24 @@ def _commit_command(
                 producer_ids=[batch.producer_id for batch in batches],
                 producer_epochs=[batch.producer_epoch for batch in batches],
                 base_sequences=[batch.base_sequence for batch in batches],
-                batch_flags=[batch.flags for batch in batches],
+                batch_flags=[_flags(batch, numbers) for batch in batches],
             )
         )
     segment = SegmentIdMessage(
         lease_id=written.segment_id.lease_id, sequence=written.segment_id.sequence
     )
-    return CommitSegment(segment=segment, object_size=written.size, slices=slices), sent
+    command = CommitSegment(
+        segment=segment, object_size=written.size, slices=slices, transactional_ids=numbers
+    )
+    return command, sent
+
+
+def _flags(batch: PendingBatch, numbers: dict[str, int]) -> int:
+    """What SegmentSlice.batch_flags holds of a batch: its transactional id gets a number."""
+    if not batch.transactional_id:
+        return batch.flags
+    number = numbers.setdefault(batch.transactional_id, len(numbers) + 1)
+    return batch.flags | number << TRANSACTIONAL_ID_SHIFT
 
 
 def _name(command: CommitSegment) -> str:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from logstore.objects.store import ObjectStore
 
 INVALID_REQUIRED_ACKS: Final = 21
+# A partition that its transaction does not have is TRANSACTION_ABORTABLE from here on (KIP-890).
+_FIRST_ABORTABLE: Final = 11
 _ACKS: Final = frozenset({-1, 0, 1})
 _NOTHING: Final = memoryview(b"")
 
@@ -135,8 +137,10 @@ class ProduceService:
             batch = check_batch(records, key, self._rules.of(known), request.version, now_ms)
         except RecordsError as error:
             return refuse_batch(asked.partition, error)
-        if batch.flags & FLAG_TRANSACTIONAL and request.transactional_id is None:
-            return refuse_transactional(asked.partition)
+        if batch.flags & FLAG_TRANSACTIONAL:
+            if not request.transactional_id:
+                return refuse_transactional(asked.partition, request.transactional_id)
+            batch.transactional_id = request.transactional_id
         return batch
 
 
@@ -164,22 +168,34 @@ def _answer(
             TopicAnswer(
                 topic.name,
                 topic.topic_id,
-                [_partition_answer(asked.partition, next(rest)) for asked in topic.partitions],
+                [
+                    _partition_answer(request.version, asked.partition, next(rest))
+                    for asked in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
     )
 
 
-def _partition_answer(partition: int, outcome: PendingBatch | PartitionAnswer) -> PartitionAnswer:
+def _partition_answer(
+    version: int, partition: int, outcome: PendingBatch | PartitionAnswer
+) -> PartitionAnswer:
     if isinstance(outcome, PartitionAnswer):
         return outcome
     verdict = outcome.verdict
     if verdict is None:
         raise AssertionError("a ticket is done when every batch has its verdict")
+    error_code = verdict.error_code
+    if (
+        error_code == ErrorCode.INVALID_TXN_STATE
+        and outcome.flags & FLAG_TRANSACTIONAL
+        and version >= _FIRST_ABORTABLE
+    ):
+        error_code = ErrorCode.TRANSACTION_ABORTABLE
     return PartitionAnswer(
         partition,
-        verdict.error_code,
+        error_code,
         verdict.base_offset,
         verdict.log_append_time_ms,
         verdict.log_start_offset,

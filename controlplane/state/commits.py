@@ -27,6 +27,7 @@ from controlplane.v1.log_pb2 import (
 
 FLAG_TRANSACTIONAL = 4
 FLAG_ADDS_PARTITION = 8
+TRANSACTIONAL_ID_SHIFT = 4
 
 LARGEST_EXTENT_BYTES = 1 << 20
 LAST_SEQUENCE = 2**31 - 1
@@ -83,12 +84,21 @@ class _SegmentDraft:
     The record is filled where it lies: building parts and putting them together copies them twice.
     """
 
-    __slots__ = ("object_size", "record", "seen", "segment", "started", "state")
+    __slots__ = (
+        "object_size",
+        "record",
+        "seen",
+        "segment",
+        "started",
+        "state",
+        "transactional_ids",
+    )
 
     def __init__(self, state: State, command: CommitSegment, record: SegmentRecorded) -> None:
         self.state = state
         self.segment = command.segment
         self.object_size = command.object_size
+        self.transactional_ids = tuple(command.transactional_ids)
         self.record = record
         self.seen: set[PartitionKey] = set()
         self.started: dict[int, int] = {}  # producer id -> transaction, under TV2
@@ -111,6 +121,15 @@ class _SegmentDraft:
             raise MalformedCommand("a segment has one slice a partition; put its batches together")
         self.seen.add(key)
         _SliceDraft(self, partition, given.partition, verdict).decide(given)
+
+    def names_another(self, transactional_id: str, flags: int) -> bool:
+        """Whether a batch with `flags` was sent under another transactional id than this."""
+        number = flags >> TRANSACTIONAL_ID_SHIFT
+        if not number:
+            return False
+        if number > len(self.transactional_ids):
+            raise MalformedCommand("a batch names a transactional id that the commit does not have")
+        return self.transactional_ids[number - 1] != transactional_id
 
     def transaction_of(self, producer_id: int) -> int:
         """The serial of the producer's transaction, which starts here if none is open."""
@@ -283,7 +302,7 @@ class _SliceDraft:
         if not flags & FLAG_TRANSACTIONAL:
             fenced = found is not None and producer_epoch < found.producer_epoch
             return ErrorCode.INVALID_PRODUCER_EPOCH if fenced else _NONE
-        if found is None:
+        if found is None or self.segment.names_another(found.transactional_id, flags):
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if producer_epoch != found.producer_epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH

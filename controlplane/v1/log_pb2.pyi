@@ -104,14 +104,16 @@ class SegmentSlice(_message.Message):
     def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., batch_positions: _Optional[_Iterable[int]] = ..., batch_sizes: _Optional[_Iterable[int]] = ..., record_counts: _Optional[_Iterable[int]] = ..., max_timestamps: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., base_sequences: _Optional[_Iterable[int]] = ..., batch_flags: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CommitSegment(_message.Message):
-    __slots__ = ("segment", "object_size", "slices")
+    __slots__ = ("segment", "object_size", "slices", "transactional_ids")
     SEGMENT_FIELD_NUMBER: _ClassVar[int]
     OBJECT_SIZE_FIELD_NUMBER: _ClassVar[int]
     SLICES_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONAL_IDS_FIELD_NUMBER: _ClassVar[int]
     segment: SegmentId
     object_size: int
     slices: _containers.RepeatedCompositeFieldContainer[SegmentSlice]
-    def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[SegmentSlice, _Mapping]]] = ...) -> None: ...
+    transactional_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[SegmentSlice, _Mapping]]] = ..., transactional_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SliceVerdict(_message.Message):
     __slots__ = ("error_code", "error_codes", "base_offsets", "append_times", "log_start_offset")

@@ -50,16 +50,17 @@ _INT64_SIZE: Final = 8
 class ProduceRules:
     """What a topic and a request's version demand of a batch; sizes in bytes, timestamps in ms.
 
-    `max_message_bytes` counts the whole batch as sent (003_). `earliest_timestamp` and
-    `latest_timestamp` are inclusive, None for no bound (and on topics with LogAppendTime).
+    `max_message_bytes` counts the whole batch as sent (003_). A timestamp may lie `max_before_ms` before
+    the time of arrival and `max_after_ms` ahead of it, None for no bound (and on topics with
+    LogAppendTime).
     `max_decompressed_bytes` bounds what a compressed batch may take in memory.
     """
 
     max_message_bytes: int
     require_keys: bool = False
     zstd_allowed: bool = True
-    earliest_timestamp: int | None = None
-    latest_timestamp: int | None = None
+    max_before_ms: int | None = None
+    max_after_ms: int | None = None
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 
 
@@ -91,8 +92,8 @@ class BatchSummary:
         return self.producer_id != NO_PRODUCER_ID
 
 
-def validate_produced(buffer: Buffer, rules: ProduceRules) -> BatchSummary:
-    """Check the records of one partition of a Produce request (v3+); what they are.
+def validate_produced(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchSummary:
+    """Check the records of one partition of a Produce request (v3+), which came at `now_ms`; what they are.
 
     Raises a RecordsError whose `kafka_error` is what the producer is to be told.
     """
@@ -108,7 +109,7 @@ def validate_produced(buffer: Buffer, rules: ProduceRules) -> BatchSummary:
     times = kernel.validate_records(
         section, header.record_count, header.base_timestamp, rules.require_keys
     )
-    _check_times(times, rules)
+    _check_times(times, rules, now_ms)
     return BatchSummary(
         size=header.size,
         record_count=header.record_count,
@@ -198,15 +199,17 @@ def _check_producer(header: BatchHeader) -> None:
         raise InvalidRecordError(f"base sequence {header.base_sequence} is negative")
 
 
-def _check_times(times: RecordTimes, rules: ProduceRules) -> None:
-    earliest, latest = rules.earliest_timestamp, rules.latest_timestamp
+def _check_times(times: RecordTimes, rules: ProduceRules, now_ms: int) -> None:
     if times.min_timestamp_index < 0:
         return
-    if earliest is not None and times.min_timestamp < earliest:
+    before, after = rules.max_before_ms, rules.max_after_ms
+    if before is not None and times.min_timestamp < now_ms - before:
         raise InvalidTimestampError(
-            f"timestamp {times.min_timestamp} is before {earliest}", times.min_timestamp_index
+            f"timestamp {times.min_timestamp} is more than {before} ms before now ({now_ms})",
+            times.min_timestamp_index,
         )
-    if latest is not None and times.max_timestamp > latest:
+    if after is not None and times.max_timestamp > now_ms + after:
         raise InvalidTimestampError(
-            f"timestamp {times.max_timestamp} is behind {latest}", times.max_timestamp_index
+            f"timestamp {times.max_timestamp} is more than {after} ms ahead of now ({now_ms})",
+            times.max_timestamp_index,
         )

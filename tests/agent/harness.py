@@ -19,8 +19,10 @@ from agent.apis.registry import (
 from agent.apis.schema import request_class, response_class
 from agent.clock import SystemClock
 from agent.context import AgentContext
+from agent.fetch.service import FetchService
 from agent.lease import AgentLease
 from agent.metrics import AgentMetrics
+from agent.produce.service import ProduceService
 from agent.server import AgentServer
 from agent.settings import AgentSettings
 from controlplane.client.views import ClusterView, PartitionView
@@ -87,15 +89,22 @@ def make_context(
     """A context with everything real but `control`."""
     settings = settings or AgentSettings()
     metrics = AgentMetrics()
+    clock, store = SystemClock(), MemoryStore()
+    lease = AgentLease(control, settings, metrics)
+    fetch = FetchService(
+        control=control, store=store, cluster_id=lambda: lease.cluster_id, randint=Random(1).randint
+    )
     return AgentContext(
         control=control,
-        store=MemoryStore(),
-        clock=SystemClock(),
+        store=store,
+        clock=clock,
         randomness=Random(1),
         settings=settings,
         registry=registry or discover(),
-        lease=AgentLease(control, settings, metrics),
+        lease=lease,
         metrics=metrics,
+        produce=ProduceService(control=control, store=store, lease=lease, clock=clock, fetch=fetch),
+        fetch=fetch,
     )
 
 

@@ -234,6 +234,37 @@ async def test_s19_coalesced_or_not_a_reader_sees_the_same_records() -> None:
             assert tail == everything[offset:]
 
 
+async def test_s15_a_small_limit_gets_whole_batches_as_they_were_produced() -> None:
+    """KIP-74: as many as fit, coalesced or not in another answer before."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        sizes = [len(make_batch(b"x" * 1000))] * 5
+        for _ in sizes:
+            await log.produce(make_batch(b"x" * 1000))
+        assert len(batches_of(await log.fetch(0))) == 1
+        for count in (1, 2, 4):
+            limit = sum(sizes[:count]) + 10
+            for limits in ({"partition_max_bytes": limit}, {"max_bytes": limit}):
+                answer = await log.fetch(0, **limits)
+                assert (answer.size, len(batches_of(answer))) == (sum(sizes[:count]), count)
+
+
+async def test_s15_a_batch_that_coalescing_made_larger_than_the_limit_is_not_sent() -> None:
+    """It was compressed well; among batches that are not compressed it would be so no more."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        large = make_batch(bytes(300_000), codec=Codec.GZIP)
+        for number in range(9):
+            await log.produce(make_batch(b"%d" % number))
+        await log.produce(large)
+        limit = 200_000
+        assert [offset for offset, _ in records_of(await log.fetch(0, max_bytes=limit))] == [
+            *range(9)
+        ]
+        answer = await log.fetch(9, max_bytes=limit)
+        assert (answer.size, records_of(answer)) == (len(large), [(9, bytes(300_000))])
+
+
 async def test_s19_log_append_times_stay_apart() -> None:
     async with open_log() as log:
         await log.create_topic("t", message_timestamp_type="LogAppendTime")

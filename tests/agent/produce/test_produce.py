@@ -7,6 +7,7 @@ import pytest
 
 from agent.apis import produce as api
 from agent.apis.registry import MalformedRequest, Peer
+from agent.clock import SystemClock
 from agent.fetch.codec import READ_UNCOMMITTED
 from agent.produce.codec import ProducePartition, ProduceRequest, ProduceTopic
 from agent.produce.settings import ProduceSettings
@@ -28,7 +29,7 @@ from tests.agent.fetch.log import (
     turns,
 )
 
-NOT_LEADER, STORAGE, CORRUPT, TOO_LARGE, INVALID_RECORD = 6, 56, 2, 10, 87
+NOT_LEADER, STORAGE, CORRUPT, TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP = 6, 56, 2, 10, 87, 32
 
 
 async def test_s2_an_answer_means_that_the_object_is_there_and_committed() -> None:
@@ -160,6 +161,30 @@ async def test_s11_log_append_time_is_stored_and_returned_to_duplicates_too() ->
         (read,) = batches_of(await log.fetch(0))
         assert read.header.max_timestamp == first.log_append_time_ms
         assert [record.timestamp for record in read.records()] == [first.log_append_time_ms] * 2
+
+
+async def test_s11_timestamps_lie_in_the_topics_range() -> None:
+    """message.timestamp.before.max.ms and .after.max.ms (an hour by default), with CreateTime only."""
+    now_ms = SystemClock().now_ms()
+    ahead, old = make_batch(b"a", timestamp=now_ms + 3_700_000), make_batch(b"o", timestamp=TIME)
+    async with open_log() as log:
+        await log.create_topic("default")
+        assert (await log.produce(old)).error_code == 0
+        refused = await log.produce(ahead)
+        assert refused.error_code == INVALID_TIMESTAMP
+        assert [error.batch_index for error in refused.record_errors] == [0]
+        await log.create_topic("wide", message_timestamp_after_max_ms="3900000")
+        assert (await log.produce(ahead)).error_code == 0
+        await log.create_topic("young", message_timestamp_before_max_ms="60000")
+        assert (await log.produce(old)).error_code == INVALID_TIMESTAMP
+        assert (await log.produce(make_batch(b"a", timestamp=now_ms))).error_code == 0
+        await log.create_topic(
+            "arrival",
+            message_timestamp_type="LogAppendTime",
+            message_timestamp_before_max_ms="0",
+            message_timestamp_after_max_ms="0",
+        )
+        assert (await log.produce(old)).error_code == (await log.produce(ahead)).error_code == 0
 
 
 async def test_a_header_that_lies_about_its_max_timestamp_is_put_right() -> None:
@@ -343,11 +368,30 @@ async def test_s6_a_topic_deleted_with_its_batch_in_flight() -> None:
         assert (await log.fetch(0)).high_watermark == 0
 
 
-async def test_transactional_records_need_a_transactional_id() -> None:
+async def test_s11_transactional_records_need_the_transactional_id_of_their_producer() -> None:
+    """None at all is 53, an empty one INVALID_REQUEST, another's INVALID_PRODUCER_ID_MAPPING."""
     async with open_log() as log:
         await log.create_topic("t")
-        writer = await log.writer("x")
-        assert (await log.produce(writer.batch(b"a"))).error_code == 53
+        writer, other = await log.writer("x"), await log.writer("y")
+        batch = writer.batch(b"a")
+        expected = {
+            None: 53,
+            "": ErrorCode.INVALID_REQUEST,
+            "y": ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            "unknown": ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        }
+        for transactional_id, error_code in expected.items():
+            answer = await log.produce(batch, transactional_id=transactional_id)
+            assert answer.error_code == error_code, transactional_id
+        together = await asyncio.gather(
+            log.produce(other.batch(b"o"), transactional_id="y"),
+            log.produce(batch, transactional_id="y"),
+            log.produce(batch, transactional_id="x"),
+            log.produce(make_batch(b"plain"), transactional_id="unknown"),
+        )
+        assert log.store.metrics.puts == 3
+        codes = [answer.error_code for answer in together]
+        assert codes == [0, ErrorCode.INVALID_PRODUCER_ID_MAPPING, 0, 0]
 
 
 async def test_s3_before_v12_a_partition_must_have_been_added() -> None:
@@ -355,8 +399,10 @@ async def test_s3_before_v12_a_partition_must_have_been_added() -> None:
         await log.create_topic("t")
         writer = await log.writer("x")
         batch = writer.batch(b"a")
-        early = await log.produce(batch, transactional_id="x", version=11)
-        assert early.error_code == ErrorCode.INVALID_TXN_STATE
+        expected = {10: ErrorCode.INVALID_TXN_STATE, 11: ErrorCode.TRANSACTION_ABORTABLE}
+        for version, error_code in expected.items():
+            early = await log.produce(batch, transactional_id="x", version=version)
+            assert early.error_code == error_code
         await writer.add()
         answer = await log.produce(batch, transactional_id="x", version=11)
         assert answer.error_code == 0

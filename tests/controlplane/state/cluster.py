@@ -1,5 +1,6 @@
 """A state machine with a journal in memory, and commands with short names."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from controlplane import machine
@@ -81,10 +82,21 @@ class Cluster:
         topic_id = b"?" * 16 if topic is None else topic.topic_id
         return TopicPartition(topic_id=topic_id, partition=int(index))
 
-    def commit(self, *slices: SegmentSlice, lease_id: int = 0, size: int = 0) -> SegmentCommitted:
+    def commit(
+        self,
+        *slices: SegmentSlice,
+        lease_id: int = 0,
+        size: int = 0,
+        transactional_ids: Sequence[str] = (),
+    ) -> SegmentCommitted:
         self.sequence += 1
         segment = SegmentId(lease_id=lease_id or self.lease_id, sequence=self.sequence)
-        command = CommitSegment(segment=segment, object_size=size or 1 << 40, slices=slices)
+        command = CommitSegment(
+            segment=segment,
+            object_size=size or 1 << 40,
+            slices=slices,
+            transactional_ids=transactional_ids,
+        )
         committed: SegmentCommitted = self.do("commit_segment", command)
         return committed
 

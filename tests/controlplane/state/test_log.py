@@ -1,5 +1,6 @@
 """S1, S2, S3, S6: offsets, bounds and topic ids, as tables."""
 
+from controlplane.errors import ErrorCode
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.log_pb2 import ReadPartitions, SegmentSlice
 from tests.controlplane.state.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster, add_batch
@@ -164,6 +165,30 @@ def test_extents_a_run_is_of_one_transaction_and_one_timestamp_type() -> None:
     assert list(extents.max_timestamps) == [7, 0, 0, 0, 50, 60]
     assert list(extents.positions) == [64, 264, 564, 664, 764, 874]
     assert list(extents.sizes) == [200, 200, 100, 100, 100, 100]
+
+
+def test_s11_a_batch_was_sent_under_the_transactional_id_of_its_producer() -> None:
+    """The number above the flags names it; 0 where the request's is not told."""
+    cluster = run("topic a 1\ninit x -> 1/0\ninit y -> 2/0")
+    tv2 = TRANSACTIONAL | ADDS_PARTITION
+    given = SegmentSlice(partition=cluster.partition("a-0"))
+    for sequence, number in ((0, 1), (1, 2), (1, 3), (1, 0)):
+        add_batch(given, producer=(1, 0), sequence=sequence, flags=tv2 | number << 4)
+    add_batch(given, producer=(2, 0), sequence=0, flags=tv2 | 2 << 4)
+    verdict = cluster.commit(given, transactional_ids=("x", "y", "nobody")).slices[0]
+    mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert list(verdict.error_codes) == [0, mapping, mapping, 0, 0]
+    assert list(verdict.base_offsets) == [0, -1, -1, 1, 2]
+
+
+def test_a_commit_has_the_transactional_ids_that_its_batches_name() -> None:
+    cluster = run("topic a 1\ninit x -> 1/0")
+    given = SegmentSlice(partition=cluster.partition("a-0"))
+    flags = TRANSACTIONAL | ADDS_PARTITION | 2 << 4
+    add_batch(given, producer=(1, 0), sequence=0, flags=flags)
+    refused = cluster.commit(given, transactional_ids=("x",))
+    assert refused.error_code == ErrorCode.INVALID_REQUEST
+    run("see a-0 -> 0..0..0", cluster)
 
 
 def test_extents_are_at_most_one_mebibyte_unless_one_batch_is_larger() -> None:

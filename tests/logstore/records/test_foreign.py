@@ -48,7 +48,7 @@ def test_theirs_is_read_by_ours(client: Any, codec: Codec) -> None:
     for offset, (timestamp, key, value, headers) in enumerate(ROWS):
         assert builder.append(offset, timestamp, key, value, headers) is not None
     data = bytes(builder.build())
-    summary = validate_produced(data, ProduceRules(max_message_bytes=len(data)))
+    summary = validate_produced(data, ProduceRules(max_message_bytes=len(data)), 0)
     assert (summary.producer_id, summary.producer_epoch, summary.base_sequence) == (17, 3, 5)
     assert summary.max_timestamp == summary.declared_max_timestamp == ROWS[1][0]
     assert summary.codec is codec

@@ -22,6 +22,7 @@ from logstore.records.validate import (
 )
 
 RULES = ProduceRules(max_message_bytes=2000)
+NOW = 1300
 RECORDS = (
     NewRecord(offset_delta=0, timestamp=1000, key=b"a", value=b"one"),
     NewRecord(offset_delta=1, timestamp=1500, key=b"b", value=None, headers=((b"h", b"x"),)),
@@ -67,7 +68,7 @@ def flipped(position: int) -> bytes:
 @pytest.mark.parametrize("codec", Codec)
 def test_s11_the_summary_says_what_a_commit_needs(codec: Codec) -> None:
     data = sent(codec=codec, max_timestamp=77)
-    summary = validate_produced(data, RULES)
+    summary = validate_produced(data, RULES, NOW)
     assert summary == BatchSummary(
         size=len(data),
         record_count=3,
@@ -87,7 +88,7 @@ def test_s11_the_summary_says_what_a_commit_needs(codec: Codec) -> None:
 
 
 def test_s11_a_plain_batch_has_no_producer() -> None:
-    summary = validate_produced(memoryview(PLAIN.encode()), RULES)
+    summary = validate_produced(memoryview(PLAIN.encode()), RULES, NOW)
     assert not summary.has_producer_id
     assert not summary.is_transactional
     assert summary.last_sequence == -1
@@ -176,13 +177,13 @@ REFUSED: dict[str, tuple[Callable[[], bytes], KafkaErrorName, str]] = {
 def test_s11_refused(name: str) -> None:
     make, kafka_error, message = REFUSED[name]
     with pytest.raises(RecordsError, match=message) as caught:
-        validate_produced(make(), RULES)
+        validate_produced(make(), RULES, NOW)
     assert caught.value.kafka_error is kafka_error
 
 
 def refusal(data: bytes, rules: ProduceRules) -> KafkaErrorName | None:
     try:
-        validate_produced(data, rules)
+        validate_produced(data, rules, NOW)
     except RecordsError as error:
         return error.kafka_error
     return None
@@ -207,7 +208,7 @@ def test_s11_a_key_on_compacted_topics() -> None:
     assert refusal(sent(), strict) is None
     assert refusal(keyless, RULES) is None
     with pytest.raises(RecordsError, match="record 2: a compacted topic needs a key"):
-        validate_produced(keyless, strict)
+        validate_produced(keyless, strict, NOW)
 
 
 def test_s11_an_empty_key_is_a_key() -> None:
@@ -222,24 +223,24 @@ def test_s11_zstd_needs_produce_v7() -> None:
 
 
 @pytest.mark.parametrize(
-    ("earliest", "latest", "kafka_error"),
+    ("before", "after", "kafka_error"),
     [
         (None, None, None),
-        (1000, 1500, None),
-        (1001, None, TIME),
-        (None, 1499, TIME),
+        (NOW - 1000, 1500 - NOW, None),
+        (NOW - 1001, None, TIME),
+        (None, 1499 - NOW, TIME),
     ],
 )
 def test_s11_timestamps_in_the_topics_range(
-    earliest: int | None, latest: int | None, kafka_error: KafkaErrorName | None
+    before: int | None, after: int | None, kafka_error: KafkaErrorName | None
 ) -> None:
-    rules = dataclasses.replace(RULES, earliest_timestamp=earliest, latest_timestamp=latest)
+    rules = dataclasses.replace(RULES, max_before_ms=before, max_after_ms=after)
     assert refusal(sent(), rules) is kafka_error
 
 
 def test_s11_records_without_timestamps_have_no_range() -> None:
     data = BatchToWrite(records=(NewRecord(offset_delta=0),)).encode()
-    summary = validate_produced(data, dataclasses.replace(RULES, earliest_timestamp=10))
+    summary = validate_produced(data, dataclasses.replace(RULES, max_before_ms=10), NOW)
     assert (summary.max_timestamp, summary.max_timestamp_offset_delta) == (-1, -1)
 
 
