@@ -168,6 +168,13 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._context.metrics.connections_closed_malformed += 1
         self.close()
 
+    def close_stalled(self) -> None:
+        """Give back the memory of a request that does not go on, unless it is us who do not read."""
+        if self._incoming_bytes and self._is_reading:
+            size = self._incoming_bytes
+            self.close_malformed(FrameError(f"a frame of {size} bytes began and did not go on"))
+            self.abort()
+
     def close(self) -> None:
         """Close after what was written has left."""
         self._is_closing = True

@@ -6,7 +6,8 @@ header version 1 an empty set of tagged fields, and the body.
 
 Receiving copies little: bytes land in a scratch buffer that all connections of a loop share; a
 frame that is whole there is copied out once; of one that is not, what has come is copied into a
-buffer of the frame's own size, and all further bytes are received into that directly.
+buffer of the frame's own size, and all further bytes are received into that directly. A very large
+one begins with FIRST_BYTES and grows as it fills, so that a size field alone takes no more.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from struct import Struct
 from agent.apis.registry import Buffer, request_header_version
 
 SCRATCH_BYTES = 256 * 1024
+FIRST_BYTES = 4 << 20
 
 _SIZE = Struct(">i")
 _HEADER = Struct(">hhih")
@@ -48,7 +50,15 @@ class FrameReader:
     kept of the scratch buffer between the two calls, so any number of connections may share one.
     """
 
-    __slots__ = ("_filled", "_frame", "_is_known", "_max_bytes", "_scratch", "_size_bytes")
+    __slots__ = (
+        "_filled",
+        "_frame",
+        "_frame_size",
+        "_is_known",
+        "_max_bytes",
+        "_scratch",
+        "_size_bytes",
+    )
 
     def __init__(
         self, max_bytes: int, scratch: memoryview, is_known: Callable[[int, int], bool]
@@ -59,12 +69,13 @@ class FrameReader:
         self._is_known = is_known
         self._size_bytes = b""  # of a size field that has not come whole
         self._frame: bytearray | None = None
+        self._frame_size = 0
         self._filled = 0
 
     @property
     def incoming_bytes(self) -> int:
         """The size of the frame that is being received and not yet whole; 0 where there is none."""
-        return 0 if self._frame is None else len(self._frame)
+        return 0 if self._frame is None else self._frame_size
 
     def get_buffer(self) -> memoryview:
         """Where the next bytes belong, never empty."""
@@ -78,6 +89,9 @@ class FrameReader:
             return self._cut(self._scratch[:count])
         self._filled += count
         if self._filled < len(self._frame):
+            return ()
+        if self._filled < self._frame_size:
+            self._grow(self._frame)
             return ()
         frame, self._frame = self._frame, None
         return (self._parse(memoryview(frame).toreadonly()),)
@@ -107,10 +121,16 @@ class FrameReader:
         if len(data) >= size:
             whole = memoryview(bytes(data[:size]))
             return [self._parse(whole)], data[size:]
-        self._frame = bytearray(size)
+        self._frame_size = size
+        self._frame = bytearray(min(size, max(FIRST_BYTES, 2 * len(data))))
         self._frame[: len(data)] = data
         self._filled = len(data)
         return [], data[len(data) :]
+
+    def _grow(self, full: bytearray) -> None:
+        """A larger buffer with the same beginning; whoever still holds a view keeps the old one."""
+        self._frame = bytearray(min(self._frame_size, 4 * len(full)))
+        self._frame[: len(full)] = full
 
     def _checked(self, size: int) -> int:
         if size < _MIN_FRAME_BYTES:

@@ -111,18 +111,25 @@ class AgentServer:
         self._connections.discard(connection)
         self.context.metrics.connections_now = len(self._connections)
 
-    # Idle connections.
+    # Idle connections, and those that keep others waiting.
 
     def _plan_sweep(self) -> None:
-        seconds = min(self.context.settings.max_idle_ms / 4000, _MAX_SWEEP_SECONDS)
-        self._sweep = asyncio.get_running_loop().call_later(seconds, self._close_idle)
+        settings = self.context.settings
+        shortest_ms = min(settings.max_idle_ms, settings.max_stall_ms)
+        seconds = min(shortest_ms / 4000, _MAX_SWEEP_SECONDS)
+        self._sweep = asyncio.get_running_loop().call_later(seconds, self._close_unused)
 
-    def _close_idle(self) -> None:
-        oldest = asyncio.get_running_loop().time() - self.context.settings.max_idle_ms / 1000
+    def _close_unused(self) -> None:
+        settings = self.context.settings
+        now = asyncio.get_running_loop().time()
+        idle_since = now - settings.max_idle_ms / 1000
+        stalled_since = now - settings.max_stall_ms / 1000
         for connection in list(self._connections):
-            if connection.last_active < oldest and not connection.is_busy:
+            if connection.last_active < idle_since and not connection.is_busy:
                 self.context.metrics.connections_closed_idle += 1
                 connection.abort()
+            elif self.budget.is_full and connection.last_active < stalled_since:
+                connection.close_stalled()
         self._plan_sweep()
 
 

@@ -39,6 +39,9 @@ class AgentSettings:
     """The same in bytes. One request may be larger."""
     max_agent_bytes: int = 512 * MEBIBYTE
     """queued.max.request.bytes: of all connections together."""
+    max_stall_ms: int = 10_000
+    """A request that has begun and does not go on for so long closes its connection while others
+    wait for the memory that it was promised."""
     write_buffer_bytes: int = MEBIBYTE
     """Answers of one connection that its client has not taken; then its next request waits."""
     shutdown_grace_ms: int = 3_000
@@ -55,6 +58,7 @@ class AgentSettings:
         _check("max_in_flight_requests", self.max_in_flight_requests, 1, 100_000)
         _check("max_in_flight_bytes", self.max_in_flight_bytes, 1024, 1 << 40)
         _check("max_agent_bytes", self.max_agent_bytes, 1024, 1 << 40)
+        _check("max_stall_ms", self.max_stall_ms, 100, 600_000)
         _check("write_buffer_bytes", self.write_buffer_bytes, 1024, 1 << 31)
         _check("shutdown_grace_ms", self.shutdown_grace_ms, 0, 600_000)
 

@@ -202,6 +202,9 @@ def discover() -> Registry:
 
 def read_kio(api_key: int, version: int, body: memoryview) -> Any:
     """kio's request. Raises MalformedRequest."""
+    from agent.apis.counts import check_counts
+
+    check_counts(request_class(api_key, version), body)
     try:
         try:
             request = kio_reader(api_key, version)(body, 0)[0]

@@ -11,12 +11,22 @@ from typing import Any
 from hypothesis import strategies as st
 
 from agent.apis.schema import request_class
+from tests.clients.batch import batch
 
 _INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _NAMES = st.one_of(
     st.sampled_from(["t", "", "a/b", "nope", "1", "x" * 250]),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
 )
+_RECORDS = [
+    batch([b"a", b"b"]),
+    batch(crc_xor=1),
+    batch(producer_id=7, producer_epoch=0, base_sequence=0),
+    batch(attributes=16, producer_id=7, producer_epoch=0, base_sequence=0),
+    batch() + batch(),
+    batch(count=2**31 - 1),
+    batch(length_add=2**30),
+]
 _UUIDS = st.one_of(st.none(), st.sampled_from([uuid.UUID(int=1), uuid.UUID(int=2)]), st.uuids())
 
 
@@ -37,6 +47,7 @@ def _primitive(kafka_type: str) -> st.SearchStrategy[Any]:
         "bool": st.booleans(),
         "uuid": _UUIDS,
         "bytes": st.binary(max_size=20),
+        "records": st.one_of(st.binary(max_size=80), st.sampled_from(_RECORDS)),
         "timedelta_i32": _integers(32).map(lambda ms: datetime.timedelta(milliseconds=ms)),
         "timedelta_i64": st.integers(-1, 1 << 40).map(
             lambda ms: datetime.timedelta(milliseconds=ms)

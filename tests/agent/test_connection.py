@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.connection import FrameError, FrameReader, RequestFrame, answer_buffers
+from agent.connection import (
+    FIRST_BYTES,
+    FrameError,
+    FrameReader,
+    RequestFrame,
+    answer_buffers,
+)
 from tests.agent.harness import encode_request
 
 LIMIT = 1 << 20
@@ -74,6 +80,24 @@ def test_a_large_frame_lands_in_its_own_buffer() -> None:
     assert bytes(frame.body) == bytes(range(256)) * 100
     assert frame.body.obj is rest.obj
     assert reader.incoming_bytes == 0
+
+
+def test_a_size_alone_takes_little_memory() -> None:
+    """A very large frame grows as it fills, and is whole at the end."""
+    body = bytes(range(256)) * (48 << 10)
+    data = encode_request(0, 8, body)
+    reader = make_reader(limit=len(data))
+    buffer, at = reader.get_buffer(), 0
+    while True:
+        part = data[at : at + min(len(buffer), 1 << 20)]
+        buffer[: len(part)] = part
+        at += len(part)
+        if frames := reader.received(len(part)):
+            break
+        buffer = reader.get_buffer()
+        assert at - 4 + len(buffer) <= max(FIRST_BYTES, 4 * at)
+        assert reader.incoming_bytes == len(data) - 4
+    assert bytes(frames[0].body) == body
 
 
 def test_header_versions_and_tagged_fields() -> None:

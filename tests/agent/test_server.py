@@ -299,6 +299,28 @@ async def test_idle_connections_are_closed_and_busy_ones_not() -> None:
         assert context.metrics.connections_closed_idle == 1
 
 
+async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They were promised all that an agent may hold; with nobody waiting they would be left alone."""
+    _, context = setup(max_agent_bytes=2048, max_stall_ms=100, max_request_bytes=2048)
+    async with serving(context) as server:
+        stalled, other = await RawClient.connect(server.port), await RawClient.connect(server.port)
+        host, port = stalled.writer.get_extra_info("sockname")
+        stalled.send(struct.pack(">ihh", 2048, SEQUENTIAL, 0))
+        async with asyncio.timeout(5):
+            while not server.budget.is_full:
+                await asyncio.sleep(0.01)
+            other.send(frame(SEQUENTIAL, "now", 3) * 2)
+            assert [found for found, _ in await answers(other, 2)] == [3, 3]
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await stalled.frame()
+        assert server.budget.taken == 0
+    assert caplog.messages == [
+        f"{host}:{port}: connection closed: a frame of 2048 bytes began and did not go on"
+    ]
+
+
 async def test_a_lost_client_ends_its_wait_but_not_its_produce() -> None:
     doors, context = setup()
     async with serving(context) as server:

@@ -1,0 +1,58 @@
+"""Every API's reader with lengths that cannot be, in a process that may not take 16 GiB; see test_odd_clients.py.
+
+It prints how many bodies it read. A reader that takes memory for what an array claims to have ends it.
+"""
+
+import resource
+import sys
+from contextlib import suppress
+from random import Random
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent.apis.registry import Api, MalformedRequest, discover
+from tests.agent.harness import encode_body
+from tests.agent.requests import requests
+
+MOST_BYTES = 3 << 30
+ABSURD = (
+    (b"\x7f\xff\xff\xff", 4),
+    (b"\x80\x00\x00\x00", 4),
+    (b"\xff\xff\xff\xff\x07", 1),
+    (b"\xff\xff\xff\xff\x0f", 1),
+)
+
+
+def bodies(api: Api, version: int) -> list[bytes]:
+    """Some that are well formed."""
+    found: list[bytes] = []
+
+    @settings(max_examples=4, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(requests(api.key, version), min_size=1, max_size=2))
+    def collect(drawn: list[object]) -> None:
+        found.extend(encode_body(request) for request in drawn)
+
+    collect()
+    return found
+
+
+def main() -> None:
+    """Each body with an absurd length at a few places of it."""
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    random = Random(1)
+    count = 0
+    for api in discover().apis():
+        for version in range(max(api.min_version, 3 if api.key == 0 else 0), api.max_version + 1):
+            for body in bodies(api, version):
+                for at in random.sample(range(len(body) + 1), min(len(body) + 1, 6)):
+                    for absurd, width in ABSURD:
+                        changed = body[:at] + absurd + body[at + width :]
+                        with suppress(MalformedRequest):
+                            api.read(memoryview(changed), version)
+                        count += 1
+    sys.stdout.write(f"{count}\n")
+
+
+if __name__ == "__main__":
+    main()

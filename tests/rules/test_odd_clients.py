@@ -1,0 +1,264 @@
+"""Clients that are hostile or odd, over the wire: nothing but their own connection suffers (S11, S13, S21, S26).
+
+Produce, Fetch, JoinGroup and SyncGroup here; any request of the other APIs is in tests/agent/test_every_api.py.
+"""
+
+import dataclasses
+import datetime
+import logging
+import resource
+import struct
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent.apis.registry import response_header_version
+from lacuna.testing import Cluster
+from tests.agent.harness import encode_body, encode_request
+from tests.agent.requests import requests
+from tests.agent.test_every_api import REGISTRY as OTHERS
+from tests.agent.test_every_api import read_answer
+from tests.clients.batch import batch
+from tests.clients.wire import ClosedError, Connection
+
+PRODUCE, FETCH, JOIN, SYNC = 0, 1, 11, 14
+RANGES = {PRODUCE: (3, 13), FETCH: (4, 18), JOIN: (0, 9), SYNC: (0, 5)}
+VERSIONS = [
+    (key, version) for key, (low, high) in RANGES.items() for version in range(low, high + 1)
+]
+MEBIBYTE = 1 << 20
+KEEP = {"retention.ms": "-1"}  # the timestamps of the batches are those of another year
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One agent, the topic t that arbitrary requests like to name, and one of a thousand partitions."""
+    with Cluster() as running:
+        running.create_topic("t", 2, KEEP)
+        running.create_topic("wide", 1000, KEEP)
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _no_mistake_of_ours(cluster: Cluster) -> Iterator[None]:
+    """Whatever a client sends, the next one is served, and nothing is logged as our own mistake."""
+    metrics = cluster.embedded.agents[0].context.metrics
+    before = metrics.requests_failed
+    yield
+    assert metrics.requests_failed == before
+    with Connection(cluster.bootstrap) as connection:
+        assert connection.call("api_versions", 0)["error_code"] == 0
+
+
+def _topic_id(cluster: Cluster, name: str) -> uuid.UUID:
+    return uuid.UUID(bytes=cluster.embedded.control.cluster.topics_by_name[name].topic_id)
+
+
+def _tamed(cluster: Cluster, request: Any, key: int) -> Any:
+    """The same request, but such that its answer is due soon."""
+    if key == PRODUCE:
+        return dataclasses.replace(request, acks=request.acks or 1)
+    if key == FETCH:
+        return dataclasses.replace(request, max_wait=datetime.timedelta(milliseconds=1))
+    group_id = request.group_id and f"group-{uuid.uuid4()}"  # nobody else, so nobody to wait for
+    return dataclasses.replace(request, group_id=group_id)
+
+
+def _ask(connection: Connection, key: int, version: int, body: bytes) -> bytes:
+    connection.send_bytes(encode_request(key, version, body, 5))
+    return connection.receive_frame()
+
+
+def test_the_others_are_tested_elsewhere() -> None:
+    """Together every served API is asked at random."""
+    assert {api.key for api in OTHERS.apis()}.isdisjoint(RANGES)
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_any_request_is_answered(
+    cluster: Cluster, key: int, version: int, data: st.DataObject
+) -> None:
+    """Several well-formed requests on one connection, each answered in a form that can be read."""
+    asked = data.draw(st.lists(requests(key, version), min_size=1, max_size=3))
+    with Connection(cluster.bootstrap) as connection:
+        for request in asked:
+            body = encode_body(_tamed(cluster, request, key))
+            frame = _ask(connection, key, version, body)
+            assert struct.unpack_from(">i", frame) == (5,)
+            read_answer(frame, key, version)
+
+
+def _closed_with(connection: Connection, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The log lines about a connection, once the server has closed it."""
+    host, port = connection.socket.getsockname()
+    with pytest.raises(ClosedError):
+        connection.receive_frame()
+    return [line for line in caplog.messages if f"{host}:{port}" in line]
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+def test_a_truncated_frame_closes_its_connection_with_one_line(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, key: int, version: int
+) -> None:
+    """The frame says that it is whole; its body ends early."""
+    body = _well_formed(cluster, key, version)
+    for cut in {0, 1, len(body) // 2, len(body) - 1}:
+        with Connection(cluster.bootstrap) as connection:
+            connection.send_bytes(encode_request(key, version, body[:cut]))
+            lines = _closed_with(connection, caplog)
+        assert len(lines) == 1, lines
+        assert "closed" in lines[0]
+    assert all(record.levelno == logging.WARNING for record in caplog.records)
+
+
+def _well_formed(cluster: Cluster, key: int, version: int) -> bytes:
+    found: list[bytes] = []
+
+    @settings(max_examples=1, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(requests(key, version))
+    def draw(request: Any) -> None:
+        found.append(encode_body(_tamed(cluster, request, key)))
+
+    draw()
+    return found[0]
+
+
+def test_absurd_lengths_take_no_memory() -> None:
+    """Arrays of 2^31-1 and negative lengths anywhere in a request of any API: refused from the frame alone."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.rules.absurd_counts"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[:2000]
+    assert int(done.stdout) > 10_000
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def test_frames_that_only_claim_to_be_large_take_no_memory(cluster: Cluster) -> None:
+    """Three connections say that 100 MiB will come, and send a few bytes.
+
+    With more of them the agent's bound is reached: see `max_stall_ms` and its test.
+    """
+    before = _resident_bytes()
+    connections = [Connection(cluster.bootstrap) for _ in range(3)]
+    for connection in connections:
+        connection.send_bytes(struct.pack(">ihh", 100 * MEBIBYTE, PRODUCE, 9) + bytes(1000))
+    with Connection(cluster.bootstrap) as other:
+        assert other.call("api_versions", 0)["error_code"] == 0
+    assert _resident_bytes() - before < 100 * MEBIBYTE
+    for connection in connections:
+        connection.close()
+
+
+def test_s13_limits_offsets_and_waits_that_make_no_sense(cluster: Cluster) -> None:
+    """Huge and negative sizes: an answer at once; a negative offset is out of range."""
+    topic = cluster.create_topic("limits", 1, KEEP)
+    with Connection(cluster.bootstrap) as connection:
+        connection.call("produce", 9, **_produce(topic, 9, [(0, batch([b"v"]))]))
+        for max_bytes in (2**31 - 1, 0, -1, -(2**31)):
+            for partition_max_bytes in (2**31 - 1, 0, -(2**31)):
+                for offset, code, has_records in (
+                    (0, 0, True),
+                    (-1, 1, False),
+                    (2**63 - 1, 1, False),
+                ):
+                    asked = [(0, offset, partition_max_bytes)]
+                    fields = _fetch(topic, asked, max_bytes=max_bytes, max_wait=-(2**31))
+                    (answer,) = connection.call("fetch", 12, **fields)["responses"][0]["partitions"]
+                    assert answer["error_code"] == code
+                    assert bool(answer["records"]) == has_records
+
+
+def _produce(topic: str, version: int, partitions: list[tuple[int, bytes]]) -> dict[str, Any]:
+    data = [{"index": index, "records": records} for index, records in partitions]
+    return {
+        "transactional_id": None,
+        "acks": -1,
+        "timeout": 1000,
+        "topic_data": [{"name": topic, "partition_data": data}],
+    }
+
+
+def _fetch(
+    topic: str, partitions: list[tuple[int, int, int]], max_bytes: int = 1 << 30, max_wait: int = 0
+) -> dict[str, Any]:
+    asked = [
+        {
+            "partition": partition,
+            "current_leader_epoch": -1,
+            "fetch_offset": offset,
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
+            "partition_max_bytes": limit,
+        }
+        for partition, offset, limit in partitions
+    ]
+    return {
+        "replica_id": -1,
+        "max_wait": max_wait,
+        "min_bytes": 1,
+        "max_bytes": max_bytes,
+        "isolation_level": 1,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic": topic, "partitions": asked}],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+
+
+def test_thousands_of_partitions_in_one_request(cluster: Cluster) -> None:
+    """S11, S13: 3000 partitions of which 1000 exist, written and read; each has its own answer."""
+    partitions = [(index, batch([str(index).encode()])) for index in range(3000)]
+    with Connection(cluster.bootstrap) as connection:
+        answer = connection.call("produce", 9, **_produce("wide", 9, partitions))
+        written = answer["responses"][0]["partition_responses"]
+        assert [each["error_code"] for each in written] == [0] * 1000 + [3] * 2000
+        asked = [(index, 0, MEBIBYTE) for index in range(3000)]
+        answer = connection.call("fetch", 12, **_fetch("wide", asked))
+        read = answer["responses"][0]["partitions"]
+        assert [each["error_code"] for each in read] == [0] * 1000 + [3] * 2000
+        assert all(each["high_watermark"] == 1 for each in read[:1000])
+        assert all(str(i).encode() in bytes(each["records"]) for i, each in enumerate(read[:1000]))
+
+
+def test_one_partition_named_a_thousand_times(cluster: Cluster) -> None:
+    """Each mention is answered, or the partition once; the connection goes on."""
+    topic = cluster.create_topic("again", 1, KEEP)
+    with Connection(cluster.bootstrap) as connection:
+        partitions = [(0, batch([str(number).encode()])) for number in range(1000)]
+        answer = connection.call("produce", 9, **_produce(topic, 9, partitions))
+        written = answer["responses"][0]["partition_responses"]
+        assert [each["base_offset"] for each in written] == list(range(1000))
+        answer = connection.call("fetch", 12, **_fetch(topic, [(0, 7, 100)] * 1000))
+        assert {each["partition_index"] for each in answer["responses"][0]["partitions"]} == {0}
+
+
+def test_a_header_of_an_answer_fits_the_request(cluster: Cluster) -> None:
+    """Correlation ids come back as they were, at the edges too."""
+    for correlation_id in (0, -1, 2**31 - 1, -(2**31)):
+        with Connection(cluster.bootstrap) as connection:
+            connection.send_bytes(encode_request(18, 3, b"\1\1\0", correlation_id))
+            frame = connection.receive_frame()
+            assert struct.unpack_from(">i", frame) == (correlation_id,)
+            assert response_header_version(18, 3) == 0
