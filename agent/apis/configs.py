@@ -24,6 +24,7 @@ _BROKER_NAMES: Mapping[str, str] = {
     "message.timestamp.type": "log.message.timestamp.type",
     "retention.bytes": "log.retention.bytes",
     "retention.ms": "log.retention.ms",
+    "segment.bytes": "log.segment.bytes",
 }
 
 

@@ -11,6 +11,7 @@ from controlplane.state.segments import SegmentKey
 from controlplane.state.settings import COLLECTION_GRACE_MS, LONGEST_PIN_MS
 from controlplane.state.state import State
 from controlplane.state.transactional import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from controlplane.topic_configs import is_deleted_by_retention
 from controlplane.v1.control_pb2 import Reply
 from controlplane.v1.journal_pb2 import (
     ExtentsReplaced,
@@ -49,7 +50,8 @@ from controlplane.v1.log_pb2 import (
 def delete_records(state: State, command: DeleteRecords, context: Context) -> Decision:
     """Moves log starts; -1 is the high watermark.
 
-    Beyond it is OFFSET_OUT_OF_RANGE, below the start nothing.
+    Beyond it is OFFSET_OUT_OF_RANGE, below the start nothing. A topic that is only compacted keeps its
+    records: POLICY_VIOLATION, as in Kafka.
     """
     moves: dict[PartitionKey, LogStartMove] = {}
     answers = []
@@ -59,6 +61,9 @@ def delete_records(state: State, command: DeleteRecords, context: Context) -> De
         if partition is None or key in moves:
             code = ErrorCode.INVALID_REQUEST if partition else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             answers.append(PartitionState(error_code=code))
+            continue
+        if not is_deleted_by_retention(state.topics[key[0]].configs):
+            answers.append(PartitionState(error_code=ErrorCode.POLICY_VIOLATION))
             continue
         before = wanted.before_offset
         offset = partition.high_watermark if before == -1 else before

@@ -7,7 +7,7 @@ from controlplane.state.partition import Partition
 from controlplane.state.settings import MAX_PER_TICK, PRODUCER_ID_EXPIRATION_MS
 from controlplane.state.state import State
 from controlplane.state.transactions import coordinator_abort
-from controlplane.topic_configs import effective
+from controlplane.topic_configs import effective, is_deleted_by_retention
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.journal_pb2 import (
     JournalRecord,
@@ -90,6 +90,8 @@ def tick_retention(state: State, context: Context) -> list[JournalRecord]:
     """retention.ms and retention.bytes: whole extents from the front, below the LSO."""
     moves: list[LogStartMove] = []
     for topic in state.topics.values():
+        if not is_deleted_by_retention(topic.configs):
+            continue
         retention_ms = int(effective(topic.configs, "retention.ms"))
         retention_bytes = int(effective(topic.configs, "retention.bytes"))
         oldest_ms = context.now_ms - retention_ms if retention_ms >= 0 else None

@@ -132,7 +132,7 @@ def test_create_partitions_of_one_topic_twice() -> None:
 
 
 HONOURED = {
-    "cleanup.policy": ["delete"],
+    "cleanup.policy": ["delete", "compact", "compact,delete", "delete,compact"],
     "compression.type": ["producer"],
     "max.message.bytes": ["0", "2147483647"],
     "message.timestamp.after.max.ms": ["0", "9223372036854775807"],
@@ -141,11 +141,11 @@ HONOURED = {
     "min.insync.replicas": ["1"],
     "retention.bytes": ["-1", "0", "9223372036854775807"],
     "retention.ms": ["-1", "0"],
+    "segment.bytes": ["1048576", "52428800"],
     "unclean.leader.election.enable": ["false"],
 }
 REFUSED = [
-    ("cleanup.policy", "compact"),
-    ("cleanup.policy", "compact,delete"),
+    ("cleanup.policy", "compact,compact"),
     ("cleanup.policy", ""),
     ("compression.type", "zstd"),
     ("max.message.bytes", "-1"),
@@ -161,7 +161,8 @@ REFUSED = [
     ("retention.ms", "9" * 5000),  # more digits than Python reads
     ("retention.ms", "٣"),
     ("min.insync.replicas", "1" * 40_000),
-    ("segment.bytes", "1000"),
+    ("segment.bytes", "1048575"),
+    ("segment.ms", "1000"),
     ("no.such.config", "1"),
 ]
 
@@ -194,6 +195,8 @@ def test_alter_configs_as_incremental_alter_configs() -> None:
     assert configs == {"retention.ms": "5", "cleanup.policy": "delete"}
     configs = alter(configs, "cleanup.policy", 3, "compact")
     assert configs["cleanup.policy"] == "delete"
+    configs = alter(configs, "cleanup.policy", 2, "compact")
+    assert configs["cleanup.policy"] == "delete,compact"
     configs = alter(alter(configs, "retention.ms", 1, ""), "cleanup.policy", 1, "")
     assert configs == {}
     assert effective(configs, "retention.ms") == "604800000"
@@ -206,7 +209,7 @@ def test_alter_configs_as_incremental_alter_configs() -> None:
     with pytest.raises(InvalidConfig, match="has no effect"):
         alter({}, "no.such", 2, "1")
     with pytest.raises(InvalidConfig, match=r"cleanup\.policy"):
-        alter({}, "cleanup.policy", 2, "compact")
+        alter({}, "cleanup.policy", 2, "forget")
     with pytest.raises(InvalidConfig, match=r"cleanup\.policy"):
         alter({}, "cleanup.policy", 3, "delete")
 
@@ -221,7 +224,7 @@ def test_alter_topic_configs_is_all_or_nothing() -> None:
     cluster = Cluster()
     cluster.create("a", retention_ms="7")
     good = ConfigChange(name="retention.bytes", value="9")
-    bad = ConfigChange(name="cleanup.policy", value="compact")
+    bad = ConfigChange(name="cleanup.policy", value="forget")
     machine.take_changes(cluster.state)
     assert _alter(cluster, "a", good, bad).startswith("INVALID_CONFIG cleanup.policy")
     assert _alter(cluster, "b", good).startswith("UNKNOWN_TOPIC_OR_PARTITION")
