@@ -28,7 +28,7 @@ def running(ready, *arguments):
         process.communicate()
 
 
-@pytest.fixture(params=["tcp", "unix"])
+@pytest.fixture(params=["tcp", pytest.param("unix", marks=pytest.mark.slow)])
 def listen(request, tmp_path):
     return "127.0.0.1:0" if request.param == "tcp" else f"unix:{tmp_path}/c.sock"
 

@@ -16,12 +16,18 @@ CONFTESTS = [example for example in EXAMPLES if "\ndef lacuna_options" in exampl
 SCRIPTS = [each for each in EXAMPLES if each not in TESTS and each not in CONFTESTS]
 
 
-@pytest.mark.parametrize("conftest", ["", *CONFTESTS], ids=["plain", "two agents on moto"])
+@pytest.mark.parametrize(
+    "conftest",
+    [
+        pytest.param("", id="plain"),
+        *(pytest.param(text, id="other options", marks=pytest.mark.slow) for text in CONFTESTS),
+    ],
+)
 def test_the_examples(pytester, conftest):
     pytester.makeconftest(conftest)
     pytester.makepyfile(**{f"test_{number}": text for number, text in enumerate(TESTS)})
     pytester.runpytest_subprocess("-q", "--timeout=100").assert_outcomes(passed=len(TESTS))
-    assert len(TESTS) == 4
+    assert (len(TESTS), len(CONFTESTS)) == (4, 1)
 
 
 def test_the_examples_without_pytest():

@@ -81,7 +81,15 @@ def start(*arguments):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("options", [(), ("--workers", "2"), ("--moto",)], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        pytest.param(("--workers", "2"), marks=pytest.mark.slow),
+        pytest.param(("--moto",), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def test_a_signal_ends_it_cleanly(data, number, options):
     process = start("--data", str(data), *options)
     assert process.stdout.readline().startswith("bootstrap: 127.0.0.1:")
@@ -91,6 +99,7 @@ def test_a_signal_ends_it_cleanly(data, number, options):
     assert not (data / "control.address").exists()
 
 
+@pytest.mark.slow
 def test_data_that_another_command_uses(data, refused):
     with ProcessCluster(data):
         for options in ((), ("--workers", "2")):
@@ -124,6 +133,7 @@ def test_objects_of_another_cluster(tmp_path, refused):
     assert said.startswith("the bucket prefix belongs to cluster ")
 
 
+@pytest.mark.slow
 def test_buckets(tmp_path, clients, refused):
     """A bucket that is not there, its creation, and a second start on it."""
     from lacuna.moto import CREDENTIALS, MotoServer

@@ -44,6 +44,7 @@ def wait_for_the_end_of(pids):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_two_workers_are_one_cluster(tmp_path, clients, lacuna):
     """What one worker took, the other serves; both are one agent in Metadata."""
     with ProcessCluster(tmp_path / "d", OPTIONS) as up:
@@ -62,6 +63,7 @@ def test_two_workers_are_one_cluster(tmp_path, clients, lacuna):
         assert len(clients.consume(up.bootstrap, "t", 8)) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["agent", "controlplane"])
 def test_the_death_of_one_ends_all_with_an_error(tmp_path, victim):
     arguments = ["up", "--data", str(tmp_path / "d"), "--listen", "127.0.0.1:0", *OPTIONS]
