@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-
 SECONDS = 60.0
 
 
