@@ -69,7 +69,11 @@ class _Watcher:
                 self.cluster.apply(delta)
             else:
                 view = self.views[key_of(delta.partition)]
+                before = _bounds(view)
                 assert view.apply(delta), "no version was missed"
+                went_back = any(new < old for new, old in zip(_bounds(view), before, strict=True))
+                assert view.is_deleted or not went_back, "S3: no bound ever moves back"
+                assert view.is_deleted or sorted(_bounds(view)) == list(_bounds(view))
         for key in self.state.partitions.keys() - self.views.keys():
             self.views[key] = PartitionView(*key, _NoFeed())
             self.views[key].apply(machine.watch(self.state, *key))
@@ -84,6 +88,10 @@ class _Watcher:
         assert set(self.cluster.topics_by_id) == set(self.state.topics)
         assert set(self.cluster.topics_by_name) == set(self.state.topics_by_name)
         assert list(self.cluster.agents) == self.state.live_agents()
+
+
+def _bounds(view: PartitionView) -> tuple[int, int, int]:
+    return view.log_start_offset, view.last_stable_offset, view.high_watermark
 
 
 def _seen(view: PartitionView) -> object:
