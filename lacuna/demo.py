@@ -66,17 +66,21 @@ def isolation_levels(bootstrap: str, suffix: str) -> Scenario:
     expect(
         "read_committed before any outcome", read(bootstrap, topic, "read_committed").records, ()
     )
+    # Now: merging may take what was aborted out at any time, for read_uncommitted too (S14).
+    uncommitted = read(bootstrap, topic, "read_uncommitted")
+    story.append("a read_uncommitted consumer reads all of it")
     aborted.abort_transaction(TIMEOUT_SECONDS)
     story.append("transaction A aborts")
     before_commit = read(bootstrap, topic, "read_committed")
     expect("read_committed before C commits", before_commit.records, ((1, "p1"),))
     committed.commit_transaction(TIMEOUT_SECONDS)
     story.append("transaction C commits")
+    story.append("a read_committed consumer reads from the start")
     scenario = Scenario(
         "an aborted, a plain and a committed producer in turns",
         topic,
         story,
-        read(bootstrap, topic, "read_uncommitted"),
+        uncommitted,
         read(bootstrap, topic, "read_committed"),
     )
     everything = ("a1", "p1", "c1", "a2", "p2", "c2")
@@ -97,12 +101,18 @@ def wholly_aborted(bootstrap: str, suffix: str, count: int = 11) -> Scenario:
     for index in range(count):
         producer.produce(topic, f"r{index}".encode(), partition=0)
     flush(producer)
+    uncommitted = read(bootstrap, topic, "read_uncommitted")
     producer.abort_transaction(TIMEOUT_SECONDS)
     scenario = Scenario(
         "a range that was aborted whole",
         topic,
-        (f"transaction R writes {count} records", "transaction R aborts"),
-        read(bootstrap, topic, "read_uncommitted"),
+        (
+            f"transaction R writes {count} records",
+            "a read_uncommitted consumer reads all of it",
+            "transaction R aborts",
+            "a read_committed consumer reads from the start",
+        ),
+        uncommitted,
         read(bootstrap, topic, "read_committed"),
     )
     expect("records that read_uncommitted sees", len(scenario.uncommitted.records), count)

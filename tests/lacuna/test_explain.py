@@ -3,18 +3,33 @@
 import pytest
 
 from agent.fetch.explain import Fate, Row
+from lacuna.agents import AgentParts
 from lacuna.explained import stretch, take
+from lacuna.testing import Cluster
 
 HEADINGS = ["first_offset", "end_offset", "what", "hole_end", "whose", "bytes", "extents", "object"]
 DELIVERED, DROPPED, FILLER, UNDECIDED = "delivered", "dropped", "filler", "undecided"
 
 
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster that merges nothing, so that what was dropped stays to be seen."""
+    with Cluster(parts=AgentParts(housekeeping=None)) as made:
+        yield made
+
+
 @pytest.fixture
-def explain(lacuna, lacuna_cluster):
-    """Runs `lacuna explain` against the session's cluster: offsets, what, hole's end, whose, extents."""
+def topic(cluster, request):
+    """A topic of this test alone, with two partitions."""
+    return cluster.create_topic(request.node.originalname, 2)
+
+
+@pytest.fixture
+def explain(lacuna, cluster):
+    """Runs `lacuna explain` against that cluster: offsets, what, hole's end, whose, extents."""
 
     def run(*arguments):
-        ran = lacuna("explain", *arguments, "--data", str(lacuna_cluster.data))
+        ran = lacuna("explain", *arguments, "--data", str(cluster.data))
         assert ran.code == 0, ran.err
         assert ran.rows[0] == HEADINGS
         return [(*row[:5], row[6]) for row in ran.rows[1:]]
@@ -22,12 +37,11 @@ def explain(lacuna, lacuna_cluster):
     return run
 
 
-def test_two_transactions_and_a_plain_producer(explain, lacuna_cluster, lacuna_topic, clients):
+def test_two_transactions_and_a_plain_producer(explain, cluster, topic, clients):
     """001_: an aborted transactional, a plain and a committed transactional producer in turns (S3, S14)."""
-    topic = lacuna_topic()
-    aborted = clients.transactional(lacuna_cluster.bootstrap, "explained-aborted")
-    committed = clients.transactional(lacuna_cluster.bootstrap, "explained-committed")
-    plain = clients.plain(lacuna_cluster.bootstrap)
+    aborted = clients.transactional(cluster.bootstrap, "explained-aborted")
+    committed = clients.transactional(cluster.bootstrap, "explained-committed")
+    plain = clients.plain(cluster.bootstrap)
     aborted.begin_transaction()
     committed.begin_transaction()
     for number in range(2):
@@ -50,14 +64,13 @@ def test_two_transactions_and_a_plain_producer(explain, lacuna_cluster, lacuna_t
     ]
     owners = [row[4].partition(",")[0] for row in rows]
     assert owners == ["explained-aborted", "no transaction", "explained-committed"] * 2
-    read = clients.consume(lacuna_cluster.bootstrap, topic, 4)
+    read = clients.consume(cluster.bootstrap, topic, 4)
     assert read == [(1, "p0"), (2, "c0"), (4, "p1"), (5, "c1")]
 
 
-def test_four_transactions_of_one_producer(explain, lacuna_cluster, lacuna_topic, clients):
+def test_four_transactions_of_one_producer(explain, cluster, topic, clients):
     """004_, its figure without the offsets of control records: three of four transactions abort (S1, S14)."""
-    topic = lacuna_topic()
-    producer = clients.transactional(lacuna_cluster.bootstrap, "p1")
+    producer = clients.transactional(cluster.bootstrap, "p1")
     for size, commit in ((2, True), (4, False), (1, False), (1, True)):
         producer.begin_transaction()
         for _ in range(size):
@@ -74,10 +87,9 @@ def test_four_transactions_of_one_producer(explain, lacuna_cluster, lacuna_topic
     assert [row[5] for row in explain(topic)] == ["1", "1", "4", "1", "1"]
 
 
-def test_a_range_that_was_aborted_whole(explain, lacuna_cluster, lacuna_topic, clients):
+def test_a_range_that_was_aborted_whole(explain, cluster, topic, clients):
     """004_: offsets 0 to 10 hold nothing for the consumer, who asks for offset 11 next (S17)."""
-    topic = lacuna_topic()
-    producer = clients.transactional(lacuna_cluster.bootstrap, "whole")
+    producer = clients.transactional(cluster.bootstrap, "whole")
     producer.begin_transaction()
     for number in range(11):
         clients.send(producer, topic, [f"r{number}"])
@@ -89,22 +101,20 @@ def test_a_range_that_was_aborted_whole(explain, lacuna_cluster, lacuna_topic, c
     assert explain(topic, "--from", "5")[-1][:3] == ("5", "11", FILLER)
 
 
-def test_parts_and_limits(lacuna, explain, lacuna_cluster, lacuna_topic, clients):
-    topic = lacuna_topic()
-    plain = clients.plain(lacuna_cluster.bootstrap)
+def test_parts_and_limits(lacuna, explain, cluster, topic, clients):
+    plain = clients.plain(cluster.bootstrap)
     for number in range(6):
         clients.send(plain, topic, [f"v{number}"])
     assert [row[0] for row in explain(topic, "0", "--from", "2", "--to", "4")] == ["2", "3"]
-    ran = lacuna("explain", topic, "--limit", "2", "--data", str(lacuna_cluster.data))
+    ran = lacuna("explain", topic, "--limit", "2", "--data", str(cluster.data))
     assert [row[0] for row in ran.rows[1:]] == ["0", "1"]
     assert ran.err == "there is more: --from 2 goes on there, --limit shows more rows\n"
-    control = (lacuna_cluster.data / "control.address").read_text()
+    control = (cluster.data / "control.address").read_text()
     assert len(lacuna("explain", topic, "--control", control).rows) == 7
 
 
-def test_what_is_not_there(refused, lacuna_cluster, lacuna_topic):
-    data = ("--data", str(lacuna_cluster.data))
-    topic = lacuna_topic(partitions=2)
+def test_what_is_not_there(refused, cluster, topic):
+    data = ("--data", str(cluster.data))
     assert "`lacuna topics list` shows them" in refused("explain", "nothing", *data)
     assert "has partitions 0 to 1, not 2" in refused("explain", topic, "2", *data)
     said = refused("explain", topic, "--from", "5", *data)
@@ -113,10 +123,9 @@ def test_what_is_not_there(refused, lacuna_cluster, lacuna_topic):
     )
 
 
-def test_it_is_a_table_for_people(lacuna, lacuna_cluster, lacuna_topic, clients):
-    topic = lacuna_topic()
-    clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["x"])
-    ran = lacuna("explain", topic, "--data", str(lacuna_cluster.data), columns=100, FORCE_COLOR="1")
+def test_it_is_a_table_for_people(lacuna, cluster, topic, clients):
+    clients.send(clients.plain(cluster.bootstrap), topic, ["x"])
+    ran = lacuna("explain", topic, "--data", str(cluster.data), columns=100, FORCE_COLOR="1")
     assert f"{topic} [0]: what read_committed gets" in ran.out
     assert "log start 0, last stable offset 1, high watermark 1" in ran.out
 
