@@ -51,7 +51,8 @@ def test_a_second_start_goes_on_where_the_first_stopped(data, clients, lacuna):
         ongoing.commit_transaction(30)
         assert clients.consume(up.bootstrap, "t", 5)[4] == (5, "o5")
         rows = lacuna("explain", "t", "--data", str(data)).rows
-        assert [row[2] for row in rows[1:]].count("dropped") == 1
+        (what,) = [row[2] for row in rows[1:] if row[0] == "2"]
+        assert what in ("dropped", "hole")  # merging may have taken it out
 
 
 def test_the_end_is_quick_with_consumers_connected(data, clients):
