@@ -2,11 +2,13 @@
 
     python -m tests.faults.eos_worker BOOTSTRAP GROUP SOURCE SINK TRANSACTIONAL_ID [INSTANCE_ID]
 
-It writes a line `committed COUNT` for every transaction, and `trouble …` for what it has overcome. SIGTERM ends it.
+It writes a line `committed COUNT` for every transaction, and `trouble …` for what it has overcome. SIGTERM ends
+it, SIGUSR1 has it write where it is.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import signal
 import sys
 import threading
@@ -28,6 +30,9 @@ from tests.faults.history import effect
 
 RECORDS_A_TRANSACTION = 20
 SECONDS = 10.0
+STAY: dict[str, Any] = {"metadata.recovery.strategy": "none"}
+"""librdkafka 2.11 to 2.16 forgets its transaction coordinator when all brokers were away at once and it begins
+anew from its bootstrap list (KIP-899); send_offsets_to_transaction then never returns."""
 
 
 class Rebuild(Exception):
@@ -64,6 +69,7 @@ class Worker:
                 "transactional.id": job.transactional_id,
                 "transaction.timeout.ms": 10_000,
                 "linger.ms": 0,
+                **STAY,
             }
         )
         settings: dict[str, Any] = {
@@ -75,6 +81,7 @@ class Worker:
             "session.timeout.ms": 6_000,
             "heartbeat.interval.ms": 500,
             "fetch.wait.max.ms": 100,
+            **STAY,
         }
         if job.instance_id is not None:
             settings["group.instance.id"] = job.instance_id
@@ -158,6 +165,7 @@ class Worker:
 def main(arguments: list[str]) -> int:
     """Runs until SIGTERM."""
     is_stopped = threading.Event()
+    faulthandler.register(signal.SIGUSR1, file=sys.stdout)
     signal.signal(signal.SIGTERM, lambda *_: is_stopped.set())
     job = Job(*arguments)
     while not is_stopped.is_set():

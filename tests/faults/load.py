@@ -142,6 +142,7 @@ class TransactionalClient(Client):
     ) -> None:
         super().__init__(bootstrap, topic, progress)
         self.transactions: list[Transaction] = []
+        self.fatal: list[str] = []
         self._name = f"txn-{number}"
         self._partitions = partitions
         self._config = config
@@ -166,6 +167,7 @@ class TransactionalClient(Client):
             None,
             **{"transactional.id": self._name},
             transaction_timeout_ms=int(SECONDS * 1000),
+            metadata_recovery_strategy="none",  # as in eos_worker.py
             **self._config,
         )
         insist(lambda: made.init_transactions(SECONDS))
@@ -193,20 +195,25 @@ class TransactionalClient(Client):
         who, self._producer = self._producer, None
         if who is None or error.fatal() or not error.txn_requires_abort():
             return
-        insist(lambda: who.abort_transaction(SECONDS))
-        self._producer = who
+        try:
+            insist(lambda: who.abort_transaction(SECONDS))
+            self._producer = who
+        except KafkaException as again:
+            self.fatal.append(again.args[0].str())
 
 
 class Tail(Client):
     """A read_committed member of a group that follows one partition and commits its position now and then."""
 
-    def __init__(self, bootstrap: str, topic: str, progress: Progress, partition: int) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, progress: Progress, partition: int, **config: object
+    ) -> None:
         super().__init__(bootstrap, topic, progress)
         self.rows: list[tuple[int, bytes]] = []
         self.committed = 0
         self.until = 0
         self._partition = partition
-        self._who: Consumer = consumer(bootstrap, COMMITTED, group_id="tail")
+        self._who: Consumer = consumer(bootstrap, COMMITTED, **{"group.id": "tail", **config})
         self._who.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
 
     def step(self) -> None:

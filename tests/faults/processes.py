@@ -17,6 +17,7 @@ from typing import IO, Self
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
+ASK_SECONDS = 3.0
 ROOT = Path(__file__).parents[2]
 Heard = Callable[[str], None]
 
@@ -94,6 +95,15 @@ class Process:
         """SIGCONT."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
+
+    def ask(self) -> str:
+        """What it has written, and where it is now, where SIGUSR1 has it write that."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGUSR1)
+            self._process.send_signal(signal.SIGTERM)
+            assert self._reader is not None
+            self._reader.join(ASK_SECONDS)
+        return self.output
 
     def discard(self) -> None:
         """Ends it whatever its state."""

@@ -121,7 +121,7 @@ def workers(bootstrap: str, progress: Progress) -> Iterator[list[Process]]:
         yield made
     except BaseException as error:
         for each in made:
-            error.add_note(f"{each.name}:\n{each.output}")
+            error.add_note(f"{each.name}:\n{each.ask()}")
         raise
     finally:
         for each in made:
