@@ -13,10 +13,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from lacuna.testing import ProcessCluster
-
 from bench.clients import Target, Topics
 from bench.sections import FULL, QUICK, SECTIONS, Row
+from lacuna.testing import ProcessCluster
 
 
 def main() -> None:
