@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PROTOC  = $(BIN)/python -m grpc_tools.protoc -I proto
 
 .PHONY: help setup run demo test lint proto kernel coverage bench golden clean
 
@@ -32,7 +33,9 @@ lint: setup
 	$(BIN)/lint-imports
 
 proto: setup     ## regenerate the messages from proto/
-	$(BIN)/python proto/generate.py
+	$(PROTOC) --python_out=. --pyi_out=. $(wildcard proto/controlplane/v1/*.proto)
+	$(PROTOC) --grpc_python_out=. proto/controlplane/v1/control.proto
+	$(PROTOC) --python_out=logstore --pyi_out=logstore $(wildcard proto/segments/v1/*.proto)
 
 coverage: setup  ## branch coverage of logstore/ and controlplane/
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 tests/logstore tests/controlplane

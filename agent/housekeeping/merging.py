@@ -36,11 +36,16 @@ log = logging.getLogger("lacuna.housekeeping")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSettings:
-    """Sizes in bytes: of a plan, and below which an extent counts as small."""
+    """Sizes in bytes: of a plan, and below which an extent counts as small.
+
+    What became stable less than `min_age_ms` ago is left alone: read_uncommitted consumers see aborted
+    records for at least as long (S14). 0: everything below the last stable offset.
+    """
 
     max_bytes: int = 32 << 20
     small_bytes: int = 256 << 10
     min_extents: int = 32
+    min_age_ms: int = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +95,7 @@ class Merger:
             max_bytes=self._settings.max_bytes,
             small_bytes=self._settings.small_bytes,
             min_extents=self._settings.min_extents,
+            min_age_ms=self._settings.min_age_ms,
         )
         plan = (await self._control.call(Command(plan_merge=request))).merge_plan
         if plan.error_code != ErrorCode.NONE or not plan.partitions:

@@ -1,5 +1,7 @@
 """JoinGroup: into a group, or back into it (KIP-394 member ids, KIP-345 static members)."""
 
+from typing import Final
+
 from controlplane.errors import ErrorCode
 from controlplane.groups.live import LiveGroup, LiveMember, Protocols
 from controlplane.groups.membership import find_member_error
@@ -15,6 +17,9 @@ from controlplane.groups.turn import Turn
 from controlplane.v1.control_pb2 import Reply
 from controlplane.v1.group_records_pb2 import GroupGeneration
 from controlplane.v1.groups_pb2 import GroupJoined, GroupSynced, JoinGroup
+
+#: Of the characters that a client calls itself: before JoinGroup v6 a string ends at 32767 bytes.
+_LONGEST_NAME: Final = 1000
 
 
 def decide_join(turn: Turn, command: JoinGroup) -> Reply | None:
@@ -58,7 +63,8 @@ def _has_room(turn: Turn, group: LiveGroup, command: JoinGroup) -> bool:
 
 def _join_unknown(turn: Turn, group: LiveGroup, command: JoinGroup) -> Reply | None:
     instance_id = command.group_instance_id
-    member_id = f"{instance_id or command.client_id}-{_as_uuid(turn.context.new_id())}"
+    name = (instance_id or command.client_id)[:_LONGEST_NAME]
+    member_id = f"{name}-{_as_uuid(turn.context.new_id())}"
     if instance_id in group.static_members:
         return _replace_static(turn, group, command, member_id)
     if not instance_id and command.requires_known_member_id:

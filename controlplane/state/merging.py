@@ -12,13 +12,14 @@ from controlplane.v1.control_pb2 import Reply
 from controlplane.v1.log_pb2 import MergePlan, MergePlanPartition, PlanMerge
 
 
-def plan_merge(state: State, command: PlanMerge, _context: Context) -> Decision:
+def plan_merge(state: State, command: PlanMerge, context: Context) -> Decision:
     """A plan over the partitions in turn.
 
-    It changes nothing: the swap is fenced by the extents themselves.
+    It changes nothing durable: the swap is fenced by the extents themselves.
     """
     if command.lease_id not in state.leases:
         return Decision(reply=Reply(merge_plan=MergePlan(error_code=ErrorCode.LEASE_EXPIRED)))
+    _move_horizons(state, command.min_age_ms, context.now_ms)
     planned: list[MergePlanPartition] = []
     bytes_left, extents_left = command.max_bytes, MERGE_SCAN
     for partition in _in_turn(state):
@@ -26,7 +27,10 @@ def plan_merge(state: State, command: PlanMerge, _context: Context) -> Decision:
             break
         state.merge_cursor += 1
         extents_left -= 1 + min(len(partition.extents), MERGE_WINDOW)
-        run = _find_run(partition, command, bytes_left)
+        end_offset = partition.last_stable_offset
+        if command.min_age_ms > 0:
+            end_offset = state.merge_horizons.get(partition.key, (0, 0))[0]
+        run = _find_run(partition, command, bytes_left, end_offset)
         if run is not None:
             plan = _plan(partition, *run)
             planned.append(plan)
@@ -43,14 +47,32 @@ def _in_turn(state: State) -> Iterator[Partition]:
     return iter(partitions[state.merge_cursor :] + partitions[: state.merge_cursor])
 
 
-def _find_run(partition: Partition, command: PlanMerge, max_bytes: int) -> tuple[int, int] | None:
-    """Indexes [start, stop) of the first run of enough candidates below the LSO, within max_bytes.
+def _move_horizons(state: State, min_age_ms: int, now_ms: int) -> None:
+    """Once in `min_age_ms` the last stable offsets are noted; the ones noted before are old enough.
+
+    So what a consumer may still want to see uncommitted is not taken away under its eyes, and nothing
+    is rewritten that grows at this moment. Volatile: after a restart the first notes are waited for.
+    """
+    if min_age_ms <= 0 or now_ms < state.merge_noted_ms + min_age_ms:
+        return
+    state.merge_noted_ms = now_ms
+    before = state.merge_horizons
+    state.merge_horizons = {
+        key: (before.get(key, (0, 0))[1], partition.last_stable_offset)
+        for key, partition in state.partitions.items()
+    }
+
+
+def _find_run(
+    partition: Partition, command: PlanMerge, max_bytes: int, end_offset: int
+) -> tuple[int, int] | None:
+    """Indexes [start, stop) of the first run of enough candidates below `end_offset`, within max_bytes.
 
     Only the newest MERGE_WINDOW extents are looked at: what is older was looked at before, and
     comes back into the window as the newer ones become fewer.
     """
     extents = partition.extents
-    end = extents.first_ending_after(partition.last_stable_offset)
+    end = extents.first_ending_after(end_offset)
     least = max(1, command.min_extents)
     start = max(0, end - MERGE_WINDOW)
     if end - start < least and not len(partition.dead):

@@ -96,6 +96,9 @@ class State:
         self.changes: list[PartitionDelta | ClusterDelta] = []
         self.lease_deadlines: Deadlines[int] = Deadlines()
         self.merge_cursor = 0
+        self.merge_noted_ms = 0
+        #: partition -> its last stable offset at the two last notes, the older one first
+        self.merge_horizons: dict[PartitionKey, tuple[int, int]] = {}
 
     # Watching.
 

@@ -184,16 +184,18 @@ class RecordsDeleted(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionState, _Mapping]]] = ...) -> None: ...
 
 class PlanMerge(_message.Message):
-    __slots__ = ("lease_id", "max_bytes", "small_bytes", "min_extents")
+    __slots__ = ("lease_id", "max_bytes", "small_bytes", "min_extents", "min_age_ms")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     SMALL_BYTES_FIELD_NUMBER: _ClassVar[int]
     MIN_EXTENTS_FIELD_NUMBER: _ClassVar[int]
+    MIN_AGE_MS_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     max_bytes: int
     small_bytes: int
     min_extents: int
-    def __init__(self, lease_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., small_bytes: _Optional[int] = ..., min_extents: _Optional[int] = ...) -> None: ...
+    min_age_ms: int
+    def __init__(self, lease_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., small_bytes: _Optional[int] = ..., min_extents: _Optional[int] = ..., min_age_ms: _Optional[int] = ...) -> None: ...
 
 class MergePlanPartition(_message.Message):
     __slots__ = ("partition", "first_offset", "end_offset", "extents", "dead_first_offsets", "dead_end_offsets")

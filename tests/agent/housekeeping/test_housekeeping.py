@@ -16,7 +16,7 @@ PARTS = AgentParts(
     housekeeping=HousekeepingSettings(
         merge_interval_seconds=NEVER,
         collect_interval_seconds=NEVER,
-        merge=MergeSettings(min_extents=8),
+        merge=MergeSettings(min_extents=8, min_age_ms=0),
     )
 )
 

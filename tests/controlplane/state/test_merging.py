@@ -348,3 +348,24 @@ def run_quiet(cluster: Cluster, *lines: str) -> None:
     for line in lines:
         verb, *words = line.split()
         VERBS[verb](cluster, *words)
+
+
+def test_what_became_stable_a_moment_ago_is_left_alone() -> None:
+    """S14: a read_uncommitted consumer sees aborted records for at least the age that a merge asks for."""
+    cluster = run("""
+        topic a 1
+        put a-0 x10
+        put a-0 x10
+        put a-0 x10
+    """)
+    assert _plan(cluster, min_age_ms=1000) == []
+    cluster.now_ms += 999
+    assert _plan(cluster, min_age_ms=1000) == []
+    cluster.now_ms += 1
+    (planned,) = _plan(cluster, min_age_ms=1000)
+    assert (planned.first_offset, planned.end_offset) == (0, 30)
+    run("put a-0 x10\nput a-0 x10\nput a-0 x10", cluster)
+    (planned,) = _plan(cluster, min_age_ms=1000)
+    assert planned.end_offset == 30
+    (planned,) = _plan(cluster)
+    assert planned.end_offset == 60
