@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from agent.apis import configs
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
+from controlplane.topic_configs import shorten
 from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicResult
 from controlplane.v1.control_pb2 import Command
 
@@ -68,7 +69,7 @@ def _check(topic: Any, count: int) -> tuple[int, str]:
         return KafkaError.invalid_request, "The request names this topic more than once."
     for config in topic.configs:
         if config.value is None:
-            return KafkaError.invalid_config, f"{config.name}: a config needs a value."
+            return KafkaError.invalid_config, f"{shorten(config.name)}: a config needs a value."
     if not topic.assignments:
         if topic.replication_factor == DEFAULT or topic.replication_factor >= 1:
             return 0, ""

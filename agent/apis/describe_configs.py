@@ -16,6 +16,7 @@ from agent.apis import configs
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
 from agent.topic_names import is_legal
+from controlplane.topic_configs import shorten
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
@@ -71,7 +72,7 @@ def _failed(request: Any, resource: Any, error_code: int) -> Any:
         request,
         "DescribeConfigsResult",
         error_code=error_code,
-        error_message=f"{resource.resource_name!r}: {KafkaError(error_code).name}",
+        error_message=f"{shorten(resource.resource_name)!r}: {KafkaError(error_code).name}",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=(),

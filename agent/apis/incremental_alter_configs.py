@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
+from controlplane.topic_configs import shorten
 from controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
 from controlplane.v1.control_pb2 import Command
 
@@ -56,7 +57,7 @@ def _check(request: Any, resource: Any) -> tuple[int, str]:
         return invalid, "The request names a config of this resource more than once."
     for config in resource.configs:
         if config.value is None and config.config_operation != DELETE:
-            return invalid, f"{config.name}: this operation needs a value."
+            return invalid, f"{shorten(config.name)}: this operation needs a value."
     return 0, ""
 
 

@@ -20,13 +20,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.apis.registry import response_header_version
+from agent.apis.schema import request_class
 from lacuna.testing import Cluster
-from tests.agent.harness import encode_body, encode_request
+from tests.agent.harness import encode_body, encode_request, nested
 from tests.agent.requests import requests
 from tests.agent.test_every_api import REGISTRY as OTHERS
 from tests.agent.test_every_api import read_answer
 from tests.clients.batch import batch
 from tests.clients.wire import ClosedError, Connection
+from tests.rules.longest import LONG, LONGEST
 
 PRODUCE, FETCH, JOIN, SYNC = 0, 1, 11, 14
 RANGES = {PRODUCE: (3, 13), FETCH: (4, 18), JOIN: (0, 9), SYNC: (0, 5)}
@@ -252,6 +254,41 @@ def test_one_partition_named_a_thousand_times(cluster: Cluster) -> None:
         assert [each["base_offset"] for each in written] == list(range(1000))
         answer = connection.call("fetch", 12, **_fetch(topic, [(0, 7, 100)] * 1000))
         assert {each["partition_index"] for each in answer["responses"][0]["partitions"]} == {0}
+
+
+@pytest.mark.parametrize(("api", "version", "fields"), LONGEST, ids=lambda value: str(value)[:20])
+def test_the_longest_strings_there_are(
+    cluster: Cluster, api: str, version: int, fields: dict[str, Any]
+) -> None:
+    """Below flexible versions an answer's string has the same bound, so a message cannot repeat them."""
+    with Connection(cluster.bootstrap) as connection:
+        connection.call(api, version, **fields)
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_s26_the_longest_names_of_a_member(cluster: Cluster, version: int) -> None:
+    """A member id is made from the client's own name."""
+    fields: dict[str, Any] = {
+        "group_id": f"{version}{LONG[1:]}",
+        "session_timeout": datetime.timedelta(seconds=10),
+        "rebalance_timeout": datetime.timedelta(seconds=10),
+        "member_id": "",
+        "group_instance_id": LONG,
+        "protocol_type": LONG,
+        "reason": LONG,
+    }
+    schema = request_class(JOIN, version)
+    names = {field.name for field in dataclasses.fields(schema)}
+    protocol = nested(JOIN, version, "JoinGroupRequestProtocol", name=LONG, metadata=b"")
+    request = schema(
+        protocols=(protocol,), **{name: fields[name] for name in fields if name in names}
+    )
+    with Connection(cluster.bootstrap) as connection:
+        frame = encode_request(JOIN, version, encode_body(request), 5, LONG)
+        connection.send_bytes(frame)
+        answer: Any = read_answer(connection.receive_frame(), JOIN, version)
+    assert answer.error_code in (0, 79), "joined, or told its id first"
+    assert answer.member_id
 
 
 def test_a_header_of_an_answer_fits_the_request(cluster: Cluster) -> None:
