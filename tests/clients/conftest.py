@@ -1,7 +1,8 @@
 """Fixtures of the client tests: one cluster, fresh topics, and where they run.
 
-`--bootstrap HOST:PORT` points all of them at a running broker (Apache Kafka with `--kafka` too); without it
-the embedded cluster of lacuna.testing's plugin serves them.
+They run on embedded clusters, by default `directory-1`: the directory store, one agent. `--lacuna-clusters
+directory-1,directory-2,moto-1,moto-2` names others, each of which gets every test. `--bootstrap HOST:PORT`
+points all of them at a running broker instead (Apache Kafka with `--kafka` too).
 """
 
 from __future__ import annotations
@@ -17,6 +18,17 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its __init_
     NewTopic,
 )
 
+from lacuna.testing import Cluster as LacunaCluster
+
+DEFAULT_CLUSTER = "directory-1"
+#: name → what lacuna.testing.Cluster is made with
+CLUSTERS: dict[str, dict[str, Any]] = {
+    "directory-1": {"agents": 1},
+    "directory-2": {"agents": 2},
+    "moto-1": {"agents": 1, "moto": True},
+    "moto-2": {"agents": 2, "moto": True},
+}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("clients")
@@ -26,11 +38,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="that broker is Apache Kafka: control records take offsets",
     )
+    group.addoption(
+        "--lacuna-clusters",
+        default=DEFAULT_CLUSTER,
+        help=f"embedded clusters to run the client tests on, of {', '.join(CLUSTERS)}",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every test that needs a cluster runs on each of the clusters that were asked for."""
+    if "cluster" not in metafunc.fixturenames:
+        return
+    named = metafunc.config.getoption("--lacuna-clusters", default=DEFAULT_CLUSTER).split(",")
+    if metafunc.config.getoption("--bootstrap", default=None) is not None:
+        named = ["given"]
+    elif not CLUSTERS.keys() >= set(named):
+        raise pytest.UsageError(f"--lacuna-clusters takes {', '.join(CLUSTERS)}; got {named}")
+    metafunc.parametrize("cluster", named, indirect=True, scope="session")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Cluster:
-    """What a client test needs to know of the cluster: its address as host:port."""
+class Given:
+    """What a client test needs to know of a cluster: its address as host:port."""
 
     bootstrap: str
 
@@ -42,18 +71,19 @@ def is_kafka(pytestconfig: pytest.Config) -> bool:
 
 
 @pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> Any:
-    """Anything with `.bootstrap`: the broker of --bootstrap, else the embedded cluster."""
-    bootstrap = request.config.getoption("--bootstrap", default=None)
-    if bootstrap is not None:
-        return Cluster(bootstrap)
-    return request.getfixturevalue("lacuna_cluster")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Given | LacunaCluster]:
+    """Anything with `.bootstrap`: the broker of --bootstrap, else an embedded cluster by its name."""
+    if request.param == "given":
+        yield Given(request.config.getoption("--bootstrap"))
+        return
+    with LacunaCluster(**CLUSTERS[request.param]) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
-def bootstrap(cluster: Any) -> str:
+def bootstrap(cluster: Given | LacunaCluster) -> str:
     """The address of the cluster."""
-    return str(cluster.bootstrap)
+    return cluster.bootstrap
 
 
 @pytest.fixture(scope="session")

@@ -331,10 +331,10 @@ def describe_list_delete(t: Target) -> Outcome:
         ]
 
     def listed(name: str, **over: Any) -> list[Any]:
-        answer = t.call("list_groups", 5, **({"states_filter": [], "types_filter": []} | over))
+        filters = {"states_filter": [], "types_filter": []} | over
         return [
             [row["protocol_type"], row["group_state"], row["group_type"]]
-            for row in answer["groups"]
+            for row in t.of_all("list_groups", 5, "groups", **filters)
             if row["group_id"] == name
         ]
 

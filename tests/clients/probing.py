@@ -81,6 +81,14 @@ class Target:
     def call(self, api: str, version: int, /, **fields: Any) -> Fields:
         return self.connection.call(api, version, **fields)
 
+    def of_all(self, api: str, version: int, key: str, /, **fields: Any) -> list[Fields]:
+        """The rows under `key` of every broker's answer: each lists the groups and ids that it coordinates."""
+        rows: list[Fields] = []
+        for address in self.bootstrap.split(","):
+            with Connection(address, log=self.log) as connection:
+                rows += connection.call(api, version, **fields)[key]
+        return rows
+
     def settled(self, api: str, version: int, /, **fields: Any) -> Fields:
         """A call repeated while the coordinator says that it is still busy with what came before."""
         deadline = time.monotonic() + 15

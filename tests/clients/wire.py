@@ -11,6 +11,7 @@ import datetime
 import enum
 import functools
 import io
+import itertools
 import socket
 import struct
 import types
@@ -27,6 +28,7 @@ from kio.static.constants import uuid_zero
 API_KEYS: Mapping[str, int] = {name: key for key, name in api_key_map.items()}
 Fields = dict[str, Any]
 _MILLISECOND = datetime.timedelta(milliseconds=1)
+_NUMBERS = itertools.count()
 _UNIX_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -165,7 +167,10 @@ def decode_response(api: str, version: int, frame: bytes) -> Fields:
 
 
 class Connection:
-    """One TCP connection; `log`, when given, collects (api, version, request frame, response frame)."""
+    """One TCP connection; `log`, when given, collects (api, version, request frame, response frame).
+
+    Of several addresses in `bootstrap` each connection takes the next one: every agent has its share.
+    """
 
     def __init__(
         self,
@@ -174,7 +179,8 @@ class Connection:
         timeout: float = 20.0,
         log: list[tuple[str, int, bytes, bytes]] | None = None,
     ) -> None:
-        host, port = bootstrap.rsplit(":", 1)
+        addresses = bootstrap.split(",")
+        host, port = addresses[next(_NUMBERS) % len(addresses)].rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.correlation_id = 0
