@@ -43,6 +43,12 @@ class Calls:
             else:
                 future.set_result(reply)
 
+    def refuse(self, command_id: int, refused: CommandRefused) -> None:
+        """A command that is not sent."""
+        future = self._waiting.pop(command_id, None)
+        if future is not None and not future.done():
+            future.set_exception(refused)
+
     def is_waiting(self, command_id: int) -> bool:
         """Somebody waits for this reply."""
         return command_id in self._waiting

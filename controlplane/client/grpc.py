@@ -18,10 +18,11 @@ import grpc
 import grpc.aio
 
 from controlplane.client.calls import Calls
-from controlplane.client.errors import ControlPlaneUnavailable
+from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from controlplane.client.host import PartitionKey
 from controlplane.client.subscriptions import Subscriptions
 from controlplane.client.views import ClusterView, PartitionView
+from controlplane.errors import ErrorCode
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
 from controlplane.v1.control_pb2_grpc import ControlPlaneStub
@@ -42,12 +43,16 @@ CHANNEL_OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcClientSettings:
-    """Bounds: partitions, calls under way, commands and bytes a message; pauses in seconds."""
+    """Bounds: partitions, calls under way, commands and bytes a message, bytes a command; pauses in seconds.
+
+    A message may go beyond its bound by one command; together they are within what the service takes.
+    """
 
     max_partitions: int = 10_000
     max_calls: int = 100_000
     max_message_commands: int = 1_000
     max_message_bytes: int = 4 << 20
+    max_command_bytes: int = 32 << 20
     first_pause: float = 0.02
     longest_pause: float = 2.0
     give_up_after: float = 5.0
@@ -183,12 +188,21 @@ class GrpcClient:
             and size < self._settings.max_message_bytes
         ):
             command = self._unsent.popleft()
-            if self._calls.is_waiting(command.command_id):
-                size += command.ByteSize()
+            command_size = command.ByteSize()
+            if command_size > self._settings.max_command_bytes:
+                self._calls.refuse(command.command_id, self._too_large(command_size))
+            elif self._calls.is_waiting(command.command_id):
+                size += command_size
                 request.commands.append(command)
         if not self._unsent:
             self._wake.clear()
         return request
+
+    def _too_large(self, command_size: int) -> CommandRefused:
+        """The service would end the session over it, and with it the calls of everybody else."""
+        bound = self._settings.max_command_bytes
+        message = f"a command of {command_size} bytes is beyond the bound of {bound}: send less"
+        return CommandRefused(ErrorCode.INVALID_REQUEST, message)
 
     def _receive(self, response: SessionResponse) -> None:
         self._subscriptions.apply(response.partitions, response.cluster)

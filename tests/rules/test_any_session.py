@@ -12,11 +12,12 @@ import grpc.aio
 import pytest
 
 from controlplane import machine
-from controlplane.client import GrpcClient
+from controlplane.client import CommandRefused, GrpcClient
 from controlplane.service import RunningControlPlane, ServiceSettings, serve
 from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicPartition
 from controlplane.v1.control_pb2 import Command, SessionRequest
 from controlplane.v1.control_pb2_grpc import ControlPlaneStub
+from controlplane.v1.groups_pb2 import GroupProtocol, JoinGroup, ListGroups
 from tests.rules.arbitrary import Arbitrary
 
 SESSION = "/controlplane.v1.ControlPlane/Session"
@@ -93,6 +94,25 @@ async def test_any_requests_of_a_session_are_taken(running: RunningControlPlane,
                 asked -= {reply.command_id for reply in answered.replies}
         stream.cancel()
     await _is_served(running, f"after-{seed}")
+
+
+async def test_a_command_that_no_message_can_hold_is_refused_alone(
+    running: RunningControlPlane,
+) -> None:
+    """A client of ours sends none: the service would end the session, and the calls of others with it."""
+    client = GrpcClient(running.address, Random(1).random)
+    client.start()
+    joining = JoinGroup(group_id="g", protocols=[GroupProtocol(metadata=bytes(70 << 20))])
+    commands = [Command(list_groups=ListGroups()) for _ in range(3)]
+    async with asyncio.timeout(20):
+        await client.cluster.ready()
+        others = [asyncio.ensure_future(client.call(command)) for command in commands]
+        with pytest.raises(CommandRefused, match="beyond the bound"):
+            await client.call(Command(join_group=joining))
+        assert len(await asyncio.gather(*others)) == 3
+        assert client.cluster.is_current, "the session is the first one still"
+    await client.close()
+    await _is_served(running, "after")
 
 
 @pytest.mark.parametrize(
