@@ -99,7 +99,9 @@ class FetchService:
             max_read_bytes=self.settings.max_read_bytes,
             max_reads=self.settings.max_reads,
         )
-        self.sessions = Sessions(self.settings.max_sessions, randint)
+        self.sessions = Sessions(
+            self.settings.max_sessions, self.settings.max_session_partitions, randint
+        )
         self._gatherer = Gatherer(self.cache)
         self._tailed: OrderedDict[tuple[bytes, int], float] = OrderedDict()
         self._waiting: set[Watch] = set()

@@ -76,6 +76,7 @@ class Watch:
         self._listening: dict[Interest, PartitionView] = {}
         self._future: asyncio.Future[None] | None = None
         self._has_changed = False
+        self._is_closed = False
 
     def want(self, name: str, topic_id: bytes, asked: tuple[int, int, int, int]) -> None:
         """Add or change an interest: (partition, fetch_offset, partition_max_bytes, epoch)."""
@@ -105,7 +106,7 @@ class Watch:
         """Hear of the changes of one interest's view."""
         view = interest.view
         heard = self._listening.get(interest)
-        if heard is view:
+        if heard is view or self._is_closed:
             return
         self._unlisten(interest)
         if view is not None:
@@ -149,7 +150,8 @@ class Watch:
             self.dirty[interest] = None
 
     def close(self) -> None:
-        """Hear of nothing any more."""
+        """Hear of nothing any more, whatever a fetch that is under way still looks at."""
+        self._is_closed = True
         for interest, view in self._listening.items():
             view.remove_listener(interest.on_change)
         self._listening.clear()
@@ -185,10 +187,18 @@ class Opened:
 
 
 class Sessions:
-    """The sessions of one worker, least recently used first; beyond `max_sessions` those end."""
+    """The sessions of one worker, least recently used first.
 
-    def __init__(self, max_sessions: int, randint: Callable[[int, int], int]) -> None:
+    Those end beyond `max_sessions`, and where all of them name more than `max_partitions`; a fetch of more
+    than that has no session.
+    """
+
+    def __init__(
+        self, max_sessions: int, max_partitions: int, randint: Callable[[int, int], int]
+    ) -> None:
         self._max_sessions = max_sessions
+        self._max_partitions = max_partitions
+        self._partitions = 0
         self._randint = randint
         self._sessions: OrderedDict[int, Session] = OrderedDict()
 
@@ -201,7 +211,8 @@ class Sessions:
             self._end(request.session_id)
             watch = Watch()
             _update(watch, request)
-            if request.session_epoch == FINAL_EPOCH or not watch.interests:
+            has_session = 0 < len(watch.interests) <= self._max_partitions
+            if request.session_epoch == FINAL_EPOCH or not has_session:
                 return Opened(0, watch)
             return Opened(0, watch, self._begin(request, watch))
         return self._go_on(request)
@@ -221,10 +232,15 @@ class Sessions:
             return Opened(INVALID_FETCH_SESSION_EPOCH, Watch())
         self._sessions.move_to_end(session.session_id)
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
+        before = len(session.watch.interests)
         _update(session.watch, request)
         for topic in request.forgotten:
             for partition in topic.partitions:
                 session.watch.forget((topic.name or topic.topic_id, partition))
+        self._partitions += len(session.watch.interests) - before
+        self._make_room()
+        if session.session_id not in self._sessions:
+            return Opened(FETCH_SESSION_ID_NOT_FOUND, Watch())  # it has grown beyond the bound
         if not session.watch.interests:
             self._end(session.session_id)
             return Opened(0, session.watch)
@@ -238,11 +254,18 @@ class Sessions:
             self._end(next(iter(self._sessions)))
         session = Session(session_id, 1, request.version >= FIRST_TOPIC_ID, watch)
         self._sessions[session_id] = session
+        self._partitions += len(watch.interests)
+        self._make_room()
         return session
+
+    def _make_room(self) -> None:
+        while self._partitions > self._max_partitions:
+            self._end(next(iter(self._sessions)))
 
     def _end(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
+            self._partitions -= len(session.watch.interests)
             session.watch.close()
 
 

@@ -22,12 +22,14 @@ class FetchSettings:
     """Live bytes behind what was asked that are read before they are asked for; 0 for none."""
     max_sessions: int = 1000
     """max.incremental.fetch.session.cache.slots"""
+    max_session_partitions: int = 500_000
+    """Of all sessions together; the sessions used least lately end where there are more."""
 
     def __post_init__(self) -> None:
         for name in ("cache_bytes", "max_response_bytes", "max_read_bytes"):
             if getattr(self, name) < 4096:
                 raise ValueError(f"{name} is {getattr(self, name)}: choose 4096 or more")
-        for name in ("max_reads", "max_sessions"):
+        for name in ("max_reads", "max_sessions", "max_session_partitions"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: choose 1 or more")
         if self.read_ahead_bytes < 0:

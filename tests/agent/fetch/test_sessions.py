@@ -114,6 +114,29 @@ async def test_sessions_are_bounded_and_their_listeners_leave_with_them() -> Non
         assert len(view._listeners) == 0
 
 
+async def test_the_partitions_of_all_sessions_are_bounded_together() -> None:
+    """The oldest session makes room; one that is too large by itself is none, and one cannot grow so."""
+    async with open_log(fetch=FetchSettings(max_session_partitions=5)) as log:
+        await log.create_topic("t", partitions=6)
+        first, second = await begin(log, partitions=3), await begin(log, partitions=2)
+        sessions, fetch = log.fetch_service.sessions, log.fetch_service.fetch
+        assert len(sessions) == 2
+        third = await begin(log, partitions=3)
+        assert len(sessions) == 2
+        gone = await fetch(fetch_request({}, session_id=first.session_id, session_epoch=1))
+        assert gone.error_code == 70
+        large = await begin(log, partitions=6)
+        assert (large.session_id, answered(large)) == (0, [0, 1, 2, 3, 4, 5])
+        assert len(sessions) == 2
+        more = {("t", partition): 0 for partition in range(6)}
+        grown = await fetch(fetch_request(more, session_id=third.session_id, session_epoch=1))
+        assert grown.error_code == 70
+        assert len(sessions) == 0
+        for partition in range(6):
+            assert not log.control.partition(log.topic_id, partition)._listeners
+        assert (await begin(log, partitions=5)).session_id not in (0, second.session_id)
+
+
 async def test_a_fetch_without_a_session_leaves_no_listener_behind() -> None:
     async with open_log() as log:
         await log.create_topic("t", partitions=1)
