@@ -16,7 +16,7 @@ final class Wire {
     private Wire() {}
 
     static AbstractResponse send(Env env, AbstractRequest request) throws Exception {
-        String[] address = env.bootstrap.split(":");
+        String[] address = env.bootstrap.split(",")[0].split(":");
         RequestHeader header = new RequestHeader(request.apiKey(), request.version(), "wire", 1);
         ByteBuffer body = RequestUtils.serialize(header.data(), header.headerVersion(), request.data(), request.version());
         try (Socket socket = new Socket(address[0], Integer.parseInt(address[1]))) {
