@@ -11,6 +11,7 @@ from typing import Any
 from agent.housekeeping import HousekeepingSettings, MergeSettings
 from agent.produce.settings import ProduceSettings
 from controlplane.client import ControlPlaneUnavailable, InProcessClient
+from controlplane.state.settings import LEASE_DURATION_MS
 from controlplane.v1.cluster_pb2 import ClusterDelta
 from controlplane.v1.control_pb2 import Command, Reply
 from controlplane.v1.log_pb2 import PartitionDelta
@@ -32,7 +33,7 @@ PARTS = AgentParts(
         merge=MergeSettings(min_extents=2),
     ),
 )
-LEASE_MS = 15_000
+LEASE_MS = LEASE_DURATION_MS
 GRACE_MS = 600_000
 WAIT_SECONDS = 30.0
 
