@@ -4,7 +4,7 @@ Batches that were queued when a flush failed fail with it. Others are still on t
 control plane takes any first sequence of a producer that it does not know in a partition (S10), so
 such a late batch could get in before the ones that failed, which then never could. It is held back
 here until the failed one has come again, or until the control plane says that the producer went on
-somewhere else.
+somewhere else. Another agent knows nothing of it: a limit that Kafka has too (docs/protocol.md).
 """
 
 from collections import OrderedDict

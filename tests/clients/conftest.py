@@ -93,6 +93,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 Topic = Callable[..., str]
+Unique = Callable[[str], str]
 
 
 @pytest.fixture
@@ -115,6 +116,6 @@ def topic(admin: AdminClient) -> Iterator[Topic]:
 
 
 @pytest.fixture
-def unique() -> Callable[[str], str]:
+def unique() -> Unique:
     """A factory of names that nobody used before: groups, transactional ids."""
     return lambda stem: f"{stem}-{uuid.uuid4().hex[:12]}"

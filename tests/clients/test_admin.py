@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,10 +24,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its __init_
 )
 from kafka import KafkaAdminClient
 
-from .conftest import Topic
+from .conftest import Topic, Unique
 from .librd import UNCOMMITTED, consumer, eventually, producer, read, send, transaction
 
-Unique = Callable[[str], str]
 SPEC: Any = OffsetSpec  # its constructors are not annotated
 
 

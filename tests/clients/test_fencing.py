@@ -9,10 +9,9 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError as AioKafkaError
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from .conftest import Topic
+from .conftest import Topic, Unique
 from .librd import COMMITTED, UNCOMMITTED, producer, read, send, transaction, watermarks
 
-Unique = Callable[[str], str]
 FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 
 

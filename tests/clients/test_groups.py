@@ -14,10 +14,8 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PyTopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from .conftest import Topic
+from .conftest import Topic, Unique
 from .librd import COMMITTED, producer, read, send
-
-Unique = Callable[[str], str]
 
 
 def _member(bootstrap: str, group: str, name: str, **config: object) -> Consumer:

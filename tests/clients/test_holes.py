@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioTopicPartition
@@ -11,10 +9,9 @@ from confluent_kafka import TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PyTopicPartition
 
-from .conftest import Topic
+from .conftest import Topic, Unique
 from .librd import COMMITTED, UNCOMMITTED, consumer, producer, read, send, transaction, watermarks
 
-Unique = Callable[[str], str]
 PLAIN_FETCH_BYTES = 100_000
 
 

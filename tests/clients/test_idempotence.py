@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -14,7 +13,6 @@ from .conftest import Topic
 from .librd import UNCOMMITTED, producer, read, send
 from .probing import Target
 
-Unique = Callable[[str], str]
 VALUES = [b"%05d" % number for number in range(2000)]
 
 

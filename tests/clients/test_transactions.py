@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from .conftest import Topic
+from .conftest import Topic, Unique
 from .librd import COMMITTED, UNCOMMITTED, consumer, producer, read, send, transaction, watermarks
-
-Unique = Callable[[str], str]
 
 
 def test_seed_001_interleaved_producers(

@@ -8,7 +8,6 @@ async with open_log() as log:
     answer = await log.fetch(0)
 """
 
-import asyncio
 import itertools
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -352,9 +351,3 @@ async def open_log(
         await control.close()
         await plane.close()
     assert not fatal
-
-
-async def turns(count: int = 20) -> None:
-    """Let everything run that can."""
-    for _ in range(count):
-        await asyncio.sleep(0)

@@ -18,8 +18,8 @@ from tests.agent.fetch.log import (
     next_offset_of,
     open_log,
     records_of,
-    turns,
 )
+from tests.turns import turns
 
 BIG = bytes(range(256)) * 20
 

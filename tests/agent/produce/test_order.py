@@ -10,7 +10,8 @@ from agent.produce.settings import ProduceSettings
 from controlplane.client import ControlPlaneUnavailable
 from controlplane.errors import ErrorCode
 from controlplane.v1.control_pb2 import Command, Reply
-from tests.agent.fetch.log import Log, Writer, open_log, records_of, turns
+from tests.agent.fetch.log import Log, Writer, open_log, records_of
+from tests.turns import turns
 
 RETRIABLE = {6, 56, int(ErrorCode.REQUEST_TIMED_OUT)}
 IN_FLIGHT = 5

@@ -26,8 +26,8 @@ from tests.agent.fetch.log import (
     open_log,
     produce_request,
     records_of,
-    turns,
 )
+from tests.turns import turns
 
 NOT_LEADER, STORAGE, CORRUPT, TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP = 6, 56, 2, 10, 87, 32
 

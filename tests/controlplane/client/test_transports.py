@@ -21,12 +21,7 @@ from tests.controlplane.runtime.commands import (
     refused,
 )
 from tests.controlplane.runtime.rig import Connect, Rig
-
-
-async def turns(count: int = 20) -> None:
-    """Lets tasks that were just made begin."""
-    for _ in range(count):
-        await asyncio.sleep(0)
+from tests.turns import turns
 
 
 async def held(rig: Rig, count: int) -> None:

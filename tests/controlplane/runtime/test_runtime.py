@@ -28,6 +28,7 @@ from tests.controlplane.runtime.commands import (
     read,
 )
 from tests.controlplane.runtime.rig import Rig
+from tests.turns import turns
 
 
 @pytest.fixture
@@ -35,12 +36,6 @@ async def rig() -> AsyncIterator[Rig]:
     rig = await Rig().start()
     yield rig
     await rig.plane.close()
-
-
-async def turns(count: int = 20) -> None:
-    """Lets tasks that were just made begin, and appends in memory end."""
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 async def appended(rig: Rig) -> list[list[bytes]]:
