@@ -110,6 +110,12 @@ class Arbitrary:
         message = getattr(command, field.name)
         message.SetInParent()
         self._fill(message, field.message_type, 0)
+        if field.name == "join_group" and self.random.random() < 0.6:
+            message.session_timeout_ms, message.rebalance_timeout_ms = 10_000, 10_000
+            message.protocol_type = "consumer"
+            message.protocols.add(name="range")
+        if field.name == "sync_group" and self.random.random() < 0.6:
+            message.protocol_type = message.protocol_name = ""
         if field.name == "commit_segment" and self.random.random() < 0.7:
             self._make_even(message)
         if field.name == "swap_extents" and self.random.random() < 0.7:
@@ -180,7 +186,8 @@ class Arbitrary:
                     column[self.random.randrange(len(column))] = self._value(field)
 
     def _value(self, field: FieldDescriptor) -> Any:
-        likely = self.known.get(field.name, list)()
+        in_group = field.full_name == "controlplane.v1.GroupProtocol.name"
+        likely = ["range", "range", "sticky"] if in_group else self.known.get(field.name, list)()
         if likely and self.random.random() < 0.8:
             return self.random.choice(likely)
         if field.type == FieldDescriptor.TYPE_BOOL:
