@@ -5,7 +5,9 @@ Those that Kafka has carry Kafka's names and defaults.
 
 from typing import Final
 
-LEASE_DURATION_MS: Final = 15_000
+#: broker.session.timeout.ms. Clients go on asking a dead agent for as long: it has to be less than the
+#: 10 s after which a transaction of Kafka Streams times out.
+LEASE_DURATION_MS: Final = 9_000
 
 TRANSACTION_MAX_TIMEOUT_MS: Final = 900_000
 TRANSACTIONAL_ID_EXPIRATION_MS: Final = 7 * 24 * 3_600_000
@@ -13,6 +15,7 @@ PRODUCER_ID_EXPIRATION_MS: Final = 24 * 3_600_000
 
 DEFAULT_PARTITIONS: Final = 1  # num.partitions
 MAX_PARTITIONS: Final = 10_000  # of one topic
+MAX_NEW_PARTITIONS: Final = 10_000  # of one command, as in Kafka
 MAX_TOPIC_NAME: Final = 249
 
 #: A replaced object is kept so long for fetches that planned before; an ended lease is swept after

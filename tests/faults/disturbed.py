@@ -30,7 +30,7 @@ PARTS = AgentParts(
     housekeeping=HousekeepingSettings(
         merge_interval_seconds=NEVER,
         collect_interval_seconds=NEVER,
-        merge=MergeSettings(min_extents=2),
+        merge=MergeSettings(min_extents=2, min_age_ms=0),
     ),
 )
 LEASE_MS = LEASE_DURATION_MS

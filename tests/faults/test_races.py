@@ -47,6 +47,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         open_store=lambda: GatedStore(DirectoryStore(data / "objects")),
     ) as made:
         yield made
+        store_of(made).gate.set()
 
 
 @pytest.fixture
@@ -197,7 +198,6 @@ def test_a_fetch_that_meets_a_collected_object(
     store.gate.clear()
     answer = elsewhere.submit(reader.fetch, topic, 0)
     assert store.reached.wait(WAIT_SECONDS)
-    cluster.advance(GRACE_MS)
     assert cluster.run(agent.housekeeping.merger.run_once())
     cluster.advance(GRACE_MS)
     assert cluster.run(agent.housekeeping.collector.run_once()).replaced == 6
