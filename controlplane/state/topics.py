@@ -8,7 +8,12 @@ from controlplane.decision import Context, Decision
 from controlplane.errors import ErrorCode
 from controlplane.state.partition import Partition, deleted_delta
 from controlplane.state.refusals import Refused
-from controlplane.state.settings import DEFAULT_PARTITIONS, MAX_PARTITIONS, MAX_TOPIC_NAME
+from controlplane.state.settings import (
+    DEFAULT_PARTITIONS,
+    MAX_NEW_PARTITIONS,
+    MAX_PARTITIONS,
+    MAX_TOPIC_NAME,
+)
 from controlplane.state.state import State, TopicState
 from controlplane.topic_configs import InvalidConfig, alter, check_config, shorten
 from controlplane.v1.cluster_pb2 import (
@@ -48,8 +53,12 @@ def plain(name: str) -> str:
 
 
 def create_topics(state: State, command: CreateTopics, context: Context) -> Decision:
-    """Each topic alone succeeds or fails, except that names given twice all fail."""
+    """Each topic alone succeeds or fails, except that names given twice all fail.
+
+    None is created by a command that would make more than MAX_NEW_PARTITIONS.
+    """
     times = Counter(topic.name for topic in command.topics)
+    total = sum(_count(wanted) for wanted in command.topics if _count(wanted) > 0)
     created: dict[str, Topic] = {}
     results = []
     for wanted in command.topics:
@@ -57,6 +66,7 @@ def create_topics(state: State, command: CreateTopics, context: Context) -> Deci
             if times[wanted.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             topic = _new_topic(state, wanted, created, context)
+            _check_total(total)
         except Refused as refused:
             results.append(_refusal(wanted.name, refused))
             continue
@@ -68,6 +78,19 @@ def create_topics(state: State, command: CreateTopics, context: Context) -> Deci
         record = TopicsAdded(topics=created.values())
         decision.records.append(JournalRecord(now_ms=context.now_ms, topics_added=record))
     return decision
+
+
+def _count(wanted: CreateTopic) -> int:
+    return DEFAULT_PARTITIONS if wanted.partition_count == -1 else wanted.partition_count
+
+
+def _check_total(new_partitions: int) -> None:
+    if new_partitions > MAX_NEW_PARTITIONS:
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION,
+            f"One request makes at most {MAX_NEW_PARTITIONS} partitions, not {new_partitions}: "
+            "send several.",
+        )
 
 
 def _refusal(name: str, refused: Refused) -> TopicResult:
@@ -87,7 +110,7 @@ def _new_topic(
             f"Topic '{wanted.name}' collides with the existing topic '{other.name}': "
             "names that differ only in '.' and '_' cannot be told apart in metrics.",
         )
-    count = DEFAULT_PARTITIONS if wanted.partition_count == -1 else wanted.partition_count
+    count = _count(wanted)
     if not 1 <= count <= MAX_PARTITIONS:
         raise Refused(
             ErrorCode.INVALID_PARTITIONS,
@@ -149,6 +172,7 @@ def delete_topics(state: State, command: DeleteTopics, context: Context) -> Deci
 def create_partitions(state: State, command: CreatePartitions, context: Context) -> Decision:
     """Adds partitions to topics; never takes any away."""
     times = Counter(topic.name for topic in command.topics)
+    total = sum(_increase(state, wanted) for wanted in command.topics)
     record = PartitionsAdded()
     results = []
     for wanted in command.topics:
@@ -156,6 +180,7 @@ def create_partitions(state: State, command: CreatePartitions, context: Context)
             if times[wanted.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
             topic = _check_increase(state, wanted)
+            _check_total(total)
         except Refused as refused:
             results.append(_refusal(wanted.name, refused))
             continue
@@ -167,6 +192,11 @@ def create_partitions(state: State, command: CreatePartitions, context: Context)
     if record.topic_ids and not command.validate_only:
         decision.records.append(JournalRecord(now_ms=context.now_ms, partitions_added=record))
     return decision
+
+
+def _increase(state: State, wanted: CreatePartitionsTopic) -> int:
+    topic = state.topics_by_name.get(wanted.name)
+    return 0 if topic is None else max(0, wanted.partition_count - len(topic.partitions))
 
 
 def _check_increase(state: State, wanted: CreatePartitionsTopic) -> TopicState:

@@ -123,6 +123,27 @@ def test_create_partitions(
     cluster.check()
 
 
+def test_one_command_makes_ten_thousand_partitions_at_most() -> None:
+    """As in Kafka: a request of some kilobytes cannot fill the memory of the control plane."""
+    cluster = Cluster()
+    cluster.create("old")
+    names = [f"t{number}" for number in range(4)]
+    wanted = [CreateTopic(name=name, partition_count=2_501) for name in names]
+    refused = cluster.do("create_topics", CreateTopics(topics=wanted)).topics
+    assert {ErrorCode(each.error_code).name for each in refused} == {"POLICY_VIOLATION"}
+    assert "send several" in refused[0].error_message
+    wanted = [CreateTopic(name=name, partition_count=2_500) for name in names]
+    created = cluster.do("create_topics", CreateTopics(topics=wanted)).topics
+    assert {each.error_code for each in created} == {0}
+    grown = [CreatePartitionsTopic(name=name, partition_count=5_001) for name in names]
+    refused = cluster.do("create_partitions", CreatePartitions(topics=grown)).topics
+    assert {ErrorCode(each.error_code).name for each in refused} == {"POLICY_VIOLATION"}
+    assert len(cluster.state.partitions) == 10_001
+    grown = [CreatePartitionsTopic(name=name, partition_count=5_000) for name in names]
+    created = cluster.do("create_partitions", CreatePartitions(topics=grown)).topics
+    assert {each.error_code for each in created} == {0}
+
+
 def test_create_partitions_of_one_topic_twice() -> None:
     cluster = Cluster()
     cluster.create("a")
