@@ -20,7 +20,6 @@ from controlplane.client.errors import ControlPlaneUnavailable
 from controlplane.client.host import PartitionKey, Receiver
 from controlplane.clock import Clock
 from controlplane.decision import Context, Decision
-from controlplane.early_replies import EARLY_REPLIES
 from controlplane.journal.journal import (
     Journal,
     JournalBatch,
@@ -293,7 +292,6 @@ class ControlPlane(Generic[S]):
     def _decide(self, session: PlaneSession, command: Command) -> None:
         self._last_token += 1
         token = self._last_token
-        verb = command.WhichOneof("verb")
         decision = self._machine.handle(self._state, command, self._context(token))
         reply = decision.reply
         if reply is None:
@@ -302,12 +300,7 @@ class ControlPlane(Generic[S]):
             self._apply(decision)
             return
         reply.command_id = command.command_id
-        is_early = EARLY_REPLIES.get(verb or "")
-        if is_early is not None and is_early(command, reply):
-            self._apply(decision)
-            session.receiver.deliver((), (), (reply,))
-        else:
-            self._apply(decision, session, reply)
+        self._apply(decision, session, reply)
 
     def _apply(
         self, decision: Decision, session: PlaneSession | None = None, reply: Reply | None = None

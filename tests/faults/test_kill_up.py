@@ -92,9 +92,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_visible(tmp_path: Path
         assert log_violations(partition, rows, everything[partition]) == []
         mine = [value for _, value in rows if value.startswith(b"plain")]
         assert mine == [value for _, value in acknowledged], "order"
-    # The reply to AddPartitionsToTxn does not wait for the disk. Who loses that to a crash can only abort, and
-    # librdkafka takes the INVALID_TXN_STATE that it is told then for fatal. Nothing else may be fatal.
-    assert [text for client in crew for text in client.fatal if "invalid state" not in text] == []
+    assert [text for client in crew for text in client.fatal] == []
     transactions = [each for client in crew for each in client.transactions]
     assert sum(each.is_committed is True for each in transactions) > KILLS
     assert sum(each.is_committed is False for each in transactions) > 0

@@ -99,23 +99,21 @@ async def test_a_read_waits_for_the_write_that_it_saw(rig: Rig, client: ControlC
     assert view.high_watermark == 1
 
 
-async def test_adding_partitions_does_not_wait_for_the_disk(
-    rig: Rig, client: ControlClient
-) -> None:
-    """S2's one exception; a refusal, or a mere question, waits as all else."""
+async def test_adding_partitions_waits_for_the_disk(rig: Rig, client: ControlClient) -> None:
+    """S2 without exception (docs/adr/0006): a refusal, and a mere question behind it, wait too."""
     rig.memory.is_held = True
-    reply = await client.call(add_partitions())
-    assert list(reply.partitions_added_to_txn.error_codes) == [0]
     waiting = [
+        asyncio.ensure_future(client.call(add_partitions())),
         asyncio.ensure_future(client.call(add_partitions(-1))),
         asyncio.ensure_future(client.call(add_partitions(verify_only=True))),
     ]
-    await held(rig, 2)
+    await held(rig, 3)
     await turns()
     assert not any(call.done() for call in waiting)
     rig.memory.is_held = False
     rig.memory.release()
-    code, added = await asyncio.gather(*waiting)
+    first, code, added = await asyncio.gather(*waiting)
+    assert list(first.partitions_added_to_txn.error_codes) == [0]
     assert code.partitions_added_to_txn.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert added.partitions_added_to_txn.error_code == ErrorCode.NONE
 
