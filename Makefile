@@ -38,7 +38,7 @@ proto: setup     ## regenerate the messages from proto/
 	$(PROTOC) --python_out=logstore --pyi_out=logstore $(wildcard proto/segments/v1/*.proto)
 
 coverage: setup  ## branch coverage of logstore/ and controlplane/
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 tests/logstore tests/controlplane
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 tests/logstore tests/controlplane tests/rules
 
 bench: setup     ## the workload, against Lacuna
 	$(BIN)/python bench/run.py

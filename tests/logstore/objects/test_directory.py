@@ -3,7 +3,7 @@
 import errno
 import itertools
 import os
-import random  # noqa: TID251 - seeded
+import random
 import threading
 from collections.abc import Sequence
 from pathlib import Path

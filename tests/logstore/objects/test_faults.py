@@ -1,6 +1,6 @@
 """The fault layer itself: a test that leans on it must be able to trust it."""
 
-import random  # noqa: TID251 - seeded
+import random
 import threading
 
 import pytest
