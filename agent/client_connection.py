@@ -16,14 +16,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from agent.apis.registry import (
-    Api,
-    Buffer,
-    MalformedRequest,
-    Peer,
-    response_header_version,
-)
+from agent.apis.registry import Api, Peer, response_header_version
 from agent.connection import FrameError, FrameReader, RequestFrame, answer_buffers
+from agent.wire import Buffer, MalformedRequest
 from controlplane.client import CommandRefused, ControlPlaneUnavailable
 from controlplane.errors import ErrorCode
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 
-from agent.apis.registry import Buffer, request_header_version
+from agent.apis.registry import request_header_version
+from agent.wire import Buffer
 
 SCRATCH_BYTES = 256 * 1024
 FIRST_BYTES = 4 << 20

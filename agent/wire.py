@@ -7,13 +7,15 @@ should be raise MalformedRequest; struct.error is left to the codec, which turns
 import struct
 from typing import Final, TypeAlias
 
-from agent.apis.registry import MalformedRequest
-
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")
 MAX_VARINT_SHIFT: Final = 28
+
+
+class MalformedRequest(Exception):
+    """A request's body is not what its schema says. The connection is closed, as Kafka does."""
 
 
 def read_uvarint(body: memoryview, at: int) -> tuple[int, int]:

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from kio.serial._introspect import EntityTupleField, PrimitiveTupleField, classify_field
 
-from agent.apis.registry import MalformedRequest
-from agent.wire import INT16, INT32, read_count, read_uvarint, skip_tags
+from agent.wire import INT16, INT32, MalformedRequest, read_count, read_uvarint, skip_tags
 
 #: Takes (body, position) and gives the position behind what it stands for.
 Step = Callable[[memoryview, int], int]

@@ -9,11 +9,12 @@ magic 0 and 1) are not served yet, S24. The service is agent/produce/service.py.
 
 from typing import TYPE_CHECKING
 
-from agent.apis.registry import Api, MalformedRequest, Peer
+from agent.apis.registry import Api, Peer
 from agent.produce import codec
 from agent.produce.buffer import NOT_PERSISTED
 from agent.produce.codec import ProduceRequest, ProduceResponse
 from agent.produce.service import refuse as refuse_all
+from agent.wire import MalformedRequest
 from controlplane.client.errors import CommandRefused
 
 if TYPE_CHECKING:

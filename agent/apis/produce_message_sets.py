@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kio.schema.errors import ErrorCode as KafkaError
 
-from agent.apis.registry import Api, Buffer, MalformedRequest, Peer
-from agent.wire import INT32, read_bytes, read_string
+from agent.apis.registry import Api, Peer
+from agent.wire import INT32, Buffer, MalformedRequest, read_bytes, read_string
 
 if TYPE_CHECKING:
     from agent.context import AgentContext

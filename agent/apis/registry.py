@@ -44,12 +44,12 @@ from kio.serial.errors import SerialError
 
 from agent.apis.nulls import UnexpectedNullError, reject_nulls
 from agent.apis.schema import kio_versions, request_class
+from agent.wire import Buffer, MalformedRequest
 from controlplane.errors import ErrorCode
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
 Handle: TypeAlias = "Callable[[AgentContext, Any, Peer], Awaitable[Any]]"
 Refuse: TypeAlias = Callable[[Any, int], Any]
 Decode: TypeAlias = Callable[[memoryview, int], Any]
@@ -95,10 +95,6 @@ KAFKA_4_1: Mapping[int, tuple[int, int]] = MappingProxyType(
         66: (0, 2),
     }
 )
-
-
-class MalformedRequest(Exception):
-    """A request's body is not what its schema says. The connection is closed, as Kafka does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

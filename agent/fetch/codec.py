@@ -8,10 +8,10 @@ v12; v13 has topic ids (KIP-516). Fields that only followers send are passed ove
 import struct
 from typing import Final, NamedTuple
 
-from agent.apis.registry import MalformedRequest
 from agent.wire import (
     INT32,
     Buffer,
+    MalformedRequest,
     read_bytes,
     read_count,
     read_name,

@@ -8,9 +8,9 @@ topics end with v12; v13 has topic ids (KIP-516).
 import struct
 from typing import Final, NamedTuple
 
-from agent.apis.registry import MalformedRequest
 from agent.wire import (
     INT32,
+    MalformedRequest,
     read_bytes,
     read_count,
     read_name,

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import uvloop
 
-from agent.apis.registry import Api, MalformedRequest, Peer, Registry
+from agent.apis.registry import Api, Peer, Registry
 from agent.context import AgentContext
 from agent.server import AgentServer
 from agent.settings import AgentSettings
+from agent.wire import MalformedRequest
 from controlplane.client import CommandRefused, ControlPlaneUnavailable
 from tests.agent.harness import RawClient, ScriptedControl, encode_request, make_context, serving
 

@@ -9,12 +9,12 @@ import pytest
 from agent.apis.list_transactions import compile_pattern
 from agent.apis.registry import (
     KAFKA_4_1,
-    MalformedRequest,
     discover,
     kio_reader,
     response_header_version,
 )
 from agent.apis.schema import build, build_for, request_class, response_class
+from agent.wire import MalformedRequest
 from controlplane.errors import ErrorCode
 from controlplane.v1.cluster_pb2 import Agent, Topic
 from controlplane.v1.control_pb2 import Command, Reply

@@ -11,7 +11,8 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.apis.registry import Api, MalformedRequest, discover
+from agent.apis.registry import Api, discover
+from agent.wire import MalformedRequest
 from tests.agent.harness import encode_body
 from tests.agent.requests import requests
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KafkaError
 from kio.serial import entity_reader, entity_writer
 
-from agent.apis.registry import MalformedRequest
 from agent.fetch import codec
+from agent.wire import MalformedRequest
 
 VERSIONS = range(codec.MIN_VERSION, codec.MAX_VERSION + 1)
 TOPIC_ID = uuid.UUID("12345678-1234-5678-1234-567812345678")

@@ -6,11 +6,12 @@ import threading
 import pytest
 
 from agent.apis import produce as api
-from agent.apis.registry import MalformedRequest, Peer
+from agent.apis.registry import Peer
 from agent.clock import SystemClock
 from agent.fetch.codec import READ_UNCOMMITTED
 from agent.produce.codec import ProducePartition, ProduceRequest, ProduceTopic
 from agent.produce.settings import ProduceSettings
+from agent.wire import MalformedRequest
 from controlplane.client import CommandRefused, ControlPlaneUnavailable
 from controlplane.errors import ErrorCode
 from controlplane.v1.control_pb2 import Command, Reply
