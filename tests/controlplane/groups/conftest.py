@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol, TypedDict
 
 import pytest
 
@@ -60,6 +61,15 @@ def error_name(code: int) -> str:
 def durable(groups: Groups) -> bytes:
     """All that must outlive the process."""
     return groups.to_snapshot().SerializeToString(deterministic=True)
+
+
+class Committer(TypedDict):
+    """The fields that OffsetCommit and TxnOffsetCommit have in common."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str
 
 
 @dataclass
@@ -130,10 +140,9 @@ class Bench:
         change(self.groups)
         self.check()
 
-    def send(self, name: str, **verb: object) -> tuple[Reply | None, list[tuple[int, Reply]]]:
+    def send(self, name: str, command: Command) -> tuple[Reply | None, list[tuple[int, Reply]]]:
         """One command, decided and replayed."""
         context = self.context()
-        command = Command(**verb)
         if command.HasField("txn_offset_commit"):
             decision = decide_txn_offset_commit(
                 self.groups,
@@ -204,7 +213,7 @@ class Bench:
             client_host="127.0.0.1",
             supports_skipping_assignment="v9" in options,
         )
-        return self.told(name, self.send(name, join_group=command))
+        return self.told(name, self.send(name, Command(join_group=command)))
 
     def show_group_joined(self, name: str, joined: g.GroupJoined) -> str:
         if joined.member_id:
@@ -235,7 +244,7 @@ class Bench:
             protocol_name=options.get("protocol", ""),
             assignments=assignments,
         )
-        return self.told(name, self.send(name, sync_group=command))
+        return self.told(name, self.send(name, Command(sync_group=command)))
 
     def show_group_synced(self, name: str, synced: g.GroupSynced) -> str:
         if synced.error_code:
@@ -250,7 +259,7 @@ class Bench:
             member_id=options.get("id", self.member_ids.get(name, "")),
             group_instance_id=options.get("instance", ""),
         )
-        return self.told(name, self.send(name, heartbeat=command))
+        return self.told(name, self.send(name, Command(heartbeat=command)))
 
     def show_heartbeat_answered(self, name: str, answered: g.HeartbeatAnswered) -> str:
         return error_name(answered.error_code)
@@ -266,7 +275,7 @@ class Bench:
             for name in names
         ]
         command = g.LeaveGroup(group_id=self.group_id, members=members)
-        return self.told("left", self.send("", leave_group=command))
+        return self.told("left", self.send("", Command(leave_group=command)))
 
     def show_group_left(self, name: str, left: g.GroupLeft) -> str:
         if left.error_code:
@@ -302,7 +311,7 @@ class Bench:
             )
         return offsets
 
-    def writer(self, name: str, options: dict[str, str]) -> dict[str, object]:
+    def writer(self, name: str, options: dict[str, str]) -> Committer:
         is_member = name in self.member_ids and "standalone" not in options
         return {
             "group_id": options.get("group", self.group_id),
@@ -314,7 +323,7 @@ class Bench:
     def do_commit(self, name: str, *words: str) -> str:
         options = self.options(tuple(word for word in words if "@" not in word))
         command = g.OffsetCommit(offsets=self.offsets(words), **self.writer(name, options))
-        return self.told(name, self.send(name, offset_commit=command))
+        return self.told(name, self.send(name, Command(offset_commit=command)))
 
     def do_txn_commit(self, name: str, producer_id: str, *words: str) -> str:
         options = self.options(tuple(word for word in words if "@" not in word))
@@ -323,7 +332,7 @@ class Bench:
             offsets=self.offsets(words),
             **self.writer(name, options),
         )
-        return self.told(name, self.send(name, txn_offset_commit=command))
+        return self.told(name, self.send(name, Command(txn_offset_commit=command)))
 
     def show_offsets_committed(self, name: str, committed: g.OffsetsCommitted) -> str:
         if committed.error_code:
@@ -351,7 +360,7 @@ class Bench:
             partitions=[partition_of(word) for word in wanted],
         )
         command = g.OffsetFetch(groups=[group], require_stable="stable" in words)
-        return self.told("", self.send("", offset_fetch=command)).removeprefix(":").strip()
+        return self.told("", self.send("", Command(offset_fetch=command))).removeprefix(":").strip()
 
     def show_offsets_fetched(self, name: str, fetched: g.OffsetsFetched) -> str:
         return " ".join(
@@ -366,7 +375,9 @@ class Bench:
 
     def do_describe(self, *words: str) -> str:
         command = g.DescribeGroups(group_ids=[*words] or [self.group_id])
-        return self.told("", self.send("", describe_groups=command)).removeprefix(":").strip()
+        return (
+            self.told("", self.send("", Command(describe_groups=command))).removeprefix(":").strip()
+        )
 
     def show_groups_described(self, name: str, described: g.GroupsDescribed) -> str:
         return ", ".join(
@@ -390,7 +401,7 @@ class Bench:
             states=[state for state in options.get("states", "").split(",") if state],
             types=[kind for kind in options.get("types", "").split(",") if kind],
         )
-        return self.told("", self.send("", list_groups=command)).removeprefix(":").strip()
+        return self.told("", self.send("", Command(list_groups=command))).removeprefix(":").strip()
 
     def show_groups_listed(self, name: str, listed: g.GroupsListed) -> str:
         return " ".join(
@@ -400,7 +411,9 @@ class Bench:
 
     def do_delete(self, *group_ids: str) -> str:
         command = g.DeleteGroups(group_ids=group_ids)
-        return self.told("", self.send("", delete_groups=command)).removeprefix(":").strip()
+        return (
+            self.told("", self.send("", Command(delete_groups=command))).removeprefix(":").strip()
+        )
 
     def show_groups_deleted(self, name: str, deleted: g.GroupsDeleted) -> str:
         return ",".join(error_name(code) for code in deleted.error_codes)
@@ -427,6 +440,12 @@ class Bench:
         return ""
 
 
+class Play(Protocol):
+    """The type of `play`."""
+
+    def __call__(self, script: str, **settings: int) -> Bench: ...
+
+
 def play(script: str, **settings: int) -> Bench:
     """Run a script and compare every line with its expectation."""
     bench = Bench(settings=GroupSettings(**settings))
@@ -441,7 +460,7 @@ def play(script: str, **settings: int) -> Bench:
 
 
 @pytest.fixture(name="play")
-def _play() -> Callable[..., Bench]:
+def _play() -> Play:
     return play
 
 

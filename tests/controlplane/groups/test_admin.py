@@ -1,5 +1,9 @@
 """DescribeGroups, ListGroups, DeleteGroups, and what the machine refuses from its own callers."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import pytest
 
 from controlplane.decision import Context
@@ -19,8 +23,11 @@ from controlplane.v1.control_pb2 import Command
 from controlplane.v1.group_records_pb2 import GroupRecord
 from controlplane.v1.groups_pb2 import OffsetCommit, TxnOffsetCommit
 
+if TYPE_CHECKING:
+    from tests.controlplane.groups.conftest import Bench, Play
 
-def test_list_filters_by_state_and_type(play):
+
+def test_list_filters_by_state_and_type(play: Play) -> None:
     play("""
     join a old        -> a: gen=1 range leader=a of a
     commit x group=h t-0@1 -> x: ok
@@ -33,7 +40,7 @@ def test_list_filters_by_state_and_type(play):
     """)
 
 
-def test_only_a_group_without_members_is_deleted(play):
+def test_only_a_group_without_members_is_deleted(play: Play) -> None:
     play("""
     join a old        -> a: gen=1 range leader=a of a
     sync a a=A        -> a: synced A
@@ -47,7 +54,7 @@ def test_only_a_group_without_members_is_deleted(play):
     """)
 
 
-def test_deleting_a_group_drops_its_pending_offsets(play):
+def test_deleting_a_group_drops_its_pending_offsets(play: Play) -> None:
     play("""
     txn_commit x 7 t-0@1 -> x: ok
     txn_commit x 7 group=h t-0@2 -> x: ok
@@ -57,7 +64,7 @@ def test_deleting_a_group_drops_its_pending_offsets(play):
     """)
 
 
-def test_describe_shows_the_member_of_an_empty_restart(play):
+def test_describe_shows_the_member_of_an_empty_restart(play: Play) -> None:
     play("""
     join a old        -> a: gen=1 range leader=a of a
     sync a a=A        -> a: synced A
@@ -68,7 +75,7 @@ def test_describe_shows_the_member_of_an_empty_restart(play):
 
 @pytest.mark.parametrize("source", GroupState)
 @pytest.mark.parametrize("target", GroupState)
-def test_only_listed_transitions_happen(source, target):
+def test_only_listed_transitions_happen(source: GroupState, target: GroupState) -> None:
     group = LiveGroup(group_id="g", state=source)
     if target in TRANSITIONS[source]:
         group.transition_to(target)
@@ -78,16 +85,17 @@ def test_only_listed_transitions_happen(source, target):
             group.transition_to(target)
 
 
-def test_callers_may_check_partitions_themselves(bench):
+def test_callers_may_check_partitions_themselves(bench: Bench) -> None:
     """Then a partition that nobody says is missing is taken to exist."""
     (offset,) = bench.offsets(("t-9999@1",))
     commit = OffsetCommit(group_id="g", generation_id=-1, offsets=[offset])
     decision = handle(bench.groups, Command(offset_commit=commit), bench.context())
+    assert decision.reply is not None
     assert decision.reply.offsets_committed.error_codes == [0]
     assert bench.run("commit x t-9999@1") == "x: UNKNOWN_TOPIC_OR_PARTITION"
 
 
-def test_another_command_is_our_own_mistake():
+def test_another_command_is_our_own_mistake() -> None:
     context = Context(now_ms=0, new_id=lambda: bytes(16))
     for command in (Command(), Command(txn_offset_commit=TxnOffsetCommit())):
         assert command.WhichOneof("verb") not in GROUP_VERBS
@@ -95,6 +103,6 @@ def test_another_command_is_our_own_mistake():
             handle(Groups(), command, context)
 
 
-def test_a_record_of_a_later_version_is_not_passed_over():
+def test_a_record_of_a_later_version_is_not_passed_over() -> None:
     with pytest.raises(UnknownGroupRecordError, match="start the version that wrote it"):
         replay(Groups(), GroupRecord())

@@ -1,5 +1,12 @@
 """Sessions, rebalance timeouts and retention: what time alone ends, and what outlives a restart."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.controlplane.groups.conftest import Play
+
 TWO_STABLE = """
     join a old        -> a: gen=1 range leader=a of a
     sync a a=A        -> a: synced A
@@ -10,7 +17,7 @@ TWO_STABLE = """
 """
 
 
-def test_a_silent_member_is_out_after_its_session(play):
+def test_a_silent_member_is_out_after_its_session(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -24,7 +31,7 @@ def test_a_silent_member_is_out_after_its_session(play):
     )
 
 
-def test_all_members_silent_leave_an_empty_group(play):
+def test_all_members_silent_leave_an_empty_group(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -34,7 +41,7 @@ def test_all_members_silent_leave_an_empty_group(play):
     )
 
 
-def test_a_commit_keeps_the_session(play):
+def test_a_commit_keeps_the_session(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -47,7 +54,7 @@ def test_a_commit_keeps_the_session(play):
     )
 
 
-def test_who_waits_to_join_needs_no_heartbeat(play):
+def test_who_waits_to_join_needs_no_heartbeat(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -62,7 +69,7 @@ def test_who_waits_to_join_needs_no_heartbeat(play):
     )
 
 
-def test_who_waits_to_sync_needs_no_heartbeat(play):
+def test_who_waits_to_sync_needs_no_heartbeat(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -79,7 +86,7 @@ def test_who_waits_to_sync_needs_no_heartbeat(play):
     )
 
 
-def test_a_rebalance_goes_on_without_who_does_not_join_in_time(play):
+def test_a_rebalance_goes_on_without_who_does_not_join_in_time(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -104,7 +111,7 @@ def test_a_rebalance_goes_on_without_who_does_not_join_in_time(play):
     )
 
 
-def test_a_silent_member_does_not_hold_up_a_rebalance(play):
+def test_a_silent_member_does_not_hold_up_a_rebalance(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -115,7 +122,7 @@ def test_a_silent_member_does_not_hold_up_a_rebalance(play):
     )
 
 
-def test_one_answered_by_the_end_of_anothers_session_has_a_new_one(play):
+def test_one_answered_by_the_end_of_anothers_session_has_a_new_one(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -127,7 +134,7 @@ def test_one_answered_by_the_end_of_anothers_session_has_a_new_one(play):
     )
 
 
-def test_an_id_that_was_given_out_outlives_the_members(play):
+def test_an_id_that_was_given_out_outlives_the_members(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -140,7 +147,7 @@ def test_an_id_that_was_given_out_outlives_the_members(play):
     )
 
 
-def test_a_leader_that_never_assigns_is_out(play):
+def test_a_leader_that_never_assigns_is_out(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -157,7 +164,7 @@ def test_a_leader_that_never_assigns_is_out(play):
     )
 
 
-def test_a_follower_that_never_asks_for_its_assignment_is_out(play):
+def test_a_follower_that_never_asks_for_its_assignment_is_out(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -174,7 +181,9 @@ def test_a_follower_that_never_asks_for_its_assignment_is_out(play):
     )
 
 
-def test_a_pending_member_that_never_joins_holds_up_a_rebalance_for_its_session_only(play):
+def test_a_pending_member_that_never_joins_holds_up_a_rebalance_for_its_session_only(
+    play: Play,
+) -> None:
     play(
         TWO_STABLE
         + """
@@ -187,7 +196,7 @@ def test_a_pending_member_that_never_joins_holds_up_a_rebalance_for_its_session_
     )
 
 
-def test_a_new_member_whose_join_waits_too_long_is_let_go(play):
+def test_a_new_member_whose_join_waits_too_long_is_let_go(play: Play) -> None:
     play(
         """
     join a old session=30min rebalance=30min -> a: gen=1 range leader=a of a
@@ -199,7 +208,7 @@ def test_a_new_member_whose_join_waits_too_long_is_let_go(play):
     )
 
 
-def test_everybody_leaving_while_a_new_id_is_out_ends_the_rebalance(play):
+def test_everybody_leaving_while_a_new_id_is_out_ends_the_rebalance(play: Play) -> None:
     play(
         """
     join a old        -> a: gen=1 range leader=a of a
@@ -212,7 +221,7 @@ def test_everybody_leaving_while_a_new_id_is_out_ends_the_rebalance(play):
     )
 
 
-def test_stable_groups_go_on_after_a_restart_with_full_sessions(play):
+def test_stable_groups_go_on_after_a_restart_with_full_sessions(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -228,7 +237,7 @@ def test_stable_groups_go_on_after_a_restart_with_full_sessions(play):
     )
 
 
-def test_a_snapshot_keeps_a_stable_group(play):
+def test_a_snapshot_keeps_a_stable_group(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -240,7 +249,7 @@ def test_a_snapshot_keeps_a_stable_group(play):
     )
 
 
-def test_an_emptied_group_stays_empty_after_a_restart(play):
+def test_an_emptied_group_stays_empty_after_a_restart(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -252,7 +261,7 @@ def test_an_emptied_group_stays_empty_after_a_restart(play):
     )
 
 
-def test_a_rebalance_under_way_at_a_restart_begins_anew(play):
+def test_a_rebalance_under_way_at_a_restart_begins_anew(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -267,7 +276,7 @@ def test_a_rebalance_under_way_at_a_restart_begins_anew(play):
     )
 
 
-def test_a_static_replacement_outlives_a_restart(play):
+def test_a_static_replacement_outlives_a_restart(play: Play) -> None:
     bench = play("""
     join a old instance=i -> a: gen=1 range leader=a of a
     sync a a=A        -> a: synced A
@@ -279,7 +288,7 @@ def test_a_static_replacement_outlives_a_restart(play):
     assert bench.run("heartbeat a instance=i") == "a: ok"
 
 
-def test_offsets_of_an_empty_group_expire_after_seven_days(play):
+def test_offsets_of_an_empty_group_expire_after_seven_days(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -294,7 +303,7 @@ def test_offsets_of_an_empty_group_expire_after_seven_days(play):
     )
 
 
-def test_the_seven_days_begin_when_the_group_becomes_empty(play):
+def test_the_seven_days_begin_when_the_group_becomes_empty(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -309,7 +318,7 @@ def test_the_seven_days_begin_when_the_group_becomes_empty(play):
     )
 
 
-def test_offsets_of_a_group_with_members_stay(play):
+def test_offsets_of_a_group_with_members_stay(play: Play) -> None:
     play(
         """
     join a old session=30min -> a: gen=1 range leader=a of a
@@ -321,7 +330,7 @@ def test_offsets_of_a_group_with_members_stay(play):
     )
 
 
-def test_standalone_offsets_expire_each_after_its_own_seven_days(play):
+def test_standalone_offsets_expire_each_after_its_own_seven_days(play: Play) -> None:
     play("""
     commit x t-0@1    -> x: ok
     after 3d          ->
@@ -335,7 +344,7 @@ def test_standalone_offsets_expire_each_after_its_own_seven_days(play):
     """)
 
 
-def test_a_pending_offset_keeps_its_group(play):
+def test_a_pending_offset_keeps_its_group(play: Play) -> None:
     play("""
     commit x t-0@1    -> x: ok
     txn_commit x 7 t-0@2 -> x: ok
@@ -347,7 +356,7 @@ def test_a_pending_offset_keeps_its_group(play):
     """)
 
 
-def test_a_group_with_only_pending_offsets_is_not_deleted(play):
+def test_a_group_with_only_pending_offsets_is_not_deleted(play: Play) -> None:
     play("""
     txn_commit x 7 t-0@2 -> x: ok
     after 8d          ->
@@ -357,7 +366,7 @@ def test_a_group_with_only_pending_offsets_is_not_deleted(play):
     """)
 
 
-def test_a_group_that_an_id_was_given_for_is_not_deleted_under_it(play):
+def test_a_group_that_an_id_was_given_for_is_not_deleted_under_it(play: Play) -> None:
     play(
         TWO_STABLE
         + """

@@ -8,8 +8,10 @@ Whatever happens (S26):
 - the durable state is what a replay of the journal gives, at every prefix (checked by the bench).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -22,7 +24,10 @@ from hypothesis.stateful import (
 
 from controlplane.errors import ErrorCode
 from controlplane.v1 import groups_pb2 as g
-from controlplane.v1.control_pb2 import Reply
+from controlplane.v1.control_pb2 import Command, Reply
+
+if TYPE_CHECKING:
+    from tests.controlplane.groups.conftest import Bench
 
 CLIENTS = ["a", "b", "c", "d"]
 CLIENT = st.sampled_from(CLIENTS)
@@ -111,7 +116,7 @@ class Histories(RuleBasedStateMachine):
             member_id=self.bench.member_ids.get(name, ""),
             assignments=members,
         )
-        self.bench.told(name, self.bench.send(name, sync_group=command))
+        self.bench.told(name, self.bench.send(name, Command(sync_group=command)))
 
     @rule(name=CLIENT)
     def heartbeat(self, name: str) -> None:
@@ -204,7 +209,7 @@ class Histories(RuleBasedStateMachine):
         assert not self.bench.groups.live.parked
 
 
-def test_random_histories(bench_class):
+def test_random_histories(bench_class: type[Bench]) -> None:
     Histories.bench_class = bench_class
     run_state_machine_as_test(
         Histories,

@@ -1,5 +1,12 @@
 """JoinGroup, SyncGroup, Heartbeat, LeaveGroup: classic membership as in Kafka 4.1 (S26)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.controlplane.groups.conftest import Bench, Play
+
 TWO_STABLE = """
     join a old        -> a: gen=1 range leader=a of a
     sync a a=A        -> a: synced A
@@ -11,7 +18,7 @@ TWO_STABLE = """
 """
 
 
-def test_first_member_leads_and_gets_what_it_assigned(play):
+def test_first_member_leads_and_gets_what_it_assigned(play: Play) -> None:
     play("""
     join a            -> a: MEMBER_ID_REQUIRED
     describe          -> Empty
@@ -23,15 +30,15 @@ def test_first_member_leads_and_gets_what_it_assigned(play):
     """)
 
 
-def test_clients_before_v4_join_without_an_id_first(play):
+def test_clients_before_v4_join_without_an_id_first(play: Play) -> None:
     play("join a old -> a: gen=1 range leader=a of a")
 
 
-def test_a_second_member_waits_until_the_first_joins_again(play):
+def test_a_second_member_waits_until_the_first_joins_again(play: Play) -> None:
     play(TWO_STABLE + "describe -> Stable range a=A b=B")
 
 
-def test_heartbeat_tells_of_a_rebalance(play):
+def test_heartbeat_tells_of_a_rebalance(play: Play) -> None:
     play("""
     join a old        -> a: gen=1 range leader=a of a
     sync a a=A        -> a: synced A
@@ -40,14 +47,14 @@ def test_heartbeat_tells_of_a_rebalance(play):
     """)
 
 
-def test_members_not_named_in_the_assignment_get_an_empty_one(play):
+def test_members_not_named_in_the_assignment_get_an_empty_one(play: Play) -> None:
     play("""
     join a old        -> a: gen=1 range leader=a of a
     sync a            -> a: synced
     """)
 
 
-def test_unknown_member_is_told_so_everywhere(play):
+def test_unknown_member_is_told_so_everywhere(play: Play) -> None:
     play("""
     join x id=ghost             -> x: UNKNOWN_MEMBER_ID
     sync x id=ghost gen=1       -> x: UNKNOWN_MEMBER_ID
@@ -62,7 +69,7 @@ def test_unknown_member_is_told_so_everywhere(play):
     """)
 
 
-def test_an_empty_group_id_is_invalid(play, bench):
+def test_an_empty_group_id_is_invalid(play: Play, bench: Bench) -> None:
     play("""
     join a group=               -> a: INVALID_GROUP_ID
     sync a group=               -> a: INVALID_GROUP_ID
@@ -72,7 +79,7 @@ def test_an_empty_group_id_is_invalid(play, bench):
     assert bench.run("leave a") == "left: INVALID_GROUP_ID"
 
 
-def test_session_timeout_is_bounded(play):
+def test_session_timeout_is_bounded(play: Play) -> None:
     play("""
     join a session=5999ms       -> a: INVALID_SESSION_TIMEOUT
     join a session=1800001ms    -> a: INVALID_SESSION_TIMEOUT
@@ -81,7 +88,7 @@ def test_session_timeout_is_bounded(play):
     """)
 
 
-def test_a_protocol_that_not_all_speak_is_refused(play):
+def test_a_protocol_that_not_all_speak_is_refused(play: Play) -> None:
     play("""
     join a old protocols=       -> a: INCONSISTENT_GROUP_PROTOCOL
     join a old type=            -> a: INCONSISTENT_GROUP_PROTOCOL
@@ -93,7 +100,7 @@ def test_a_protocol_that_not_all_speak_is_refused(play):
     """)
 
 
-def test_votes_choose_the_protocol(play):
+def test_votes_choose_the_protocol(play: Play) -> None:
     play("""
     join a old protocols=range,sticky -> a: gen=1 range leader=a of a
     join b old protocols=sticky,range -> b: waits
@@ -103,7 +110,7 @@ def test_votes_choose_the_protocol(play):
     """)
 
 
-def test_one_who_speaks_only_the_other_protocol_changes_the_choice(play):
+def test_one_who_speaks_only_the_other_protocol_changes_the_choice(play: Play) -> None:
     play("""
     join a old protocols=range,sticky -> a: gen=1 range leader=a of a
     join b old protocols=sticky       -> b: waits
@@ -111,7 +118,7 @@ def test_one_who_speaks_only_the_other_protocol_changes_the_choice(play):
     """)
 
 
-def test_sync_checks_generation_and_protocol(play):
+def test_sync_checks_generation_and_protocol(play: Play) -> None:
     play("""
     join a old                  -> a: gen=1 range leader=a of a
     sync a gen=0                -> a: ILLEGAL_GENERATION
@@ -123,11 +130,11 @@ def test_sync_checks_generation_and_protocol(play):
     """)
 
 
-def test_sync_of_a_stable_group_is_answered_again(play):
+def test_sync_of_a_stable_group_is_answered_again(play: Play) -> None:
     play(TWO_STABLE + "sync b -> b: synced B")
 
 
-def test_sync_in_a_rebalance_is_refused(play):
+def test_sync_in_a_rebalance_is_refused(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -137,7 +144,7 @@ def test_sync_in_a_rebalance_is_refused(play):
     )
 
 
-def test_a_follower_that_rejoins_unchanged_causes_no_rebalance(play):
+def test_a_follower_that_rejoins_unchanged_causes_no_rebalance(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -147,7 +154,7 @@ def test_a_follower_that_rejoins_unchanged_causes_no_rebalance(play):
     )
 
 
-def test_a_follower_with_new_metadata_causes_a_rebalance(play):
+def test_a_follower_with_new_metadata_causes_a_rebalance(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -158,7 +165,7 @@ def test_a_follower_with_new_metadata_causes_a_rebalance(play):
     )
 
 
-def test_the_leader_of_a_stable_group_rebalances_by_joining(play):
+def test_the_leader_of_a_stable_group_rebalances_by_joining(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -168,14 +175,14 @@ def test_the_leader_of_a_stable_group_rebalances_by_joining(play):
     )
 
 
-def test_a_lost_join_answer_is_given_again(play):
+def test_a_lost_join_answer_is_given_again(play: Play) -> None:
     play("""
     join a old                  -> a: gen=1 range leader=a of a
     join a                      -> a: gen=1 range leader=a of a
     """)
 
 
-def test_changed_metadata_before_the_assignment_begins_anew(play):
+def test_changed_metadata_before_the_assignment_begins_anew(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -188,7 +195,7 @@ def test_changed_metadata_before_the_assignment_begins_anew(play):
     )
 
 
-def test_a_second_join_while_one_waits_takes_its_place(play):
+def test_a_second_join_while_one_waits_takes_its_place(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -199,7 +206,7 @@ def test_a_second_join_while_one_waits_takes_its_place(play):
     )
 
 
-def test_a_second_sync_while_one_waits_takes_its_place(play):
+def test_a_second_sync_while_one_waits_takes_its_place(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -212,7 +219,7 @@ def test_a_second_sync_while_one_waits_takes_its_place(play):
     )
 
 
-def test_leaving_makes_the_others_rebalance(play):
+def test_leaving_makes_the_others_rebalance(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -223,7 +230,7 @@ def test_leaving_makes_the_others_rebalance(play):
     )
 
 
-def test_the_last_one_leaves_an_empty_group(play):
+def test_the_last_one_leaves_an_empty_group(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -236,7 +243,7 @@ def test_the_last_one_leaves_an_empty_group(play):
     )
 
 
-def test_leaving_in_a_rebalance_lets_it_complete(play):
+def test_leaving_in_a_rebalance_lets_it_complete(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -246,7 +253,7 @@ def test_leaving_in_a_rebalance_lets_it_complete(play):
     )
 
 
-def test_one_who_leaves_while_its_join_waits_is_answered(play):
+def test_one_who_leaves_while_its_join_waits_is_answered(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -259,7 +266,7 @@ def test_one_who_leaves_while_its_join_waits_is_answered(play):
     )
 
 
-def test_a_pending_member_may_leave(play):
+def test_a_pending_member_may_leave(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -272,11 +279,11 @@ def test_a_pending_member_may_leave(play):
     )
 
 
-def test_a_batch_that_leaves_has_an_error_each(play):
+def test_a_batch_that_leaves_has_an_error_each(play: Play) -> None:
     play(TWO_STABLE + "leave a nobody b -> left: ok,UNKNOWN_MEMBER_ID,ok")
 
 
-def test_a_full_group_refuses_new_members(play):
+def test_a_full_group_refuses_new_members(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -287,7 +294,7 @@ def test_a_full_group_refuses_new_members(play):
     )
 
 
-def test_a_group_in_a_rebalance_takes_who_comes_first(play):
+def test_a_group_in_a_rebalance_takes_who_comes_first(play: Play) -> None:
     play(
         """
     join a old                  -> a: gen=1 range leader=a of a
@@ -302,7 +309,7 @@ def test_a_group_in_a_rebalance_takes_who_comes_first(play):
     )
 
 
-def test_ids_given_out_to_members_that_never_come_are_bounded(play):
+def test_ids_given_out_to_members_that_never_come_are_bounded(play: Play) -> None:
     play(
         """
     join a                      -> a: MEMBER_ID_REQUIRED
@@ -315,7 +322,7 @@ def test_ids_given_out_to_members_that_never_come_are_bounded(play):
     )
 
 
-def test_an_initial_delay_gathers_members(play):
+def test_an_initial_delay_gathers_members(play: Play) -> None:
     play(
         """
     join a old                  -> a: waits
@@ -330,7 +337,7 @@ def test_an_initial_delay_gathers_members(play):
     )
 
 
-def test_an_initial_delay_ends_with_the_rebalance_timeout(play):
+def test_an_initial_delay_ends_with_the_rebalance_timeout(play: Play) -> None:
     play(
         """
     join a old rebalance=5s     -> a: waits
@@ -344,7 +351,7 @@ def test_an_initial_delay_ends_with_the_rebalance_timeout(play):
     )
 
 
-def test_leaving_in_the_initial_delay_does_not_cut_it_short(play):
+def test_leaving_in_the_initial_delay_does_not_cut_it_short(play: Play) -> None:
     play(
         """
     join a old                  -> a: waits
@@ -358,7 +365,7 @@ def test_leaving_in_the_initial_delay_does_not_cut_it_short(play):
     )
 
 
-def test_one_who_went_away_while_waiting_is_not_answered(play):
+def test_one_who_went_away_while_waiting_is_not_answered(play: Play) -> None:
     play(
         TWO_STABLE
         + """

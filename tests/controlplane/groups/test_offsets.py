@@ -1,8 +1,16 @@
 """OffsetCommit, TxnOffsetCommit, OffsetFetch: who may commit, and what a reader sees (S4, S6, S26)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import pytest
 
 from controlplane.v1 import groups_pb2 as g
+from controlplane.v1.control_pb2 import Command
+
+if TYPE_CHECKING:
+    from tests.controlplane.groups.conftest import Bench, Play
 
 TWO_STABLE = """
     join a old        -> a: gen=1 range leader=a of a
@@ -14,7 +22,7 @@ TWO_STABLE = """
 """
 
 
-def test_a_member_commits_and_reads(play):
+def test_a_member_commits_and_reads(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -28,7 +36,7 @@ def test_a_member_commits_and_reads(play):
     )
 
 
-def test_a_standalone_commit_makes_a_simple_group(play):
+def test_a_standalone_commit_makes_a_simple_group(play: Play) -> None:
     play("""
     commit x t-0@5    -> x: ok
     describe          -> Empty
@@ -58,7 +66,7 @@ def test_a_standalone_commit_makes_a_simple_group(play):
         ("txn_commit a 7 group= t-0@1", "a: INVALID_GROUP_ID"),
     ],
 )
-def test_a_fenced_member_cannot_commit(play, line, expected):
+def test_a_fenced_member_cannot_commit(play: Play, line: str, expected: str) -> None:
     """KIP-447: neither plainly nor in a transaction."""
     bench = play(TWO_STABLE)
     before = len(bench.journal)
@@ -66,12 +74,12 @@ def test_a_fenced_member_cannot_commit(play, line, expected):
     assert len(bench.journal) == before
 
 
-def test_a_transactional_commit_that_names_no_member_is_taken(play):
+def test_a_transactional_commit_that_names_no_member_is_taken(play: Play) -> None:
     """Before TxnOffsetCommit v3 no client could name one."""
     play(TWO_STABLE + "txn_commit x 7 t-0@1 -> x: ok")
 
 
-def test_commits_while_the_assignment_is_awaited(play):
+def test_commits_while_the_assignment_is_awaited(play: Play) -> None:
     play("""
     join a old        -> a: gen=1 range leader=a of a
     commit a t-0@1    -> a: REBALANCE_IN_PROGRESS
@@ -79,7 +87,7 @@ def test_commits_while_the_assignment_is_awaited(play):
     """)
 
 
-def test_commits_while_members_join(play):
+def test_commits_while_members_join(play: Play) -> None:
     play(
         TWO_STABLE
         + """
@@ -89,7 +97,7 @@ def test_commits_while_members_join(play):
     )
 
 
-def test_metadata_is_bounded(play):
+def test_metadata_is_bounded(play: Play) -> None:
     play("""
     commit x t-0@1/*4097 t-1@2/*4096 -> x: OFFSET_METADATA_TOO_LARGE,ok
     txn_commit x 7 t-0@1/*4097       -> x: OFFSET_METADATA_TOO_LARGE
@@ -99,7 +107,7 @@ def test_metadata_is_bounded(play):
     """)
 
 
-def test_commits_to_what_does_not_exist_are_refused_each(play):
+def test_commits_to_what_does_not_exist_are_refused_each(play: Play) -> None:
     """S6: a commit for a deleted id is refused."""
     play("""
     commit x t-0@1 t-100@1           -> x: ok,UNKNOWN_TOPIC_OR_PARTITION
@@ -109,7 +117,7 @@ def test_commits_to_what_does_not_exist_are_refused_each(play):
     """)
 
 
-def test_a_deleted_topic_takes_its_offsets_with_it(play):
+def test_a_deleted_topic_takes_its_offsets_with_it(play: Play) -> None:
     """S6: pending ones too; the others stay."""
     play("""
     commit x t-0@1 u-0@1             -> x: ok,ok
@@ -125,7 +133,9 @@ def test_a_deleted_topic_takes_its_offsets_with_it(play):
     """)
 
 
-def test_a_producer_with_offsets_in_two_groups_keeps_the_other_when_a_topic_goes(play):
+def test_a_producer_with_offsets_in_two_groups_keeps_the_other_when_a_topic_goes(
+    play: Play,
+) -> None:
     play("""
     txn_commit x 7 group=h u-0@2     -> x: ok
     txn_commit x 7 t-0@1             -> x: ok
@@ -136,7 +146,7 @@ def test_a_producer_with_offsets_in_two_groups_keeps_the_other_when_a_topic_goes
     """)
 
 
-def test_pending_offsets_count_when_the_transaction_commits(play):
+def test_pending_offsets_count_when_the_transaction_commits(play: Play) -> None:
     play("""
     commit x t-0@1                   -> x: ok
     txn_commit x 7 t-0@2             -> x: ok
@@ -150,7 +160,7 @@ def test_pending_offsets_count_when_the_transaction_commits(play):
     """)
 
 
-def test_pending_offsets_are_dropped_when_the_transaction_aborts(play):
+def test_pending_offsets_are_dropped_when_the_transaction_aborts(play: Play) -> None:
     play("""
     commit x t-0@1                   -> x: ok
     txn_commit x 7 t-0@2 t-1@2       -> x: ok,ok
@@ -159,7 +169,7 @@ def test_pending_offsets_are_dropped_when_the_transaction_aborts(play):
     """)
 
 
-def test_a_commit_written_after_the_pending_one_stays(play):
+def test_a_commit_written_after_the_pending_one_stays(play: Play) -> None:
     play("""
     txn_commit x 7 t-0@2             -> x: ok
     commit x t-0@9                   -> x: ok
@@ -174,7 +184,7 @@ def test_a_commit_written_after_the_pending_one_stays(play):
     """)
 
 
-def test_two_transactions_on_one_partition(play):
+def test_two_transactions_on_one_partition(play: Play) -> None:
     play("""
     txn_commit x 7 t-0@2             -> x: ok
     txn_commit x 8 t-0@3             -> x: ok
@@ -185,7 +195,7 @@ def test_two_transactions_on_one_partition(play):
     """)
 
 
-def test_the_end_of_a_transaction_without_offsets_changes_nothing(play):
+def test_the_end_of_a_transaction_without_offsets_changes_nothing(play: Play) -> None:
     play("""
     commit x t-0@1                   -> x: ok
     end 9 commit                     ->
@@ -193,29 +203,32 @@ def test_the_end_of_a_transaction_without_offsets_changes_nothing(play):
     """)
 
 
-def test_many_groups_in_one_fetch(bench):
+def test_many_groups_in_one_fetch(bench: Bench) -> None:
     bench.run("commit x group=g t-0@1")
     bench.run("commit x group=h t-0@2")
     groups = [g.OffsetFetchGroup(group_id=name, all_partitions=True) for name in ("h", "no", "g")]
-    reply, _ = bench.send("", offset_fetch=g.OffsetFetch(groups=groups))
+    reply, _ = bench.send("", Command(offset_fetch=g.OffsetFetch(groups=groups)))
+    assert reply is not None
     found = [[offset.offset for offset in group.offsets] for group in reply.offsets_fetched.groups]
     assert found == [[2], [], [1]]
     assert [group.error_code for group in reply.offsets_fetched.groups] == [0, 0, 0]
 
 
-def test_leader_epochs_are_kept(bench):
+def test_leader_epochs_are_kept(bench: Bench) -> None:
     partition = g.CommittedOffset().partition
     partition.topic_id, partition.partition = b"t" * 16, 0
     offset = g.CommittedOffset(partition=partition, offset=3, leader_epoch=0)
     commit = g.OffsetCommit(group_id="g", generation_id=-1, offsets=[offset])
-    bench.send("x", offset_commit=commit)
+    bench.send("x", Command(offset_commit=commit))
     fetch = g.OffsetFetchGroup(group_id="g", all_partitions=True)
-    reply, _ = bench.send("", offset_fetch=g.OffsetFetch(groups=[fetch]))
+    reply, _ = bench.send("", Command(offset_fetch=g.OffsetFetch(groups=[fetch])))
+    assert reply is not None
     assert [found.leader_epoch for found in reply.offsets_fetched.groups[0].offsets] == [0]
 
 
-def test_a_commit_of_no_offsets_writes_nothing(bench):
+def test_a_commit_of_no_offsets_writes_nothing(bench: Bench) -> None:
     commit = g.OffsetCommit(group_id="g", generation_id=-1)
-    reply, _ = bench.send("x", offset_commit=commit)
+    reply, _ = bench.send("x", Command(offset_commit=commit))
+    assert reply is not None
     assert reply.offsets_committed == g.OffsetsCommitted()
     assert bench.journal == []

@@ -1,5 +1,12 @@
 """Static members (KIP-345): back under a new id without a rebalance, the old id fenced (S26)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.controlplane.groups.conftest import Bench, Play
+
 STABLE = """
     join a old instance=i -> a: gen=1 range leader=a of a
     sync a a=A            -> a: synced A
@@ -10,11 +17,11 @@ STABLE = """
 """
 
 
-def test_a_static_member_needs_no_id_first(play):
+def test_a_static_member_needs_no_id_first(play: Play) -> None:
     play("join a instance=i -> a: gen=1 range leader=a of a")
 
 
-def test_a_follower_is_back_without_a_rebalance(play):
+def test_a_follower_is_back_without_a_rebalance(play: Play) -> None:
     play(
         STABLE
         + """
@@ -26,7 +33,7 @@ def test_a_follower_is_back_without_a_rebalance(play):
     )
 
 
-def test_the_leader_is_back_and_told_to_skip_its_assignment(play):
+def test_the_leader_is_back_and_told_to_skip_its_assignment(play: Play) -> None:
     play(
         STABLE
         + """
@@ -36,7 +43,7 @@ def test_the_leader_is_back_and_told_to_skip_its_assignment(play):
     )
 
 
-def test_before_v9_the_leader_does_not_learn_that_it_leads(play, bench):
+def test_before_v9_the_leader_does_not_learn_that_it_leads(play: Play, bench: Bench) -> None:
     bench = play(STABLE)
     old_id = bench.member_ids["a"]
     assert bench.run("join a fresh instance=i") == "a: gen=2 range leader=a"
@@ -44,7 +51,7 @@ def test_before_v9_the_leader_does_not_learn_that_it_leads(play, bench):
     assert bench.run("sync a") == "a: synced A"
 
 
-def test_the_old_id_is_fenced(play):
+def test_the_old_id_is_fenced(play: Play) -> None:
     bench = play(STABLE)
     old_id = bench.member_ids["b"]
     bench.run("join b fresh instance=j")
@@ -59,7 +66,7 @@ def test_the_old_id_is_fenced(play):
     assert bench.run("leave old@j") == "left: FENCED_INSTANCE_ID"
 
 
-def test_an_instance_that_nobody_has_is_unknown(play):
+def test_an_instance_that_nobody_has_is_unknown(play: Play) -> None:
     play(
         STABLE
         + """
@@ -69,7 +76,7 @@ def test_an_instance_that_nobody_has_is_unknown(play):
     )
 
 
-def test_a_return_with_another_choice_of_protocol_rebalances(play):
+def test_a_return_with_another_choice_of_protocol_rebalances(play: Play) -> None:
     play("""
     join a old instance=i protocols=range,sticky -> a: gen=1 range leader=a of a
     sync a a=A            -> a: synced A
@@ -77,14 +84,14 @@ def test_a_return_with_another_choice_of_protocol_rebalances(play):
     """)
 
 
-def test_a_return_before_the_assignment_rebalances(play):
+def test_a_return_before_the_assignment_rebalances(play: Play) -> None:
     play("""
     join a old instance=i -> a: gen=1 range leader=a of a
     join a fresh instance=i -> a: gen=2 range leader=a of a
     """)
 
 
-def test_who_waited_for_the_assignment_under_the_old_id_is_fenced(play):
+def test_who_waited_for_the_assignment_under_the_old_id_is_fenced(play: Play) -> None:
     play(
         STABLE
         + """
@@ -97,7 +104,7 @@ def test_who_waited_for_the_assignment_under_the_old_id_is_fenced(play):
     )
 
 
-def test_who_waited_to_join_under_the_old_id_is_fenced(play):
+def test_who_waited_to_join_under_the_old_id_is_fenced(play: Play) -> None:
     play(
         STABLE
         + """
@@ -108,7 +115,7 @@ def test_who_waited_to_join_under_the_old_id_is_fenced(play):
     )
 
 
-def test_a_return_in_a_rebalance_completes_it(play):
+def test_a_return_in_a_rebalance_completes_it(play: Play) -> None:
     play(
         STABLE
         + """
@@ -118,7 +125,7 @@ def test_a_return_in_a_rebalance_completes_it(play):
     )
 
 
-def test_a_return_before_its_sync_was_due_keeps_the_place(play):
+def test_a_return_before_its_sync_was_due_keeps_the_place(play: Play) -> None:
     play(
         STABLE
         + """
@@ -134,7 +141,7 @@ def test_a_return_before_its_sync_was_due_keeps_the_place(play):
     )
 
 
-def test_an_operator_removes_by_instance_id(play):
+def test_an_operator_removes_by_instance_id(play: Play) -> None:
     play(
         STABLE
         + """
@@ -144,7 +151,7 @@ def test_an_operator_removes_by_instance_id(play):
     )
 
 
-def test_a_static_member_that_is_away_stays_until_its_session_ends(play):
+def test_a_static_member_that_is_away_stays_until_its_session_ends(play: Play) -> None:
     play("""
     join a old instance=i session=120s rebalance=60s -> a: gen=1 range leader=a of a
     sync a a=A            -> a: synced A
@@ -155,7 +162,7 @@ def test_a_static_member_that_is_away_stays_until_its_session_ends(play):
     """)
 
 
-def test_a_group_of_absent_static_members_waits_for_one_of_them(play):
+def test_a_group_of_absent_static_members_waits_for_one_of_them(play: Play) -> None:
     play("""
     join a old instance=i session=120s rebalance=60s -> a: gen=1 range leader=a of a
     sync a a=A            -> a: synced A
@@ -167,7 +174,7 @@ def test_a_group_of_absent_static_members_waits_for_one_of_them(play):
     """)
 
 
-def test_a_restart_before_the_next_generation_keeps_the_new_id(play):
+def test_a_restart_before_the_next_generation_keeps_the_new_id(play: Play) -> None:
     """FENCED_INSTANCE_ID would end the client for good."""
     play(
         STABLE
