@@ -224,7 +224,7 @@ class Log:
     ) -> fetch_codec.PartitionAnswer:
         """One partition, without a session; read_committed and no waiting unless said otherwise."""
         response = await self.fetch_service.fetch(
-            fetch_request({(self.topic, partition): offset}, **options)
+            fetch_request({(self.topic, partition): offset}, forgotten=(), **options)
         )
         return response.topics[0].partitions[0]
 

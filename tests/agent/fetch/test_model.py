@@ -83,7 +83,8 @@ async def play(log: Log, history: list[tuple[str, int, int]], merger: Merger) ->
 
 async def read_all(log: Log, isolation: int, limit: int) -> list[tuple[int, bytes]]:
     """As a client: at each answer on to the next offset, until nothing comes."""
-    offset, seen = 0, []
+    offset = 0
+    seen: list[tuple[int, bytes]] = []
     while True:
         answer = await log.fetch(offset, isolation=isolation, partition_max_bytes=limit)
         batches = batches_of(answer)

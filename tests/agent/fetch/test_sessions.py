@@ -15,7 +15,8 @@ def answered(response: FetchResponse) -> list[int]:
 async def begin(log: Log, partitions: int = 3, **options: int) -> FetchResponse:
     """A full fetch that asks for a session."""
     offsets = {(log.topic, partition): 0 for partition in range(partitions)}
-    return await log.fetch_service.fetch(fetch_request(offsets, session_epoch=0, **options))
+    request = fetch_request(offsets, session_epoch=0, forgotten=(), **options)
+    return await log.fetch_service.fetch(request)
 
 
 async def test_s21_a_full_fetch_answers_all_and_an_incremental_one_what_changed() -> None:

@@ -279,7 +279,11 @@ async def test_commits_at_every_version(version: int) -> None:
         assert await wire.commit(version, nobody) == [unknown, unknown]
         (found,) = await wire.fetch(5, "t")
         assert [each.committed_offset for each in found.partitions] == [5, -1]
-        missing = {"generation_id_or_member_epoch": 3, "member_id": "m", "group_id": "other"}
+        missing: dict[str, Any] = {
+            "generation_id_or_member_epoch": 3,
+            "member_id": "m",
+            "group_id": "other",
+        }
         expected = ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION
         assert await wire.commit(version, topic, **missing) == [expected, 3]
 

@@ -78,7 +78,9 @@ def write(producer: Producer, topic: str, first: int, count: int) -> None:
         assert producer.flush(30) == 0
 
 
-def read(cluster: Cluster, topic: str, isolation: str) -> list[tuple[int, bytes, bytes, int]]:
+def read(
+    cluster: Cluster, topic: str, isolation: str
+) -> list[tuple[int | None, bytes | None, bytes | None, int]]:
     """(offset, key, value, timestamp) from the start to the end of partition 0."""
     consumer = Consumer(
         {

@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
+from typing import ClassVar
 
 import pytest
 
@@ -15,6 +17,7 @@ from agent.wire import MalformedRequest
 from controlplane.client import CommandRefused, ControlPlaneUnavailable
 from controlplane.errors import ErrorCode
 from controlplane.v1.control_pb2 import Command, Reply
+from logstore.objects import Part
 from logstore.records.batch import BatchToWrite, NewRecord
 from logstore.records.crc import crc32c
 from logstore.records.layout import Codec
@@ -244,12 +247,12 @@ async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do
         first_put = threading.Event()
         put, calls = log.store.put, iter(range(9))
 
-        def held_put(key: str, parts: object) -> None:
+        def held_put(key: str, parts: Sequence[Part]) -> None:
             if next(calls) == 0:
                 first_put.wait(10)
-            put(key, parts)  # type: ignore[arg-type]
+            put(key, parts)
 
-        log.store.put = held_put  # type: ignore[method-assign, assignment]
+        log.store.put = held_put  # type: ignore[method-assign]
         first = asyncio.ensure_future(log.produce(writer.batch(b"a")))
         await turns()
         second = asyncio.ensure_future(log.produce(writer.batch(b"b")))
@@ -426,11 +429,11 @@ async def test_a_flush_interval_gathers_and_a_full_buffer_does_not_wait() -> Non
 
 async def test_payload_reaches_the_store_without_a_copy() -> None:
     class Recording(TestStore):
-        parts: list[object] = []  # noqa: RUF012
+        parts: ClassVar[list[Part]] = []
 
-        def put(self, key: str, parts: object) -> None:  # type: ignore[override]
-            self.parts.extend(parts)  # type: ignore[call-overload]
-            super().put(key, parts)  # type: ignore[arg-type]
+        def put(self, key: str, parts: Sequence[Part]) -> None:
+            self.parts.extend(parts)
+            super().put(key, parts)
 
     store = Recording()
     async with open_log(store=store) as log:

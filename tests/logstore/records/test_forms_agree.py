@@ -96,9 +96,10 @@ def test_records_agree(
 ) -> None:
     section = bytes(edited(SECTION, changes, len(SECTION) - cut if cut < 5 else len(SECTION)))
     base_timestamp = min(base, 2**63 - 1)
-    for call in (
+    calls: tuple[Callable[[ModuleType], object], ...] = (
         lambda kernel: kernel.validate_records(section, count, base_timestamp, True),
         lambda kernel: kernel.read_records(section, count),
-    ):
+    )
+    for call in calls:
         interpreted, compiled = (outcome(lambda: call(kernel)) for kernel in both_kernels)  # noqa: B023
         assert interpreted == compiled

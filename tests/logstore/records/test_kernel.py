@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -67,7 +69,7 @@ def test_walk_of_a_slice_patches_the_buffer_behind_it(kernel: ModuleType) -> Non
     buffer = bytearray(b"head" + one + b"tail")
     kernel.walk_and_patch(memoryview(buffer)[4:-4], 2**62)
     assert BatchHeader.parse(buffer, 4).base_offset == 2**62
-    assert (buffer[:4], buffer[-4:]) == (b"head", b"tail")
+    assert (bytes(buffer[:4]), bytes(buffer[-4:])) == (b"head", b"tail")
 
 
 def test_walk_stored_keeps_offsets_and_holes(kernel: ModuleType) -> None:
@@ -104,7 +106,9 @@ def test_walk_finds_every_flipped_byte(kernel: ModuleType, walk: str) -> None:
         buffer[len(one) + at] ^= 0x80
         with pytest.raises((CorruptBatchError, TruncatedBatchError)) as caught:
             getattr(kernel, walk)(buffer, 0)
-        assert caught.value.position == len(one)
+        error = caught.value
+        assert isinstance(error, CorruptBatchError | TruncatedBatchError)
+        assert error.position == len(one)
 
 
 def test_walk_without_verification_leaves_the_checksum_alone(kernel: ModuleType) -> None:
@@ -214,10 +218,11 @@ def test_s11_records_that_do_not_fit(kernel: ModuleType, name: str) -> None:
 
 def test_errors_name_the_record(kernel: ModuleType) -> None:
     second = record("00 00 02 01 01 00 00")
-    for call in (
+    calls: tuple[Callable[[], object], ...] = (
         lambda: kernel.validate_records(GOOD + second, 2, 0, False),
         lambda: kernel.read_records(GOOD + second, 2),
-    ):
+    )
+    for call in calls:
         with pytest.raises(InvalidRecordError, match=r"^record 1: ") as caught:
             call()
         assert caught.value.record_index == 1
@@ -271,10 +276,11 @@ def test_any_bytes_are_records_or_a_typed_error(
     kernel: ModuleType, section: bytes, count: int
 ) -> None:
     outcomes = []
-    for call in (
+    calls: tuple[Callable[[], Any], ...] = (
         lambda: kernel.validate_records(section, count, 0, False),
         lambda: kernel.read_records(section, count),
-    ):
+    )
+    for call in calls:
         try:
             outcomes.append(call())
         except InvalidRecordError as error:
