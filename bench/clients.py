@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 RECORD_BYTES = 1024
 POOL_SIZE = 4096
@@ -18,7 +19,7 @@ TIMEOUT_SECONDS = 30.0
 PARTITIONS = 4
 
 #: librdkafka's defaults stall on a fast server (fetch.queue.backoff.ms is a second).
-TUNED = {
+TUNED: dict[str, Any] = {
     "fetch.queue.backoff.ms": 0,
     "queued.min.messages": 1_000_000,
     "queued.max.messages.kbytes": 1_048_576,

@@ -328,9 +328,10 @@ def _latency(target: Target, topic: str, count: int, rate: int) -> dict[str, flo
             ready.wait(TIMEOUT_SECONDS)
             for received in range(total):
                 message = client.poll(STALL_SECONDS)
-                if message is None or message.error() is not None:
+                value = message.value() if message is not None and message.error() is None else None
+                if value is None:
                     raise BenchError(f"record {received} of {total} did not come")
-                (sent_ns,) = struct.unpack_from("<q", message.value())
+                (sent_ns,) = struct.unpack_from("<q", value)
                 if received >= warm_up:
                     latencies.append((time.perf_counter_ns() - sent_ns) / 1e6)
         finally:
