@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,12 +39,12 @@ print(sorted(f"{broker.host}:{broker.port}" for broker in brokers.values()))
 class Compose:
     """docker-compose (v1) or docker compose (v2) on a project of its own."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         found = shutil.which("docker-compose")
         self._command = [found] if found else ["docker", "compose"]
         self._project = f"lacuna-{uuid.uuid4().hex[:8]}"
 
-    def run(self, *arguments, seconds=SECONDS, check=True):
+    def run(self, *arguments: str, seconds: float = SECONDS, check: bool = True) -> str:
         """Its output, both streams; raises with it where the exit code is not 0."""
         done = subprocess.run(
             [*self._command, "-p", self._project, *arguments],
@@ -58,14 +59,14 @@ class Compose:
             pytest.fail(f"{' '.join(arguments)} ended with {done.returncode}:\n{said}")
         return done.stdout
 
-    def python(self, script):
+    def python(self, script: str) -> str:
         """Runs a script in a container of the image on the cluster's network."""
         arguments = ("run", "--rm", "-T", "--no-deps", "--entrypoint", "python", "client", "-c")
         return self.run(*arguments, script)
 
 
 @pytest.fixture(scope="module")
-def compose():
+def compose() -> Iterator[Compose]:
     """The image, built; whatever happens, nothing is left running."""
     if shutil.which("docker") is None:
         pytest.skip("no docker here")
@@ -80,13 +81,13 @@ def compose():
         made.run("down", "--volumes", "--remove-orphans", "--timeout", "5", check=False)
 
 
-def test_the_kernel_is_compiled(compose):
+def test_the_kernel_is_compiled(compose: Compose) -> None:
     """The base has a C compiler: an image with the interpreted kernel would be slow and nobody would notice."""
     printed = compose.python("import logstore.records.kernel as k; print(k.__file__)")
     assert printed.strip().splitlines()[-1].endswith(".so")
 
 
-def test_the_demo_through_two_agents_and_then_through_one(compose):
+def test_the_demo_through_two_agents_and_then_through_one(compose: Compose) -> None:
     """The client's checks hold; any agent serves anything; the cluster works on when one is killed."""
     printed = compose.run("up", "--no-build", "--exit-code-from", "client", seconds=SECONDS)
     assert "Every claim above was checked" in printed

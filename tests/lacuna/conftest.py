@@ -33,6 +33,7 @@ class Ran:
 
 
 Command = Callable[..., Ran]
+Refusal = Callable[..., str]
 
 
 def _environment() -> dict[str, str]:
@@ -74,7 +75,7 @@ def lacuna(forks: subprocess.Popen[str], tmp_path: Path) -> Command:
 
 
 @pytest.fixture
-def refused(lacuna: Command) -> Callable[..., str]:
+def refused(lacuna: Command) -> Refusal:
     """Runs a command that must end with one line on the standard error output; returns it."""
 
     def run(*arguments: str, code: int = 1, **environment: str) -> str:
@@ -119,12 +120,15 @@ def consume(bootstrap: str, topic: str, count: int, **config: Any) -> list[tuple
     consumer = Consumer(settings)
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        found = []
+        found: list[tuple[int, str]] = []
         while len(found) < count:
             message = consumer.poll(SECONDS)
             assert message is not None, f"{found} and no more"
             assert message.error() is None, message.error()
-            found.append((message.offset(), message.value().decode()))
+            offset, value = message.offset(), message.value()
+            assert offset is not None
+            assert value is not None
+            found.append((offset, value.decode()))
         return found
     finally:
         consumer.close()

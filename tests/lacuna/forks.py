@@ -10,6 +10,7 @@ import sys
 import tempfile
 from importlib import import_module
 from pathlib import Path
+from typing import TypedDict
 
 SLOW_TO_IMPORT = (
     "confluent_kafka",
@@ -22,7 +23,15 @@ SLOW_TO_IMPORT = (
 )
 
 
-def become(asked):
+class Asked(TypedDict):
+    """A line that comes in."""
+
+    arguments: list[str]
+    environment: dict[str, str]
+    folder: str
+
+
+def become(asked: Asked) -> None:
     os.environ.clear()
     os.environ.update(asked["environment"])
     os.chdir(asked["folder"])
@@ -30,7 +39,7 @@ def become(asked):
     import_module("lacuna.cli").main()
 
 
-def start(asked, folder):
+def start(asked: Asked, folder: str) -> int:
     """Forks; the child comes back as the command, and ends as that does."""
     child = os.fork()
     if not child:
@@ -41,7 +50,7 @@ def start(asked, folder):
     return child
 
 
-def run(asked):
+def run(asked: Asked) -> list[str | int]:
     folder = tempfile.mkdtemp()
     _, status = os.waitpid(start(asked, folder), 0)
     printed = [Path(folder, name).read_text() for name in ("out", "err")]

@@ -1,23 +1,33 @@
 """`lacuna controlplane` and `lacuna agent` as processes: a cluster put together by hand."""
 
+from __future__ import annotations
+
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 from confluent_kafka.admin import AdminClient
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+if TYPE_CHECKING:
+    from tests.lacuna.conftest import Command
+
 
 @contextmanager
-def running(ready, *arguments):
+def running(ready: str, *arguments: str) -> Iterator[str]:
     """A command that keeps running: the rest of its line that begins with `ready`. Ends with Ctrl-C."""
     process = subprocess.Popen(
         [sys.executable, "-m", "lacuna", *arguments], stdout=subprocess.PIPE, text=True
     )
     try:
+        assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith(ready)
         yield line.removeprefix(ready).strip()
@@ -29,11 +39,13 @@ def running(ready, *arguments):
 
 
 @pytest.fixture(params=["tcp", pytest.param("unix", marks=pytest.mark.slow)])
-def listen(request, tmp_path):
+def listen(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return "127.0.0.1:0" if request.param == "tcp" else f"unix:{tmp_path}/c.sock"
 
 
-def test_two_agents_of_one_control_plane(tmp_path, listen, clients, lacuna):
+def test_two_agents_of_one_control_plane(
+    tmp_path: Path, listen: str, clients: SimpleNamespace, lacuna: Command
+) -> None:
     """Any agent serves what the other took; one that ends leaves Metadata at once."""
     data = ("--data", str(tmp_path / "data"))
     with running("control plane: ", "controlplane", "--listen", listen, *data) as control:
@@ -58,7 +70,7 @@ def test_two_agents_of_one_control_plane(tmp_path, listen, clients, lacuna):
             ]
 
 
-def brokers(bootstrap):
+def brokers(bootstrap: str) -> list[str]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     found = admin.list_topics(timeout=30).brokers.values()
     return sorted(f"{broker.host}:{broker.port}" for broker in found)

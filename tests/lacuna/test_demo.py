@@ -1,11 +1,19 @@
 """`lacuna demo` says what it checked."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import pytest
+
+if TYPE_CHECKING:
+    from lacuna.testing import Cluster
+    from tests.lacuna.conftest import Command
 
 CLAIM = "Every claim above was checked against what the client read."
 
 
-def test_on_a_cluster_of_its_own(lacuna):
+def test_on_a_cluster_of_its_own(lacuna: Command) -> None:
     ran = lacuna("demo", columns=140)
     assert ran.code == 0, ran.err
     assert CLAIM in ran.out
@@ -15,7 +23,7 @@ def test_on_a_cluster_of_its_own(lacuna):
 
 
 @pytest.mark.parametrize("with_control", [False, True])
-def test_on_a_running_cluster(lacuna, lacuna_cluster, with_control):
+def test_on_a_running_cluster(lacuna: Command, lacuna_cluster: Cluster, with_control: bool) -> None:
     control = (lacuna_cluster.data / "control.address").read_text()
     options = ("--control", control) if with_control else ()
     ran = lacuna("demo", "--bootstrap", lacuna_cluster.bootstrap, *options, columns=140)

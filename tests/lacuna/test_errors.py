@@ -1,9 +1,16 @@
 """Every mistake is one line that says what to do, with an exit code that is not 0."""
 
+from __future__ import annotations
+
 import socket
 import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.lacuna.conftest import Refusal
 
 MISTAKES = [
     (("tpics",), 2, "Did you mean 'topics'?"),
@@ -32,13 +39,15 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("arguments", "code", "hint"), MISTAKES, ids=lambda value: str(value))
-def test_a_mistake_is_one_line(refused, arguments, code, hint):
+def test_a_mistake_is_one_line(
+    refused: Refusal, arguments: tuple[str, ...], code: int, hint: str
+) -> None:
     said = refused(*arguments, code=code, AWS_EC2_METADATA_DISABLED="true")
     assert hint in said
 
 
 @pytest.fixture
-def nobody():
+def nobody() -> Iterator[str]:
     """An address that nobody listens on."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -48,23 +57,23 @@ def nobody():
 @pytest.mark.parametrize(
     "arguments", [("topics", "list"), ("groups", "list"), ("transactions", "list"), ("demo",)]
 )
-def test_no_agent_answers(refused, nobody, arguments):
+def test_no_agent_answers(refused: Refusal, nobody: str, arguments: tuple[str, ...]) -> None:
     said = refused(*arguments, "--bootstrap", nobody)
     assert said.startswith(f"no agent answers at {nobody} ")
     assert said.endswith("is it running? `lacuna up` starts one")
 
 
-def test_no_control_plane_answers(refused, nobody):
+def test_no_control_plane_answers(refused: Refusal, nobody: str) -> None:
     assert "is it running?" in refused("explain", "t", "--control", nobody)
     agent = refused("agent", "--control", nobody, "--objects", "o", "--listen", "127.0.0.1:0")
     assert "is it running?" in agent
 
 
-def test_something_else_answers(refused):
+def test_something_else_answers(refused: Refusal) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
 
-        def answer():
+        def answer() -> None:
             connection, _ = server.accept()
             with connection:
                 connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -74,7 +83,7 @@ def test_something_else_answers(refused):
         assert "does not speak the Kafka protocol" in refused("topics", "list", "-b", address)
 
 
-def test_the_port_is_taken(refused, nobody):
+def test_the_port_is_taken(refused: Refusal, nobody: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         wanted = f"cannot listen on {address}: Address already in use; choose another with --listen"

@@ -1,5 +1,11 @@
 """`lacuna explain`: the figures of the articles, literally, and bounds."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
 import pytest
 
 from agent.fetch.explain import Fate, Row
@@ -7,28 +13,33 @@ from lacuna.agents import AgentParts
 from lacuna.explained import stretch, take
 from lacuna.testing import Cluster
 
+if TYPE_CHECKING:
+    from tests.lacuna.conftest import Command, Refusal
+
 HEADINGS = ["first_offset", "end_offset", "what", "hole_end", "whose", "bytes", "extents", "object"]
 DELIVERED, DROPPED, FILLER, UNDECIDED = "delivered", "dropped", "filler", "undecided"
 
+Explain = Callable[..., list[tuple[str, ...]]]
+
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster() -> Iterator[Cluster]:
     """A cluster that merges nothing, so that what was dropped stays to be seen."""
     with Cluster(parts=AgentParts(housekeeping=None)) as made:
         yield made
 
 
 @pytest.fixture
-def topic(cluster, request):
+def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
     """A topic of this test alone, with two partitions."""
     return cluster.create_topic(request.node.originalname, 2)
 
 
 @pytest.fixture
-def explain(lacuna, cluster):
+def explain(lacuna: Command, cluster: Cluster) -> Explain:
     """Runs `lacuna explain` against that cluster: offsets, what, hole's end, whose, extents."""
 
-    def run(*arguments):
+    def run(*arguments: str) -> list[tuple[str, ...]]:
         ran = lacuna("explain", *arguments, "--data", str(cluster.data))
         assert ran.code == 0, ran.err
         assert ran.rows[0] == HEADINGS
@@ -37,7 +48,9 @@ def explain(lacuna, cluster):
     return run
 
 
-def test_two_transactions_and_a_plain_producer(explain, cluster, topic, clients):
+def test_two_transactions_and_a_plain_producer(
+    explain: Explain, cluster: Cluster, topic: str, clients: SimpleNamespace
+) -> None:
     """001_: an aborted transactional, a plain and a committed transactional producer in turns (S3, S14)."""
     aborted = clients.transactional(cluster.bootstrap, "explained-aborted")
     committed = clients.transactional(cluster.bootstrap, "explained-committed")
@@ -68,7 +81,9 @@ def test_two_transactions_and_a_plain_producer(explain, cluster, topic, clients)
     assert read == [(1, "p0"), (2, "c0"), (4, "p1"), (5, "c1")]
 
 
-def test_four_transactions_of_one_producer(explain, cluster, topic, clients):
+def test_four_transactions_of_one_producer(
+    explain: Explain, cluster: Cluster, topic: str, clients: SimpleNamespace
+) -> None:
     """004_, its figure without the offsets of control records: three of four transactions abort (S1, S14)."""
     producer = clients.transactional(cluster.bootstrap, "p1")
     for size, commit in ((2, True), (4, False), (1, False), (1, True)):
@@ -87,7 +102,9 @@ def test_four_transactions_of_one_producer(explain, cluster, topic, clients):
     assert [row[5] for row in explain(topic)] == ["1", "1", "4", "1", "1"]
 
 
-def test_a_range_that_was_aborted_whole(explain, cluster, topic, clients):
+def test_a_range_that_was_aborted_whole(
+    explain: Explain, cluster: Cluster, topic: str, clients: SimpleNamespace
+) -> None:
     """004_: offsets 0 to 10 hold nothing for the consumer, who asks for offset 11 next (S17)."""
     producer = clients.transactional(cluster.bootstrap, "whole")
     producer.begin_transaction()
@@ -101,7 +118,9 @@ def test_a_range_that_was_aborted_whole(explain, cluster, topic, clients):
     assert explain(topic, "--from", "5")[-1][:3] == ("5", "11", FILLER)
 
 
-def test_parts_and_limits(lacuna, explain, cluster, topic, clients):
+def test_parts_and_limits(
+    lacuna: Command, explain: Explain, cluster: Cluster, topic: str, clients: SimpleNamespace
+) -> None:
     plain = clients.plain(cluster.bootstrap)
     for number in range(6):
         clients.send(plain, topic, [f"v{number}"])
@@ -113,7 +132,7 @@ def test_parts_and_limits(lacuna, explain, cluster, topic, clients):
     assert len(lacuna("explain", topic, "--control", control).rows) == 7
 
 
-def test_what_is_not_there(refused, cluster, topic):
+def test_what_is_not_there(refused: Refusal, cluster: Cluster, topic: str) -> None:
     data = ("--data", str(cluster.data))
     assert "`lacuna topics list` shows them" in refused("explain", "nothing", *data)
     assert "has partitions 0 to 1, not 2" in refused("explain", topic, "2", *data)
@@ -123,14 +142,16 @@ def test_what_is_not_there(refused, cluster, topic):
     )
 
 
-def test_it_is_a_table_for_people(lacuna, cluster, topic, clients):
+def test_it_is_a_table_for_people(
+    lacuna: Command, cluster: Cluster, topic: str, clients: SimpleNamespace
+) -> None:
     clients.send(clients.plain(cluster.bootstrap), topic, ["x"])
     ran = lacuna("explain", topic, "--data", str(cluster.data), columns=100, FORCE_COLOR="1")
     assert f"{topic} [0]: what read_committed gets" in ran.out
     assert "log start 0, last stable offset 1, high watermark 1" in ran.out
 
 
-def rows(text):
+def rows(text: str) -> Iterator[Row]:
     """Rows of one offset each: a letter is a dropped transaction, + delivered, . a hole."""
     for offset, letter in enumerate(text):
         fate = {"+": Fate.DELIVERED, ".": Fate.HOLE}.get(letter, Fate.DROPPED)
@@ -151,7 +172,7 @@ def rows(text):
         ("a.a+", [(0, 1, 1, 3), (1, 2, 1, 3), (2, 3, 1, 3), (3, 4, 1, -1)]),
     ],
 )
-def test_stretches(text, expected):
+def test_stretches(text: str, expected: list[tuple[int, int, int, int]]) -> None:
     """First offset, next offset, extents, where the hole ends."""
     found = [
         (each.row.first_offset, each.row.next_offset, each.extents, each.hole_end)
@@ -160,7 +181,7 @@ def test_stretches(text, expected):
     assert found == expected
 
 
-def test_a_hundred_thousand_aborted_extents_are_one_row():
+def test_a_hundred_thousand_aborted_extents_are_one_row() -> None:
     found, more_from = take(stretch(rows("a" * 100_000 + "+")), 2)
     assert [(each.extents, each.row.size) for each in found] == [(100_000, 100_000), (1, 1)]
     assert more_from == -1

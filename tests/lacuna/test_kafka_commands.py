@@ -1,14 +1,24 @@
 """`lacuna topics | groups | transactions` against a cluster, through a real Kafka connection."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+if TYPE_CHECKING:
+    from lacuna.testing import Cluster
+    from tests.lacuna.conftest import Command, Ran, Refusal
+
 
 @pytest.fixture
-def ask(lacuna, lacuna_cluster):
+def ask(lacuna: Command, lacuna_cluster: Cluster) -> Command:
     """Runs a command against the cluster; it must succeed."""
 
-    def run(*arguments):
+    def run(*arguments: str) -> Ran:
         ran = lacuna(*arguments, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
         assert (ran.code, ran.err) == (0, ""), ran
         return ran
@@ -17,12 +27,12 @@ def ask(lacuna, lacuna_cluster):
 
 
 @pytest.fixture
-def refuse(refused, lacuna_cluster):
+def refuse(refused: Refusal, lacuna_cluster: Cluster) -> Refusal:
     """Runs a command against the cluster; it must fail with one line."""
     return lambda *arguments: refused(*arguments, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
 
 
-def test_the_life_of_a_topic(ask, refuse):
+def test_the_life_of_a_topic(ask: Command, refuse: Refusal) -> None:
     created = ask("topics", "create", "life", "-p", "3", "-c", "max.message.bytes=2000000")
     assert created.out.startswith("created life: 3 partitions, id ")
     topic_id = created.out.split()[-1]
@@ -39,14 +49,19 @@ def test_the_life_of_a_topic(ask, refuse):
     assert refuse("topics", "delete", "life", "--yes") == gone
 
 
-def test_a_topic_that_is_refused(ask, refuse):
+def test_a_topic_that_is_refused(ask: Command, refuse: Refusal) -> None:
     assert "ASCII" in refuse("topics", "create", "bad name")
     assert "has no effect here" in refuse("topics", "create", "t", "-c", "segment.ms=1")
     assert "write NAME=VALUE" in refuse("topics", "create", "t", "-c", "segment.ms")
     assert all(row[0] != "t" for row in ask("topics", "list").rows)
 
 
-def test_offsets_of_an_open_transaction(ask, lacuna_cluster, lacuna_topic, clients):
+def test_offsets_of_an_open_transaction(
+    ask: Command,
+    lacuna_cluster: Cluster,
+    lacuna_topic: Callable[..., str],
+    clients: SimpleNamespace,
+) -> None:
     """S3: log start, last stable offset and high watermark are three things."""
     topic = lacuna_topic()
     clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["p"])
@@ -59,7 +74,13 @@ def test_offsets_of_an_open_transaction(ask, lacuna_cluster, lacuna_topic, clien
     producer.abort_transaction(30)
 
 
-def test_a_group_and_its_lag(ask, refuse, lacuna_cluster, lacuna_topic, clients):
+def test_a_group_and_its_lag(
+    ask: Command,
+    refuse: Refusal,
+    lacuna_cluster: Cluster,
+    lacuna_topic: Callable[..., str],
+    clients: SimpleNamespace,
+) -> None:
     topic = lacuna_topic()
     clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["a", "b", "c"])
     consumer = Consumer(
@@ -91,7 +112,13 @@ def test_a_group_and_its_lag(ask, refuse, lacuna_cluster, lacuna_topic, clients)
     assert refuse("groups", "delete", "lagging") == gone
 
 
-def test_an_operator_aborts_a_transaction(ask, refuse, lacuna_cluster, lacuna_topic, clients):
+def test_an_operator_aborts_a_transaction(
+    ask: Command,
+    refuse: Refusal,
+    lacuna_cluster: Cluster,
+    lacuna_topic: Callable[..., str],
+    clients: SimpleNamespace,
+) -> None:
     """S21: WriteTxnMarkers aborts the whole transaction and fences its producer."""
     topics = [lacuna_topic(partitions=2), lacuna_topic()]
     producer = clients.transactional(lacuna_cluster.bootstrap, "hung")
@@ -116,7 +143,7 @@ def test_an_operator_aborts_a_transaction(ask, refuse, lacuna_cluster, lacuna_to
         assert rows[2][3] == rows[2][4] == "1"
 
 
-def test_transactions_that_are_not_there(refuse):
+def test_transactions_that_are_not_there(refuse: Refusal) -> None:
     assert "there are Empty, Ongoing" in refuse("transactions", "list", "--state", "Hanging")
     for command in ("describe", "abort"):
         assert "`lacuna transactions list`" in refuse("transactions", command, "nobody")

@@ -3,11 +3,14 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
+from logstore.objects import ObjectStore
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -23,20 +26,20 @@ SCRIPTS = [each for each in EXAMPLES if each not in TESTS and each not in CONFTE
         *(pytest.param(text, id="other options", marks=pytest.mark.slow) for text in CONFTESTS),
     ],
 )
-def test_the_examples(pytester, conftest):
+def test_the_examples(pytester: pytest.Pytester, conftest: str) -> None:
     pytester.makeconftest(conftest)
     pytester.makepyfile(**{f"test_{number}": text for number, text in enumerate(TESTS)})
     pytester.runpytest_subprocess("-q", "--timeout=100").assert_outcomes(passed=len(TESTS))
     assert (len(TESTS), len(CONFTESTS)) == (4, 1)
 
 
-def test_the_examples_without_pytest():
+def test_the_examples_without_pytest() -> None:
     assert len(SCRIPTS) == 1
     for script in SCRIPTS:
         subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
-def test_the_plugin_imports_nothing_until_it_is_asked(pytester):
+def test_the_plugin_imports_nothing_until_it_is_asked(pytester: pytest.Pytester) -> None:
     """Else it would cost every pytest run, and coverage would miss what was imported before it."""
     pytester.makepyfile(
         """
@@ -51,7 +54,7 @@ def test_the_plugin_imports_nothing_until_it_is_asked(pytester):
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
 
 
-def test_coverage_sees_the_first_line(pytester):
+def test_coverage_sees_the_first_line(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("import logstore.segments.paths\n\ndef test_it(): pass\n")
     result = pytester.runpytest_subprocess("--cov=logstore.segments.paths", "--cov-report=term")
     result.assert_outcomes(passed=1)
@@ -59,7 +62,7 @@ def test_coverage_sees_the_first_line(pytester):
     assert int(line.split()[-1].rstrip("%")) > 0
 
 
-def test_topics_are_fresh(lacuna_cluster, lacuna_topic):
+def test_topics_are_fresh(lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]) -> None:
     names = {lacuna_topic(), lacuna_topic(partitions=3)}
     assert len(names) == 2
     assert all(name.startswith("test-topics-are-fresh-") for name in names)
@@ -67,7 +70,9 @@ def test_topics_are_fresh(lacuna_cluster, lacuna_topic):
         lacuna_topic(no_such_config=1)
 
 
-def test_kills_and_restarts_keep_the_ports_and_the_data(tmp_path, clients):
+def test_kills_and_restarts_keep_the_ports_and_the_data(
+    tmp_path: Path, clients: SimpleNamespace
+) -> None:
     with Cluster(tmp_path / "d", agents=2) as cluster:
         bootstrap = cluster.bootstrap
         assert len(bootstrap.split(",")) == 2
@@ -79,7 +84,11 @@ def test_kills_and_restarts_keep_the_ports_and_the_data(tmp_path, clients):
             assert clients.consume(bootstrap, "t", 1) == [(0, "x")]
 
 
-def test_what_does_not_run_says_so(tmp_path):
+def no_store() -> ObjectStore:
+    raise ZeroDivisionError
+
+
+def test_what_does_not_run_says_so(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path / "d")
     with pytest.raises(RuntimeError, match=r"start\(\) it"):
         _ = cluster.bootstrap
@@ -90,14 +99,14 @@ def test_what_does_not_run_says_so(tmp_path):
     with pytest.raises(RuntimeError, match=r"start\(\) it"):
         process.kill()
     with pytest.raises(ValueError, match="leave open_store out"):
-        Cluster(moto=True, open_store=lambda: None)
+        Cluster(moto=True, open_store=no_store)
 
 
-def test_a_failed_start_leaves_nothing_behind(tmp_path):
+def test_a_failed_start_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ProcessFailedError, match="give another with --data"):
         ProcessCluster(tmp_path / "file").start()
-    cluster = Cluster(tmp_path / "d", open_store=lambda: 1 / 0)
+    cluster = Cluster(tmp_path / "d", open_store=no_store)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             cluster.start()

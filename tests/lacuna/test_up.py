@@ -1,27 +1,37 @@
 """`lacuna up` as a process: it starts, ends, and goes on where it stopped."""
 
+from __future__ import annotations
+
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
+
+if TYPE_CHECKING:
+    from tests.lacuna.conftest import Command, Refusal
 
 #: Agents wait for 3 s for clients that do not read their answers; nobody here is one.
 QUICK_SECONDS = 2.5
 
 
 @pytest.fixture
-def data(tmp_path):
+def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_a_second_start_goes_on_where_the_first_stopped(data, clients, lacuna):
+def test_a_second_start_goes_on_where_the_first_stopped(
+    data: Path, clients: SimpleNamespace, lacuna: Command
+) -> None:
     """Records, outcomes, committed offsets and an open transaction outlive a clean end, and SIGKILL."""
     with ProcessCluster(data) as up:
         committed = clients.transactional(up.bootstrap, "committed")
@@ -55,7 +65,7 @@ def test_a_second_start_goes_on_where_the_first_stopped(data, clients, lacuna):
         assert what in ("dropped", "hole")  # merging may have taken it out
 
 
-def test_the_end_is_quick_with_consumers_connected(data, clients):
+def test_the_end_is_quick_with_consumers_connected(data: Path, clients: SimpleNamespace) -> None:
     """Fetches that wait for records do not hold the end up."""
     with ProcessCluster(data) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["x"])
@@ -72,7 +82,7 @@ def test_the_end_is_quick_with_consumers_connected(data, clients):
         consumer.close()
 
 
-def start(*arguments):
+def start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "lacuna", "up", "--listen", "127.0.0.1:0", *arguments],
         stdout=subprocess.PIPE,
@@ -91,8 +101,11 @@ def start(*arguments):
     ],
     ids=str,
 )
-def test_a_signal_ends_it_cleanly(data, number, options):
+def test_a_signal_ends_it_cleanly(
+    data: Path, number: signal.Signals, options: tuple[str, ...]
+) -> None:
     process = start("--data", str(data), *options)
+    assert process.stdout is not None
     assert process.stdout.readline().startswith("bootstrap: 127.0.0.1:")
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
@@ -101,7 +114,7 @@ def test_a_signal_ends_it_cleanly(data, number, options):
 
 
 @pytest.mark.slow
-def test_data_that_another_command_uses(data, refused):
+def test_data_that_another_command_uses(data: Path, refused: Refusal) -> None:
     with ProcessCluster(data):
         for options in ((), ("--workers", "2")):
             listen = ("--listen", "127.0.0.1:0")
@@ -109,7 +122,7 @@ def test_data_that_another_command_uses(data, refused):
             assert said.startswith("another control plane runs on this data")
 
 
-def test_data_without_its_objects(data, clients):
+def test_data_without_its_objects(data: Path, clients: SimpleNamespace) -> None:
     """A journal that speaks of records is not joined to a store without them."""
     with ProcessCluster(data) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["x"])
@@ -123,7 +136,7 @@ def test_data_without_its_objects(data, clients):
         assert clients.consume(up.bootstrap, "t", 1) == [(0, "x")]
 
 
-def test_objects_of_another_cluster(tmp_path, refused):
+def test_objects_of_another_cluster(tmp_path: Path, refused: Refusal) -> None:
     for name in ("one", "two"):
         with Cluster(tmp_path / name):
             pass
@@ -135,7 +148,7 @@ def test_objects_of_another_cluster(tmp_path, refused):
 
 
 @pytest.mark.slow
-def test_buckets(tmp_path, clients, refused):
+def test_buckets(tmp_path: Path, clients: SimpleNamespace, refused: Refusal) -> None:
     """A bucket that is not there, its creation, and a second start on it."""
     from lacuna.moto import CREDENTIALS, MotoServer
 
@@ -156,10 +169,17 @@ def test_buckets(tmp_path, clients, refused):
     assert "check the endpoint and that it runs" in said
 
 
-def test_topics_are_not_made_by_themselves_where_that_is_off(data, clients):
+def test_topics_are_not_made_by_themselves_where_that_is_off(
+    data: Path, clients: SimpleNamespace
+) -> None:
     with ProcessCluster(data, ["--no-auto-create"]) as up:
         failed = threading.Event()
+
+        def said(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                failed.set()
+
         producer = clients.plain(up.bootstrap, **{"topic.metadata.propagation.max.ms": 100})
-        producer.produce("t", b"x", on_delivery=lambda error, _: error and failed.set())
+        producer.produce("t", b"x", on_delivery=said)
         producer.flush(30)
         assert failed.is_set()

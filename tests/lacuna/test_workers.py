@@ -1,24 +1,32 @@
 """Several workers behind one port live and die together."""
 
+from __future__ import annotations
+
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lacuna.testing import ProcessCluster
 
+if TYPE_CHECKING:
+    from tests.lacuna.conftest import Command, Refusal
+
 SECONDS = 30.0
 OPTIONS = ["--workers", "2"]
 
 
-def children(pid):
+def children(pid: int) -> dict[int, list[str]]:
     """Process id → arguments of the children."""
-    found = {}
+    found: dict[int, list[str]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
@@ -30,14 +38,14 @@ def children(pid):
     return found
 
 
-def is_running(pid):
+def is_running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
-def wait_for_the_end_of(pids):
+def wait_for_the_end_of(pids: Iterable[int]) -> None:
     deadline = time.monotonic() + SECONDS
     while any(is_running(pid) for pid in pids):
         assert time.monotonic() < deadline, "they still run"
@@ -45,7 +53,9 @@ def wait_for_the_end_of(pids):
 
 
 @pytest.mark.slow
-def test_two_workers_are_one_cluster(tmp_path, clients, lacuna):
+def test_two_workers_are_one_cluster(
+    tmp_path: Path, clients: SimpleNamespace, lacuna: Command
+) -> None:
     """What one worker took, the other serves; both are one agent in Metadata."""
     with ProcessCluster(tmp_path / "d", OPTIONS) as up:
         assert len(children(up.pid)) == 3
@@ -65,7 +75,7 @@ def test_two_workers_are_one_cluster(tmp_path, clients, lacuna):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["agent", "controlplane"])
-def test_the_death_of_one_ends_all_with_an_error(tmp_path, victim):
+def test_the_death_of_one_ends_all_with_an_error(tmp_path: Path, victim: str) -> None:
     arguments = ["up", "--data", str(tmp_path / "d"), "--listen", "127.0.0.1:0", *OPTIONS]
     process = subprocess.Popen(
         [sys.executable, "-m", "lacuna", *arguments],
@@ -73,6 +83,7 @@ def test_the_death_of_one_ends_all_with_an_error(tmp_path, victim):
         stderr=subprocess.PIPE,
         text=True,
     )
+    assert process.stdout is not None
     process.stdout.readline()
     started = children(process.pid)
     pid = next(pid for pid, words in started.items() if victim in words)
@@ -83,7 +94,7 @@ def test_the_death_of_one_ends_all_with_an_error(tmp_path, victim):
     assert not any(is_running(each) for each in started)
 
 
-def test_a_killed_supervisor_leaves_nobody_behind(tmp_path, clients):
+def test_a_killed_supervisor_leaves_nobody_behind(tmp_path: Path, clients: SimpleNamespace) -> None:
     with ProcessCluster(tmp_path / "d", OPTIONS) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["x"])
         started = children(up.pid)
@@ -93,7 +104,7 @@ def test_a_killed_supervisor_leaves_nobody_behind(tmp_path, clients):
         assert clients.consume(up.bootstrap, "t", 1) == [(0, "x")]
 
 
-def test_workers_do_not_join_the_port_of_others(tmp_path, refused):
+def test_workers_do_not_join_the_port_of_others(tmp_path: Path, refused: Refusal) -> None:
     """With SO_REUSEPORT alone the kernel would share clients out between two clusters."""
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
