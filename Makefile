@@ -29,7 +29,7 @@ test: setup lint ## lint, types, import contracts, and the tests
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy agent controlplane lacuna logstore
+	$(BIN)/mypy agent controlplane lacuna logstore bench tests docs/draw_states.py
 	$(BIN)/lint-imports
 
 proto: setup     ## regenerate the messages from proto/
