@@ -266,6 +266,8 @@ class ExtentCache:
                 wanted.append(piece)
             elif task not in tasks:
                 tasks.append(task)
+        # By object and position: slices of several partitions stand beside each other in one object.
+        wanted.sort()
         groups = group_reads(wanted, self._store.read_gap, self._max_read_bytes)
         # As many jobs as reads run at once: small extents of many objects share the way to a thread.
         step = -(-len(groups) // self._max_reads)

@@ -48,6 +48,8 @@ log = logging.getLogger("lacuna.agent.fetch")
 
 KAFKA_STORAGE_ERROR: Final = 56
 UNSUPPORTED_COMPRESSION_TYPE: Final = 76
+# What a partition may fill of an answer whatever others have.
+SMALLEST_SHARE_BYTES: Final = 2 << 20
 # Partitions that a fetch waited for, and how long flushes go on to keep their records for it.
 _MAX_TAILED: Final = 10_000
 _TAILED_SECONDS: Final = 10.0
@@ -90,14 +92,15 @@ class FetchService:
     ) -> None:
         self.settings = settings or FetchSettings()
         self.control = control
-        self._executor = ThreadPoolExecutor(self.settings.max_reads, "fetch")
+        reads = min(self.settings.max_reads, store.reads_at_once)
+        self._executor = ThreadPoolExecutor(reads, "fetch")
         self.cache = ExtentCache(
             store,
             self._executor,
             cluster_id,
             max_bytes=self.settings.cache_bytes,
             max_read_bytes=self.settings.max_read_bytes,
-            max_reads=self.settings.max_reads,
+            max_reads=reads,
         )
         self.sessions = Sessions(
             self.settings.max_sessions, self.settings.max_session_partitions, randint
@@ -190,8 +193,12 @@ class FetchService:
             await self._make_ready(watch)
             left = min(request.max_bytes, self.settings.max_response_bytes)
             looks: dict[Interest, Look] = {}
+            waiting = len(watch.dirty)
             for interest in watch.look():
-                look = self._look(interest, is_committed, left)
+                # Shared out, so that what stands together in the bucket is read together.
+                share = max(left // max(waiting, 1), SMALLEST_SHARE_BYTES)
+                waiting -= 1
+                look = self._look(interest, is_committed, min(left, share))
                 looks[interest] = look
                 left -= look.size
                 if look.is_idle:

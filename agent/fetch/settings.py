@@ -16,8 +16,8 @@ class FetchSettings:
     """fetch.max.bytes of the broker: what one answer holds at most, whatever the client asks."""
     max_read_bytes: int = 8 * MEBIBYTE
     """One read of the store."""
-    max_reads: int = 8
-    """Reads at once, and threads for them."""
+    max_reads: int = 16
+    """Reads at once, and threads for them, where the store likes as many."""
     read_ahead_bytes: int = 4 * MEBIBYTE
     """Live bytes behind what was asked that are read before they are asked for; 0 for none."""
     max_sessions: int = 1000

@@ -52,6 +52,8 @@ class DirectoryStore:
     """An `ObjectStore` below `root`, which is created. At most `open_files` files are kept open."""
 
     read_gap = 0
+    # A read out of the page cache is so short that threads mostly wait for the interpreter's lock.
+    reads_at_once = 2
 
     def __init__(
         self,

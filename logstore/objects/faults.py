@@ -142,6 +142,10 @@ class FaultyStore:
         return self.inner.read_gap
 
     @property
+    def reads_at_once(self) -> int:
+        return self.inner.reads_at_once
+
+    @property
     def metrics(self) -> StoreMetrics:
         return self.inner.metrics
 

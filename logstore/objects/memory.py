@@ -24,6 +24,7 @@ class MemoryStore:
     """An `ObjectStore` in this process' memory. `now_ms` stamps the objects."""
 
     read_gap = 0
+    reads_at_once = 1
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self.metrics = StoreMetrics()

@@ -44,6 +44,8 @@ from logstore.objects.store import (
     check_range,
 )
 
+READS_AT_ONCE = 16
+"""A request is mostly waiting."""
 READ_GAP = 256 * 1024
 """Bytes. About what a connection carries in the time that another request would take to begin."""
 
@@ -68,6 +70,7 @@ class S3Store:
     """
 
     read_gap = READ_GAP
+    reads_at_once = READS_AT_ONCE
 
     def __init__(
         self,

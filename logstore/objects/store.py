@@ -150,6 +150,10 @@ class ObjectStore(Protocol):
         """Bytes. Two ranges of one object that lie nearer than this are worth one read (S18)."""
 
     @property
+    def reads_at_once(self) -> int:
+        """How many `get`s at a time make the store faster; more only stand in each other's way."""
+
+    @property
     def metrics(self) -> StoreMetrics:
         """The counters of this store."""
 

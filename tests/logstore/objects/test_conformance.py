@@ -226,6 +226,7 @@ def test_failed_calls_are_not_counted(store: ObjectStore) -> None:
 def test_every_kind_is_an_object_store(store: ObjectStore) -> None:
     assert isinstance(store, ObjectStore)
     assert store.read_gap >= 0
+    assert store.reads_at_once >= 1
     store.check()
     assert listed(store) == []
 
