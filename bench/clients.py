@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -178,6 +178,17 @@ def consume(
         return consumed
     finally:
         client.close()
+
+
+def end_offset(client: Consumer, partition: TopicPartition) -> int:
+    """The high watermark, as soon as the leader of a new topic answers."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while True:
+        try:
+            return int(client.get_watermark_offsets(partition, TIMEOUT_SECONDS)[1])
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
 
 
 def _read_to_ends(client: Any, partitions: int) -> Consumed:

@@ -30,6 +30,7 @@ from bench.clients import (
     Target,
     Topics,
     consume,
+    end_offset,
     flush,
     percentile,
     producer,
@@ -322,7 +323,7 @@ def _latency(target: Target, topic: str, count: int, rate: int) -> dict[str, flo
         try:
             partitions = [TopicPartition(topic, index) for index in range(PARTITIONS)]
             for partition in partitions:
-                partition.offset = client.get_watermark_offsets(partition, TIMEOUT_SECONDS)[1]
+                partition.offset = end_offset(client, partition)
             client.assign(partitions)
             client.poll(0.2)
             ready.wait(TIMEOUT_SECONDS)
