@@ -37,17 +37,6 @@ def cpu_seconds(pids: set[int]) -> float:
     return total * TICK_SECONDS
 
 
-def resident_bytes(pids: set[int]) -> int:
-    """Resident memory of these processes."""
-    pages = 0
-    for pid in pids:
-        try:
-            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def machine_ticks() -> tuple[int, int]:
     """(busy, all) ticks of all cores."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]

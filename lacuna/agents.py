@@ -3,9 +3,9 @@
 import os
 import random
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from agent.apis.registry import discover
+from agent.clock import Clock
 from agent.context import AgentContext
 from agent.fetch.service import FetchService
 from agent.fetch.settings import FetchSettings
@@ -23,18 +23,6 @@ from logstore.objects import ObjectStore
 
 class ListenError(UserError):
     """The address cannot be listened on; the message says why."""
-
-
-class AgentClock(Protocol):
-    """What agent.clock.Clock is."""
-
-    def now_ms(self) -> int:
-        """Milliseconds since 1970, UTC."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds from any fixed moment, never going back."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +79,7 @@ async def start_agent(
     control: ControlClient,
     store: ObjectStore,
     parts: AgentParts,
-    clock: AgentClock,
+    clock: Clock,
     randomness: random.Random,
     host: str,
     port: int,

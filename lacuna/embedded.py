@@ -9,18 +9,16 @@ import asyncio
 import os
 import random
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
 
 from controlplane import machine
 from controlplane.client import InProcessClient
-from controlplane.clock import SystemClock as ControlPlaneClock
+from controlplane.clock import Clock, SystemClock
 from controlplane.service import RunningControlPlane, ServiceSettings, serve
 from lacuna.agents import AgentParts, RunningAgent, start_agent
 from lacuna.control import ADDRESS_NAME
@@ -34,30 +32,6 @@ JOURNAL_NAME = "journal.db"
 
 #: A socket's path is at most 107 bytes on Linux, a data folder's is not.
 _MAX_SOCKET_PATH = 100
-
-
-class Clock(Protocol):
-    """The time of agents and of the control plane together."""
-
-    def now_ms(self) -> int:
-        """Milliseconds since 1970, UTC."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds from any fixed moment, never going back."""
-        ...
-
-    async def sleep(self, duration_ms: int) -> None:
-        """Returns when `duration_ms` have passed on this clock."""
-        ...
-
-
-class SystemClock(ControlPlaneClock):
-    """The machine's clock."""
-
-    def monotonic(self) -> float:
-        """Seconds from any fixed moment, never going back."""
-        return time.monotonic()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

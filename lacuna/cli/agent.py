@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from agent.clock import SystemClock
 from lacuna.agents import start_agent
 from lacuna.cli.agent_options import AgentOptions
 from lacuna.cli.errors import fail
@@ -31,7 +32,6 @@ from lacuna.cli.options import (
 from lacuna.cli.running import READY, forever, log_to_stderr, run, say
 from lacuna.cli.workers import Supervisor, is_worker, start_workers
 from lacuna.control import connect
-from lacuna.embedded import SystemClock
 from lacuna.stores import bucket_url, claim, folder_url
 
 

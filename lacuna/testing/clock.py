@@ -18,10 +18,6 @@ class AdjustableClock:
         """Milliseconds since 1970."""
         return time.time_ns() // 1_000_000 + self._ahead_ms
 
-    def monotonic(self) -> float:
-        """Seconds, never going back."""
-        return time.monotonic() + self._ahead_ms / 1000
-
     async def sleep(self, duration_ms: int) -> None:
         """Returns when the time has come, by waiting or by `advance` and `wake`."""
         deadline = self.now_ms() + duration_ms

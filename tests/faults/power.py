@@ -21,12 +21,12 @@ import apsw
 
 from controlplane import machine
 from controlplane.client import InProcessClient
+from controlplane.clock import SystemClock
 from controlplane.journal.connections import Connection
 from controlplane.journal.sqlite import SqliteJournal
 from controlplane.runtime import ControlPlane, RuntimeSettings
 from controlplane.state.state import State
 from lacuna.agents import AgentParts, RunningAgent, start_agent
-from lacuna.embedded import SystemClock
 from logstore.objects import DirectoryStore
 from logstore.objects.unsynced import UnsyncedFileSystem
 from logstore.segments import claim_store
