@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from agent.context import AgentContext
-from agent.housekeeping.collecting import Collector
+from agent.housekeeping.collecting import SEGMENTS_A_PLAN, Collector
 from agent.housekeeping.merging import Merger, MergeSettings
 from agent.lease import NoLeaseError
 from controlplane.client import CommandRefused, ControlPlaneUnavailable
@@ -42,8 +42,8 @@ class Housekeeping:
         """Begins; in the running event loop."""
         loop = asyncio.get_running_loop()
         jobs = (
-            (self._merge, self._settings.merge_interval_seconds, "merging"),
-            (self._collect, self._settings.collect_interval_seconds, "collection"),
+            (self.merge, self._settings.merge_interval_seconds, "merging"),
+            (self.collect, self._settings.collect_interval_seconds, "collection"),
         )
         self._tasks = [loop.create_task(_repeat(*job), name=job[2]) for job in jobs]
         return self
@@ -56,16 +56,21 @@ class Housekeeping:
         self._tasks = []
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    async def _merge(self) -> None:
+    async def merge(self) -> None:
+        """Until nothing is worth it any more."""
         while report := await self.merger.run_once():
             log.info("merged: %s", report)
             if report.refused == report.partitions:
                 return
 
-    async def _collect(self) -> None:
-        report = await self.collector.run_once()
-        if report.replaced or report.uncommitted:
-            log.info("collected: %s", report)
+    async def collect(self) -> None:
+        """Until a plan was not full: objects must not come faster than they go."""
+        is_full = True
+        while is_full:
+            report = await self.collector.run_once()
+            is_full = report.replaced >= SEGMENTS_A_PLAN
+            if report.replaced or report.uncommitted:
+                log.info("collected: %s", report)
 
 
 async def _repeat(job: Callable[[], Awaitable[None]], seconds: float, name: str) -> None:

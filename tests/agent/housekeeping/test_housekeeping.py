@@ -5,7 +5,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from agent.housekeeping import Housekeeping, HousekeepingSettings, MergeSettings
+from agent.housekeeping import (
+    Housekeeping,
+    HousekeepingSettings,
+    MergeSettings,
+    collecting,
+    service,
+)
 from lacuna.agents import AgentParts
 from lacuna.testing import Cluster
 from logstore.segments import segments_prefix
@@ -205,6 +211,22 @@ def test_growth_is_bounded_over_many_rounds(cluster: Cluster, topic: str) -> Non
     assert counts[-1] <= counts[0] + 5
     assert sizes[-1] <= sizes[0] + 5 * 400
     assert len(read(cluster, topic, "read_committed")) == 120
+
+
+def test_one_round_of_collection_takes_all_that_is_due(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan is bounded, a round is not: objects do not come faster than they go."""
+    monkeypatch.setattr(collecting, "SEGMENTS_A_PLAN", 7)
+    monkeypatch.setattr(service, "SEGMENTS_A_PLAN", 7)
+    merge_all(cluster)
+    collect_all(cluster)
+    before = objects(cluster)
+    write(Producer({"bootstrap.servers": cluster.bootstrap}), topic, 0, 30)
+    merge_all(cluster)
+    cluster.advance(GRACE_MS)
+    cluster.run(housekeeping(cluster).collect())
+    assert objects(cluster) == before + 1
 
 
 def test_an_uncommitted_object_of_an_ended_lease_is_collected(cluster: Cluster, topic: str) -> None:
