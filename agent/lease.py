@@ -8,6 +8,7 @@ and what was written under an old lease and not committed is the collector's.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent.metrics import AgentMetrics
@@ -48,6 +49,8 @@ class AgentLease:
         self._duration_seconds = 0.0
         self._task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
+        #: Called once the lease is known to be lost.
+        self.on_lost: Callable[[], None] = lambda: None
         self.node_id = -1
         self.lease_id = NO_LEASE
         self.cluster_id = ""
@@ -74,6 +77,7 @@ class AgentLease:
         if lease_id == self.lease_id:
             self.lease_id = NO_LEASE
             self._lost.set()
+            self.on_lost()
 
     async def start(self, port: int) -> None:
         """Register (with `port` unless the settings advertise another) and keep the lease.

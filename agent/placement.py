@@ -31,6 +31,14 @@ def candidates(context: "AgentContext") -> Sequence[Agent]:
     return near or agents
 
 
+def controller(context: "AgentContext") -> int:
+    """Ourselves while others see us, so that a client need not find out that another one is gone; -1: nobody lives."""
+    node_ids = [agent.node_id for agent in candidates(context)]
+    if context.lease.node_id in node_ids or not node_ids:
+        return context.lease.node_id if node_ids else -1
+    return node_ids[0]
+
+
 def partition_key(topic_id: bytes, partition: int) -> bytes:
     """What a partition is placed by."""
     return topic_id + partition.to_bytes(4, "big", signed=True)

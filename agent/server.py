@@ -90,6 +90,13 @@ class AgentServer:
             self._sweep.cancel()
         if self._listener is not None:
             self._listener.close()
+        self.drop_clients()
+
+    def drop_clients(self) -> None:
+        """Close every connection with what was sent on it and not read: clients connect again and repeat it.
+
+        For an agent that has slept past its lease: others have answered meanwhile.
+        """
         for connection in list(self._connections):
             connection.abort()
 

@@ -111,6 +111,7 @@ async def start_agent(
         fetch=fetch,
     )
     server = AgentServer(context)
+    lease.on_lost = server.drop_clients
     try:
         await server.start(host, port, reuse_port=reuse_port)
     except OSError as error:

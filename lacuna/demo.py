@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from lacuna.errors import UserError
 
-TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS = 60.0
 #: librdkafka writes lines of its own about connections that end; what matters comes as an error.
 QUIET = {"log_level": 2}
 
@@ -129,8 +129,9 @@ def create_topic(bootstrap: str, topic: str) -> str:
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     try:
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_SECONDS)
-    except KafkaException as error:
-        raise DemoFailedError(f"the topic {topic} could not be made: {error}") from error
+    except (KafkaException, TimeoutError) as error:
+        reason = str(error) or f"no answer within {TIMEOUT_SECONDS:.0f} s"
+        raise DemoFailedError(f"the topic {topic} could not be made: {reason}") from error
     return topic
 
 

@@ -29,14 +29,13 @@ async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # n
     cluster = context.control.cluster
     if cluster.version < 0:
         await cluster.ready()
-    near = placement.candidates(context)
     asked = request.include_cluster_authorized_operations
     return build(
         request,
         "DescribeClusterResponse",
         error_code=KafkaError.none,
         cluster_id=cluster.cluster_id,
-        controller_id=near[0].node_id if near else -1,
+        controller_id=placement.controller(context),
         endpoint_type=BROKERS,
         cluster_authorized_operations=operations.CLUSTER if asked else operations.NOT_ASKED,
         brokers=tuple(

@@ -3,7 +3,8 @@
 The transaction's outcome becomes durable in one journal record over all its partitions and offsets (S1);
 a retry is answered as the first time (S5). v5 is TV2 (KIP-890): the epoch is bumped at each end, and
 the id and epoch to go on with are in the answer (-1, -1 with an error). A producer that is fenced hears
-PRODUCER_FENCED from v2 on, INVALID_PRODUCER_EPOCH below (KIP-588).
+PRODUCER_FENCED from v2 on, INVALID_PRODUCER_EPOCH below (KIP-588). An agent without a lease is no coordinator:
+what its clients sent while it slept may have been answered by another one long ago.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # n
         producer_epoch=request.producer_epoch,
         committed=request.committed,
         bumps_epoch=version_of(request) >= FIRST_BUMP,
+        lease_id=context.lease.lease_id,
     )
     reply = (await context.control.call(Command(end_txn=command))).txn_ended
     if reply.error_code:

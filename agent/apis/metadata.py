@@ -7,8 +7,8 @@
   on and the name is legal. Unlike Kafka, which answers an error first, the answer has the new topic
   already.
 - The leader of a partition is the live agent that rendezvous hashing gives, in our zone first; it
-  is the only replica, leader epoch 0 (S6). Kafka's controller is any agent; we name one of the same
-  set.
+  is the only replica, leader epoch 0 (S6). Kafka's controller is any agent; the one that is asked
+  names itself.
 - Authorized operations (KIP-430) are given when asked for: everything.
 - Answered from the view of the cluster, also while the control plane is away.
 """
@@ -171,7 +171,6 @@ def _partition(request: Any, topic_id: bytes, partition: int, node_ids: tuple[in
 
 def _answer(context: "AgentContext", request: Any, topics: Sequence[Any]) -> Any:
     agents = placement.live_agents(context)
-    near = placement.candidates(context)
     asked = getattr(request, "include_cluster_authorized_operations", False)
     return build(
         request,
@@ -188,7 +187,7 @@ def _answer(context: "AgentContext", request: Any, topics: Sequence[Any]) -> Any
             for agent in agents
         ),
         cluster_id=context.control.cluster.cluster_id,
-        controller_id=near[0].node_id if near else -1,
+        controller_id=placement.controller(context),
         topics=tuple(topics),
         cluster_authorized_operations=operations.CLUSTER if asked else operations.NOT_ASKED,
         error_code=KafkaError.none,

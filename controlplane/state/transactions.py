@@ -259,6 +259,9 @@ def end_txn(state: State, command: EndTxn, context: Context) -> Decision:
     """Commits or aborts; a retry gets its first answer (S5)."""
     decide = _end_bumping if command.bumps_epoch else _end_plainly
     try:
+        if command.lease_id and command.lease_id not in state.leases:
+            # What slept in its buffers is of another time, and under TV1 looks like a right one.
+            raise Refused(ErrorCode.NOT_COORDINATOR)
         if not command.transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST)
         found = state.transactional_ids.get(command.transactional_id)

@@ -72,18 +72,20 @@ class OffsetsAddedToTxn(_message.Message):
     def __init__(self, error_code: _Optional[int] = ...) -> None: ...
 
 class EndTxn(_message.Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "committed", "bumps_epoch")
+    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "committed", "bumps_epoch", "lease_id")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     BUMPS_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     producer_id: int
     producer_epoch: int
     committed: bool
     bumps_epoch: bool
-    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., committed: _Optional[bool] = ..., bumps_epoch: _Optional[bool] = ...) -> None: ...
+    lease_id: int
+    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., committed: _Optional[bool] = ..., bumps_epoch: _Optional[bool] = ..., lease_id: _Optional[int] = ...) -> None: ...
 
 class TxnEnded(_message.Message):
     __slots__ = ("error_code", "producer_id", "producer_epoch")

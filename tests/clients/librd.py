@@ -59,10 +59,20 @@ def send(who: Producer, topic: str, values: Iterable[bytes], partition: int = 0)
                 break
             except BufferError:
                 who.poll(0.1)
-    who.flush(60)
+    _flush(who)
     if errors:
         raise KafkaException(errors[0])
     return offsets
+
+
+def _flush(who: Producer) -> None:
+    """As flush; confluent-kafka 2.16 may raise a fatal error in the middle of a delivery report."""
+    try:
+        who.flush(60)
+    except SystemError as error:
+        if isinstance(error.__cause__, KafkaException):
+            raise error.__cause__ from None
+        raise
 
 
 def transaction(

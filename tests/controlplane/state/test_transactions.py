@@ -3,10 +3,12 @@
 import pytest
 
 from controlplane import machine
+from controlplane.errors import ErrorCode
 from controlplane.state.transactional import TRANSITIONS, IllegalTransition, TransactionState
 from controlplane.v1.journal_pb2 import JournalRecord, TransactionEnded
 from controlplane.v1.transactions_pb2 import (
     DescribeTransactions,
+    EndTxn,
     ListTransactions,
 )
 from tests.controlplane.state.cluster import Cluster
@@ -471,3 +473,20 @@ def test_transitions_are_data_and_an_illegal_one_is_our_own_mistake() -> None:
     ended = TransactionEnded(producer_id=1, committed=True, next_producer_id=1)
     with pytest.raises(IllegalTransition, match="'x' in state Empty met commit"):
         machine.replay(cluster.state, JournalRecord(now_ms=1, transaction_ended=ended))
+
+
+def test_an_agent_that_slept_past_its_lease_ends_no_transaction() -> None:
+    """S4, S5: under TV1 a delayed EndTxn looks like a right one; whose lease has ended is no coordinator."""
+    cluster = run("""
+        topic a 1
+        init x
+        put a-0 x10 1/0@0 tv2
+    """)
+    command = EndTxn(
+        transactional_id="x", producer_id=1, producer_epoch=0, committed=True, lease_id=99
+    )
+    assert cluster.do("end_txn", command).error_code == ErrorCode.NOT_COORDINATOR
+    run("see a-0 -> 0..0..10", cluster)
+    command.lease_id = cluster.lease_id
+    assert cluster.do("end_txn", command).error_code == ErrorCode.NONE
+    run("see a-0 -> 0..10..10", cluster)
