@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PROTOC  = $(BIN)/python -m grpc_tools.protoc -I proto
 
-.PHONY: help setup run demo test lint proto kernel coverage bench golden clean
+.PHONY: help setup run demo test lint proto coverage bench clean
 
 help:            ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -34,9 +34,9 @@ def candidates(context: "AgentContext") -> Sequence[Agent]:
 def controller(context: "AgentContext") -> int:
     """Ourselves while others see us, so that a client need not find out that another one is gone; -1: nobody lives."""
     node_ids = [agent.node_id for agent in candidates(context)]
-    if context.lease.node_id in node_ids or not node_ids:
-        return context.lease.node_id if node_ids else -1
-    return node_ids[0]
+    if context.lease.node_id in node_ids:
+        return context.lease.node_id
+    return node_ids[0] if node_ids else -1
 
 
 def partition_key(topic_id: bytes, partition: int) -> bytes:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from agent.fetch.cache import (
-    Entry,
     ExtentCache,
     ExtentCorruptError,
     ExtentError,
@@ -335,7 +334,7 @@ class FetchService:
     ) -> PartitionAnswer:
         if found.error is not None and not found.entries:
             return PartitionAnswer(look.interest.partition, _error_code(found.error))
-        if request.version < FIRST_ZSTD and any(map(_holds_zstd, found.entries)):
+        if request.version < FIRST_ZSTD and any(map(holds_zstd, found.entries)):
             return PartitionAnswer(look.interest.partition, UNSUPPORTED_COMPRESSION_TYPE)
         emission = emit(
             found.entries, look.interest.fetch_offset, found.resume_offset, limit, at_least_one
@@ -357,10 +356,6 @@ class FetchService:
             view.last_stable_offset,
             view.log_start_offset,
         )
-
-
-def _holds_zstd(entry: Entry) -> bool:
-    return holds_zstd(entry)
 
 
 def _error_code(error: ExtentError) -> int:
