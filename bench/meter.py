@@ -1,63 +1,99 @@
-"""Measuring: wall time, CPU of the servers, and how much the neighbours disturb."""
+"""Measuring: wall time, CPU and reads of the server, and how much the neighbours disturb."""
 
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bench.target import Target
+
 TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
+_GONE = (FileNotFoundError, ProcessLookupError)
 
 
-def process_tree(root: int) -> set[int]:
-    """The process `root` and its descendants."""
+def process_tree(roots: Iterable[int]) -> set[int]:
+    """The processes `roots` and their descendants."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            except (FileNotFoundError, ProcessLookupError):
+            except _GONE:
                 continue
             parents[int(entry.name)] = int(fields[1])
-    tree = {root}
+    tree = set(roots)
     while grown := {pid for pid, parent in parents.items() if parent in tree} - tree:
         tree |= grown
     return tree
 
 
-def cpu_seconds(pids: set[int]) -> float:
+def cpu_seconds(pids: Iterable[int]) -> float:
     """User and system time that these processes have used so far."""
     total = 0
     for pid in pids:
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        except (FileNotFoundError, ProcessLookupError):
+        except _GONE:
             continue
         total += int(fields[11]) + int(fields[12])
     return total * TICK_SECONDS
 
 
+def read_bytes(pids: Iterable[int]) -> int:
+    """Bytes that these processes have read so far: files, out of the page cache too, sendfile, and sockets.
+
+    `rchar` of /proc/PID/io. A consumer sends little, so while one reads this is what the server took from its store.
+    """
+    total = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+        except _GONE:
+            continue
+        total += int(dict(line.split(": ") for line in lines)["rchar"])
+    return total
+
+
+def resident_bytes(pids: Iterable[int], *, peak: bool = False) -> int:
+    """Memory that these processes hold, or (`peak`) the sum of the most that each has ever held."""
+    name = "VmHWM:" if peak else "VmRSS:"
+    total = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        except _GONE:
+            continue
+        total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+    return total
+
+
 def machine_ticks() -> tuple[int, int]:
-    """(busy, all) ticks of all cores."""
+    """(busy, all) ticks of all cores; what the hypervisor took for others is busy."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return sum(fields) - fields[3] - fields[4], sum(fields)
 
 
 class Meter:
-    """A context manager; afterwards `seconds`, `server_cpu_seconds` and `others_cpu_percent` are set.
+    """A context manager; afterwards its attributes are set.
 
-    `others_cpu_percent` is what neither this process nor the server used, of all cores.
+    `others_percent` is what neither this process nor the target used, of all cores; `grain_percent` is how much of that
+    may be the clock's coarse ticks alone.
     """
 
-    def __init__(self, server_pid: int) -> None:
-        self._server_pid = server_pid
+    def __init__(self, target: Target) -> None:
+        self._target = target
         self.seconds = 0.0
         self.server_cpu_seconds = 0.0
-        self.others_cpu_percent = 0.0
+        self.read_bytes = 0
+        self.others_percent = 0.0
+        self.grain_percent = 0.0
 
     def __enter__(self) -> Self:
-        self._pids = process_tree(self._server_pid)
+        self._pids = process_tree(self._target.pids)
         self._cpu = cpu_seconds(self._pids)
+        self._read = read_bytes(self._pids)
         self._own = time.process_time()
         self._busy, self._all = machine_ticks()
         self._started = time.perf_counter()
@@ -70,18 +106,12 @@ class Meter:
         traceback: TracebackType | None,
     ) -> None:
         self.seconds = time.perf_counter() - self._started
-        pids = self._pids | process_tree(self._server_pid)
-        self.server_cpu_seconds = cpu_seconds(pids) - self._cpu
-        own = time.process_time() - self._own
         busy, everything = machine_ticks()
+        own = time.process_time() - self._own
+        pids = self._pids | process_tree(self._target.pids)
+        self.server_cpu_seconds = cpu_seconds(pids) - self._cpu
+        self.read_bytes = read_bytes(pids) - self._read
         others = (busy - self._busy) * TICK_SECONDS - own - self.server_cpu_seconds
         total = max((everything - self._all) * TICK_SECONDS, TICK_SECONDS)
-        self.others_cpu_percent = max(0.0, 100 * others / total)
-
-    def figures(self) -> dict[str, float]:
-        """What was measured, by name."""
-        return {
-            "seconds": self.seconds,
-            "server_cpu_seconds": self.server_cpu_seconds,
-            "others_cpu_percent": self.others_cpu_percent,
-        }
+        self.others_percent = max(0.0, 100 * others / total)
+        self.grain_percent = 100 * 2 * TICK_SECONDS / total

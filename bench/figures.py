@@ -1,0 +1,73 @@
+"""What a section yields: rows of figures.
+
+A `Row` is one piece of work on one target; its `runs` are the measured repetitions (warm-ups are never among
+them), each a value per `Figure`. What is reported is the median, with the least and the most beside it.
+"""
+
+import statistics
+from dataclasses import dataclass, field
+from enum import Enum
+
+MEGABYTE = 1_000_000
+GIBIBYTE = 1 << 30
+
+
+class Better(Enum):
+    """Which way a figure improves."""
+
+    MORE = "more"
+    LESS = "less"
+    NEITHER = "neither"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measure: its name, unit included, as it stands in tables and in the JSON."""
+
+    name: str
+    better: Better
+
+
+THROUGHPUT = Figure("MB/s", Better.MORE)
+KILO_RECORDS = Figure("krecords/s", Better.MORE)
+CPU_PER_GIB = Figure("server CPU s/GiB", Better.LESS)
+CPU_PER_1000 = Figure("server CPU s/1000", Better.LESS)
+WIRE_BYTES = Figure("wire bytes/record", Better.LESS)
+STORE_BYTES = Figure("store bytes/record", Better.LESS)
+P50 = Figure("p50 ms", Better.LESS)
+P99 = Figure("p99 ms", Better.LESS)
+OTHERS = Figure("others %", Better.NEITHER)
+
+Run = dict[Figure, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A figure over the runs."""
+
+    median: float
+    least: float
+    most: float
+
+
+@dataclass(slots=True)
+class Row:
+    """One piece of work on one target.
+
+    `repeated` counts the runs that were thrown away because of the neighbours' load, `noisy` those that were kept in
+    spite of it, since it did not get better.
+    """
+
+    work: str
+    target: str
+    runs: list[Run] = field(default_factory=list)
+    repeated: int = 0
+    noisy: int = 0
+
+    def spreads(self) -> dict[Figure, Spread]:
+        """Every figure's median, least and most."""
+        spreads = {}
+        for figure in self.runs[0]:
+            values = [run[figure] for run in self.runs]
+            spreads[figure] = Spread(statistics.median(values), min(values), max(values))
+        return spreads

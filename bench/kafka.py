@@ -1,0 +1,168 @@
+"""Apache Kafka as a target: one KRaft node from the jars that bench/pom.xml names.
+
+The jars are fetched once by Maven into bench/out/kafka-VERSION; data lives in a folder that is thrown away.
+Kafka's defaults leave writing to the disk to the operating system; `FSYNC` has every append synced before it is
+acknowledged, which is what Lacuna always does.
+"""
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.errors import BenchError
+from bench.target import Target
+
+HERE = Path(__file__).resolve().parent
+POM = HERE / "pom.xml"
+JARS = HERE / "out"
+FSYNC = {"log.flush.interval.messages": "1"}
+HEAP = "1G"
+JVM = (f"-Xms{HEAP}", f"-Xmx{HEAP}", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+CLUSTER_ID = "bGFjdW5hLWJlbmNoLS0tLQ"
+START_SECONDS = 90.0
+STOP_SECONDS = 60.0
+FETCH_SECONDS = 480.0
+
+#: A single node cannot replicate; the other lines keep it from waiting for members or making topics by itself.
+SINGLE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "8",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "8",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+}
+
+
+class KafkaMissing(Exception):
+    """Kafka cannot be run on this machine; the message says what to install."""
+
+
+def version() -> str:
+    """The version that pom.xml names."""
+    found = re.search(r"<kafka\.version>(.+?)</kafka\.version>", POM.read_text())
+    if found is None:
+        raise BenchError(f"{POM} names no kafka.version")
+    return found.group(1)
+
+
+def jars() -> Path:
+    """The folder of the jars, filled by Maven where it is not there yet. Raises KafkaMissing."""
+    if shutil.which("java") is None:
+        raise KafkaMissing("there is no java: install a JRE, 17 or newer")
+    folder = JARS / f"kafka-{version()}"
+    if folder.is_dir():
+        return folder
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise KafkaMissing("there is no mvn to fetch Kafka's jars with: install Maven")
+    JARS.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=JARS, prefix=".fetching-") as fetching:
+        command = [maven, "--batch-mode", "--quiet", f"--file={POM}"]
+        command += ["dependency:copy-dependencies", f"-DoutputDirectory={fetching}/jars"]
+        try:
+            ran = subprocess.run(
+                command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise KafkaMissing(f"Maven did not fetch the jars in {FETCH_SECONDS:.0f} s") from None
+        if ran.returncode:
+            raise KafkaMissing(f"Maven could not fetch the jars:\n{ran.stdout}{ran.stderr}"[:2000])
+        Path(fetching, "jars").rename(folder)
+    return folder
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Kafka(Target):
+    """One broker; `properties` are further lines of its server.properties."""
+
+    def __init__(self, properties: Mapping[str, str] | None = None, label: str = "kafka") -> None:
+        self.label = label
+        self._properties = dict(properties or {})
+        added = ", ".join(f"{name}={value}" for name, value in self._properties.items())
+        self.settings = f"Apache Kafka {version()}, {added or 'its defaults'}; {' '.join(JVM)}"
+        self._bootstrap = ""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return self._bootstrap
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return () if self._process is None else (self._process.pid,)
+
+    def start(self) -> None:
+        """Raises KafkaMissing, BenchError."""
+        libraries = f"{jars()}/*"
+        self._folder = tempfile.TemporaryDirectory(prefix="kafka-bench-", ignore_cleanup_errors=True)
+        folder = Path(self._folder.name)
+        client, controller = _free_ports(2)
+        properties = folder / "server.properties"
+        lines = {
+            **SINGLE_NODE,
+            "listeners": f"PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{client}",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "log.dirs": str(folder / "data"),
+            **self._properties,
+        }
+        properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        java = ["java", "-cp", libraries, QUIET]
+        tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+        ran = subprocess.run([*java, *tool], capture_output=True, text=True, check=False)
+        if ran.returncode:
+            raise BenchError(f"Kafka's folder could not be formatted:\n{ran.stdout}{ran.stderr}")
+        with (folder / "broker.log").open("wb") as log:
+            command = [*java, *JVM, "kafka.Kafka", str(properties)]
+            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        self._wait(client, folder / "broker.log")
+        self._bootstrap = f"127.0.0.1:{client}"
+
+    def _wait(self, port: int, log: Path) -> None:
+        """Until it takes connections."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self._process and self._process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1.0).close()
+            except OSError:
+                time.sleep(0.1)
+            else:
+                return
+        told = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+        self.stop()
+        raise BenchError(f"Kafka did not start:\n{told}")
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._folder.cleanup()

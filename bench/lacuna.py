@@ -1,0 +1,81 @@
+"""Lacuna as a target: embedded, or a control plane and an agent in processes of their own."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.processes import Process
+from bench.target import Target
+
+READY = "bootstrap: "
+CONTROL_READY = "control plane: "
+
+
+class Lacuna(Target):
+    """`lacuna up` on a folder that is thrown away; `options` are further options of the command.
+
+    `environment`-wide settings stay as users get them: fsync before every acknowledgement, one worker, 128 MiB of cache.
+    """
+
+    def __init__(self, options: Sequence[str] = (), label: str = "lacuna") -> None:
+        self.label = label
+        self.settings = " ".join(["lacuna up", *options]) + "; fsync before every acknowledgement"
+        self._options = list(options)
+        self._listen = "127.0.0.1:0"
+        self._processes: list[Process] = []
+
+    @property
+    def bootstrap(self) -> str:
+        return self._listen
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return tuple(process.pid for process in self._processes)
+
+    @property
+    def data(self) -> Path:
+        """The folder, while it runs: `objects/` below it is the store unless `options` name another."""
+        return Path(self._folder.name)
+
+    def start(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="lacuna-bench-")
+        self._run()
+
+    def stop(self) -> None:
+        try:
+            self._end()
+        finally:
+            self._folder.cleanup()
+
+    def forget(self) -> None:
+        """A restart."""
+        self._end()
+        self._run()
+
+    def _run(self) -> None:
+        arguments = ["up", f"--data={self.data}", f"--listen={self._listen}", *self._options]
+        process = Process(arguments, READY)
+        self._processes = [process]
+        self._listen = process.value
+
+    def _end(self) -> None:
+        processes, self._processes = self._processes, []
+        for process in processes:
+            process.stop()
+
+
+class LacunaGrpc(Lacuna):
+    """`lacuna controlplane` and `lacuna agent`, which speak gRPC over TCP; `options` are the agent's."""
+
+    def __init__(self, options: Sequence[str] = (), label: str = "lacuna grpc") -> None:
+        super().__init__(options, label)
+        self.settings = " ".join(["lacuna controlplane + lacuna agent", *options])
+
+    def _run(self) -> None:
+        control = Process(["controlplane", f"--data={self.data}", "--listen=127.0.0.1:0"], CONTROL_READY)
+        self._processes = [control]
+        objects = self.data / "objects"
+        arguments = [f"--control={control.value}", f"--objects={objects}", f"--listen={self._listen}"]
+        agent = Process(["agent", *arguments, *self._options], READY)
+        self._processes = [agent, control]
+        self._listen = agent.value

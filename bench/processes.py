@@ -1,0 +1,69 @@
+"""Servers as processes of their own: start, wait for the line that says ready, end."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Sequence
+
+from bench.errors import BenchError
+
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+_KEPT_LINES = 40
+
+
+class Process:
+    """A `lacuna` command; `value` is what follows `ready` on the line that says so."""
+
+    def __init__(self, arguments: Sequence[str], ready: str) -> None:
+        self._ready = ready
+        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._told = threading.Event()
+        self.value = ""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "lacuna", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._told.wait(START_SECONDS)
+        if not self.value:
+            self._process.kill()
+            self._process.wait()
+            self._reader.join(STOP_SECONDS)
+            told = "\n".join(self._lines)
+            raise BenchError(f"lacuna {' '.join(arguments)} did not start:\n{told}")
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            for line in stream:
+                self._lines.append(line.rstrip())
+                if line.startswith(self._ready):
+                    self.value = line.removeprefix(self._ready).strip()
+                    self._told.set()
+        self._told.set()
+
+    def stop(self) -> None:
+        """Ctrl-C. Raises BenchError where it does not end cleanly."""
+        self._process.send_signal(signal.SIGINT)
+        try:
+            code = self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise BenchError(f"process {self.pid} did not end in {STOP_SECONDS:.0f} s") from None
+        finally:
+            self._reader.join(STOP_SECONDS)
+        if code:
+            told = "\n".join(self._lines)
+            raise BenchError(f"process {self.pid} ended with {code}:\n{told}")

@@ -1,0 +1,169 @@
+"""Fair turns: warm-up, interleaved runs, rest between them, and noisy runs again.
+
+A section is a function `section(bench: Bench) -> Iterator[Row]`. It hands `bench.rounds` what to do on one target;
+the rounds decide in which order and how often:
+
+    warm-up A, warm-up B (thrown away); A B, A B, A B (kept)
+
+Before each run dirty pages are written out and every target is waited for until it rests, so that nobody pays for the
+one before. A run beside which the neighbours used more than `NOISE_PERCENT` of the machine is done again, at most
+`size.repeats` times a row; if that did not help, the least disturbed runs are kept and counted as noisy.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from bench.figures import OTHERS, Row, Run
+from bench.meter import Meter, cpu_seconds, process_tree
+from bench.target import Target
+from bench.topics import Topics
+
+NOISE_PERCENT = 8.0
+REST_SHARE = 0.05
+REST_SECONDS = 0.2
+REST_WAIT_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is done."""
+
+    name: str
+    runs: int
+    repeats: int
+    records: int
+    transaction_seconds: float
+    abort_transactions: int
+    committed_transactions: int
+    aborted_shares: tuple[int, ...]
+    tail_records: int
+    tiny_records: int
+    tiny_requests: int
+    latency_seconds: float
+
+
+SMOKE = Size("smoke", 1, 0, 8_000, 0.5, 40, 4, (0, 50), 1_000, 4_000, 500, 0.5)
+QUICK = Size("quick", 3, 2, 100_000, 1.5, 400, 40, (0, 50, 90), 10_000, 60_000, 5_000, 3.0)
+FULL = Size(
+    "full",
+    runs=3,
+    repeats=3,
+    records=500_000,
+    transaction_seconds=6.0,
+    abort_transactions=3000,
+    committed_transactions=100,
+    aborted_shares=(0, 10, 25, 50, 75, 90, 95, 99),
+    tail_records=100_000,
+    tiny_records=500_000,
+    tiny_requests=60_000,
+    latency_seconds=10.0,
+)
+
+
+class Measured:
+    """The figures of a run, and how noisy it was."""
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+        self.excess_percent = 0.0
+
+    def add(self, meter: Meter, figures: Run) -> None:
+        """One row's figures, measured by `meter`, whose neighbours' load is added to them."""
+        self.runs.append({**figures, OTHERS: meter.others_percent})
+        excess = meter.others_percent - NOISE_PERCENT - meter.grain_percent
+        self.excess_percent = max(self.excess_percent, excess)
+
+
+@dataclass(slots=True)
+class Bench:
+    """What a section is given: the targets and the size of the work."""
+
+    targets: Sequence[Target]
+    size: Size
+    note: Callable[[str], None] = print
+    _topics: dict[str, Topics] = field(default_factory=dict)
+
+    def only(self, *labels: str) -> list[Target]:
+        """Those of the targets that have one of these labels; a foreign target always counts."""
+        known = {"lacuna", "lacuna grpc", "kafka", "kafka fsync"}
+        return [each for each in self.targets if each.label in labels or each.label not in known]
+
+    def topics(self, target: Target) -> Topics:
+        """Makes and drops topics there."""
+        return self._topics.setdefault(target.label, Topics(target))
+
+    def rounds(
+        self,
+        works: Sequence[str],
+        run: Callable[[Target, Measured], None],
+        targets: Sequence[Target],
+        *,
+        warm_up: Callable[[Target], object] | None = None,
+    ) -> list[Row]:
+        """A row for each of `works` and each target; `run` adds as many figures as there are works, in their order.
+
+        `warm_up` is done instead of one more `run` where given.
+        """
+        rows = {each.label: [Row(work, each.label) for work in works] for each in targets}
+        for target in targets:
+            self.rest()
+            if warm_up is None:
+                run(target, Measured())
+            else:
+                warm_up(target)
+        noisy: list[tuple[Target, Measured]] = []
+        for _ in range(self.size.runs):
+            for target in targets:
+                measured = self._once(run, target)
+                if measured.excess_percent > 0:
+                    noisy.append((target, measured))
+                else:
+                    _keep(rows[target.label], measured)
+        self._again(run, noisy, rows)
+        return [row for label in rows for row in rows[label]]
+
+    def rest(self) -> None:
+        """Until dirty pages are written out and no target works, or 15 s have gone."""
+        os.sync()
+        deadline = time.monotonic() + REST_WAIT_SECONDS
+        while time.monotonic() < deadline:
+            pids = process_tree(pid for target in self.targets for pid in target.pids)
+            before = cpu_seconds(pids)
+            time.sleep(REST_SECONDS)
+            if cpu_seconds(pids) - before <= REST_SHARE * REST_SECONDS * max(1, len(self.targets)):
+                return
+
+    def _once(self, run: Callable[[Target, Measured], None], target: Target) -> Measured:
+        self.rest()
+        measured = Measured()
+        run(target, measured)
+        return measured
+
+    def _again(
+        self,
+        run: Callable[[Target, Measured], None],
+        noisy: list[tuple[Target, Measured]],
+        rows: dict[str, list[Row]],
+    ) -> None:
+        """Noisy runs are done again, in turns too; what stays noisy is kept and counted."""
+        for _ in range(self.size.repeats):
+            for place, (target, before) in enumerate(noisy):
+                if before.excess_percent > 0:
+                    measured = self._once(run, target)
+                    for row in rows[target.label]:
+                        row.repeated += 1
+                    noisy[place] = (
+                        target,
+                        min(before, measured, key=lambda each: each.excess_percent),
+                    )
+        for target, measured in noisy:
+            _keep(rows[target.label], measured)
+            for row in rows[target.label]:
+                row.noisy += measured.excess_percent > 0
+
+
+def _keep(rows: list[Row], measured: Measured) -> None:
+    for row, figures in zip(rows, measured.runs, strict=True):
+        row.runs.append(figures)
