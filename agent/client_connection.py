@@ -1,10 +1,11 @@
 """One client's connection: frames in, answers out in the order of the requests, everything bounded.
 
-    received bytes -> FrameReader -> waiting frames -> serving task -> slots -> transport
+    received bytes -> FrameReader -> waiting frames -> handlers -> slots -> transport
 
-The serving task takes one request at a time, as Kafka does. Requests of a pipelined API (Produce)
-are the exception: they start in order and finish in their own time, so that several share a flush;
-a request of another API waits until they are answered. A slot keeps each answer's place.
+One request is served at a time, as in Kafka. Requests of a pipelined API (Produce) are the
+exception: they start in order and finish in their own time, so that several share a flush; a
+request of another API waits until they are answered. A slot keeps each answer's place. A handler
+begins as soon as its request is whole and may; a task is made only where it has to wait.
 
 Reading pauses while this connection holds too many requests or bytes, or the agent as a whole too
 many bytes. Nothing new is begun while the client does not take its answers.
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent.apis.registry import Api, Peer, response_header_version
 from agent.connection import FrameError, FrameReader, RequestFrame, answer_buffers
+from agent.eager import start
 from agent.wire import Buffer, MalformedRequest
 from controlplane.client import CommandRefused, ControlPlaneUnavailable
 from controlplane.errors import ErrorCode
@@ -63,13 +65,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._slots: deque[_Slot] = deque()
         self._held_bytes = 0
         self._incoming_bytes = 0
-        self._has_frame = asyncio.Event()
         self._all_answered = asyncio.Event()
         self._all_answered.set()
-        self._may_write = asyncio.Event()
-        self._may_write.set()
+        self._may_write = True
         self._pipelined: set[asyncio.Task[None]] = set()
-        self._serving: asyncio.Task[None] | None = None
+        self._alone: asyncio.Task[None] | None = None
+        self._is_serving = False
         self._is_reading = True
         self._waits_for_budget = False
         self._gone = asyncio.Event()
@@ -92,8 +93,6 @@ class ClientConnection(asyncio.BufferedProtocol):
             transport.abort()
             return
         transport.set_write_buffer_limits(high=self._context.settings.write_buffer_bytes)
-        self._serving = self._loop.create_task(self._serve(), name=f"serve {self.peer_name}")
-        self._serving.add_done_callback(self._serving_ended)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         """Where the transport puts what it receives."""
@@ -114,7 +113,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if frames:
             self._frames.extend(frames)
             self._all_answered.clear()
-            self._has_frame.set()
+            self._serve()
         self._pause_if_full()
 
     def eof_received(self) -> bool:
@@ -123,18 +122,19 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The client does not take its answers."""
-        self._may_write.clear()
+        self._may_write = False
 
     def resume_writing(self) -> None:
         """It does again."""
         self.last_active = self._loop.time()
-        self._may_write.set()
+        self._may_write = True
+        self._serve()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Gone. A wait (Fetch, JoinGroup) ends; a Produce that has begun runs to its end."""
         self._is_closing = True
-        if self._serving is not None:
-            self._serving.cancel()
+        if self._alone is not None:
+            self._alone.cancel()
         if self._waits_for_budget:
             self._server.budget.forget(self._budget_is_free)
         waiting = sum(frame.size for frame in self._frames) + self._incoming_bytes
@@ -154,7 +154,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def is_busy(self) -> bool:
         """True while a request is being served and its answer has not left for lack of it."""
-        return bool(self._slots) and self._may_write.is_set()
+        return bool(self._slots) and self._may_write
 
     def close_malformed(self, error: Exception) -> None:
         """One log line that names the peer, and nothing else."""
@@ -193,37 +193,40 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     # Serving.
 
-    async def _serve(self) -> None:
-        while not self._is_closing:
-            if not self._frames:
-                self._has_frame.clear()
-                await self._has_frame.wait()
-                continue
-            await self._may_write.wait()
-            frame = self._frames[0]
-            api = self._context.registry.get(frame.api_key, frame.api_version)
-            assert api is not None, "the frame reader lets no other through"
-            if not api.pipelined:
-                await self._earlier_answered()
-            if self._is_closing or not self._frames:
-                return
-            self._frames.popleft()
-            slot = self._open_slot(frame)
-            if api.pipelined:
-                task = self._loop.create_task(self._answer(api, frame, slot))
-                self._pipelined.add(task)
-                task.add_done_callback(self._pipelined.discard)
-            else:
-                await self._answer(api, frame, slot)
+    def _serve(self) -> None:
+        """Begin what may begin now. Called whenever something came, was answered, or may be written."""
+        if self._is_serving:
+            return  # what was just answered is in the midst of being served further up
+        self._is_serving = True
+        try:
+            while self._frames and self._may_write and not self._is_closing:
+                frame = self._frames[0]
+                api = self._context.registry.get(frame.api_key, frame.api_version)
+                assert api is not None, "the frame reader lets no other through"
+                if self._alone is not None or (self._pipelined and not api.pipelined):
+                    return
+                self._frames.popleft()
+                self._begin(api, frame)
+        finally:
+            self._is_serving = False
 
-    def _serving_ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s: connection closed by our own mistake", self.peer_name, exc_info=error)
-            self.abort()
+    def _begin(self, api: Api, frame: RequestFrame) -> None:
+        slot = self._open_slot(frame)
+        task = start(self._answer(api, frame, slot), f"{self.peer_name} API {frame.api_key}")
+        if task is None:
+            return
+        if api.pipelined:
+            self._pipelined.add(task)
+        else:
+            self._alone = task
+        task.add_done_callback(self._ended)
 
-    async def _earlier_answered(self) -> None:
-        while self._pipelined:
-            await asyncio.wait(self._pipelined)
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task is self._alone:
+            self._alone = None
+        else:
+            self._pipelined.discard(task)
+        self._serve()
 
     async def _answer(self, api: Api, frame: RequestFrame, slot: _Slot) -> None:
         try:

@@ -44,6 +44,11 @@ _SCHEMA: Final = (
         crc INTEGER NOT NULL, records BLOB NOT NULL
     )""",
 )
+# One statement is one transaction: it begins, looks who holds the journal, writes and syncs.
+_APPEND: Final = """
+    INSERT INTO batches SELECT ?, ?, ?, ?
+    WHERE (SELECT value FROM meta WHERE key='fencing_token') = ? RETURNING position
+"""
 _Result = TypeVar("_Result")
 
 _ROWS_A_READ: Final = 256
@@ -131,16 +136,13 @@ class SqliteJournal:
     def _append(self, records: Sequence[bytes], fencing_token: int) -> int:
         blob = encode_records(records)
         position = self._position + len(records)
-        execute = self._opened().execute
-        with transaction(self._opened()):
-            stored = execute("SELECT value FROM meta WHERE key='fencing_token'").fetchone()[0]
-            if stored != fencing_token:
-                raise JournalFenced(
-                    f"another control plane has taken over {self.path} (token {stored}, "
-                    f"ours is {fencing_token}): this one stops"
-                )
-            row = (position, len(records), checksum(position, blob), blob)
-            execute("INSERT INTO batches VALUES (?, ?, ?, ?)", row)
+        row = (position, len(records), checksum(position, blob), blob, fencing_token)
+        # Only with its last row does a statement end, and its transaction with it.
+        if not self._opened().execute(_APPEND, row).fetchall():
+            raise JournalFenced(
+                f"another control plane has taken over {self.path} (its token is not ours, "
+                f"{fencing_token}): this one stops"
+            )
         self._position = position
         return position
 

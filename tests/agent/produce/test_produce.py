@@ -318,6 +318,7 @@ async def test_an_expired_lease_fails_the_flush_and_is_given_up() -> None:
         await log.create_topic("t")
         writer = await log.writer()
         batch = writer.batch(b"a")
+        await log.lease.stop_renewing()
         await log.lease.release()
         log.lease.lease_id = 999
         assert (await log.produce(batch)).error_code == NOT_LEADER
