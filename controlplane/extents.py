@@ -5,12 +5,15 @@ its truth; an agent keeps the same table as its view, fed by deltas. Offsets are
 sizes are bytes in an object. See docs/adr/0001-flat-extents.md for why a run is an extent.
 """
 
+import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from operator import attrgetter
+from struct import Struct
 from typing import Final
 
-from controlplane.v1.log_pb2 import Extents
+from controlplane.v1.log_pb2 import ExtentColumns, Extents
 
 FLAG_LOG_APPEND_TIME: Final = 1
 FLAG_TRUE_OFFSETS: Final = 2
@@ -30,8 +33,33 @@ COLUMNS: Final = {
     "flags": "B",
 }
 
+#: An extent as bytes, the columns in their order: what a journal and a delta hold of a new one. One such
+#: row is packed and read in a tenth of the time of eleven fields of a message.
+EXTENT_ROW: Final = Struct("<qqqiqqqqhqB")
 
 _columns_of: Final = attrgetter(*COLUMNS)
+_IS_LITTLE_ENDIAN: Final = sys.byteorder == "little"
+
+
+def extent_rows(extents: Extents) -> bytes:
+    """The rows of a message's extents."""
+    return b"".join(map(EXTENT_ROW.pack, *_columns_of(extents)))
+
+
+def to_little_endian(column: "array[int]") -> bytes:
+    """The bytes of a column, as messages hold them."""
+    if not _IS_LITTLE_ENDIAN:
+        column = column[:]
+        column.byteswap()
+    return column.tobytes()
+
+
+def from_little_endian(typecode: str, data: bytes) -> "array[int]":
+    """The inverse. Raises ValueError where `data` is no whole number of values."""
+    column = array(typecode, data)
+    if not _IS_LITTLE_ENDIAN:
+        column.byteswap()
+    return column
 
 
 class ExtentTable:
@@ -68,14 +96,51 @@ class ExtentTable:
             raise ValueError(
                 f"extent at offset {extents.base_offsets[0]} overlaps the end {self.next_offsets[-1]}"
             )
-        if (
-            len(extents.base_offsets) == 1
-        ):  # nearly always; extending by one costs several times more
-            for column, values in zip(_columns_of(self), _columns_of(extents), strict=True):
-                column.append(values[0])
-            return
         for column, values in zip(_columns_of(self), _columns_of(extents), strict=True):
             column.extend(values)
+
+    def append_row(self, row: Sequence[int]) -> None:
+        """Adds one extent at the end, its values in the order of the columns."""
+        (
+            lease_id,
+            sequence,
+            position,
+            size,
+            base_offset,
+            next_offset,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            transaction,
+            flags,
+        ) = row
+        if self.next_offsets and base_offset < self.next_offsets[-1]:
+            raise ValueError(
+                f"extent at offset {base_offset} overlaps the end {self.next_offsets[-1]}"
+            )
+        self.lease_ids.append(lease_id)
+        self.sequences.append(sequence)
+        self.positions.append(position)
+        self.sizes.append(size)
+        self.base_offsets.append(base_offset)
+        self.next_offsets.append(next_offset)
+        self.max_timestamps.append(max_timestamp)
+        self.producer_ids.append(producer_id)
+        self.producer_epochs.append(producer_epoch)
+        self.transactions.append(transaction)
+        self.flags.append(flags)
+
+    def columns(self) -> ExtentColumns:
+        """All extents, as the bytes of the columns."""
+        return ExtentColumns(**{name: to_little_endian(getattr(self, name)) for name in COLUMNS})
+
+    @classmethod
+    def from_columns(cls, columns: ExtentColumns) -> "ExtentTable":
+        """The inverse."""
+        table = cls()
+        for name, typecode in COLUMNS.items():
+            setattr(table, name, from_little_endian(typecode, getattr(columns, name)))
+        return table
 
     def first_ending_after(self, offset: int) -> int:
         """Index of the first extent whose next_offset is greater than `offset` (len(self) if none)."""
@@ -123,6 +188,14 @@ class DeadRanges:
 
     def add(self, first: int, end: int) -> None:
         """Adds [first, end), merging it with what it touches or overlaps."""
+        ends = self.ends
+        if not ends or first > ends[-1]:  # nearly always: what aborts is new
+            self.firsts.append(first)
+            ends.append(end)
+            return
+        if first == ends[-1]:
+            ends[-1] = end
+            return
         start = bisect_left(self.ends, first)
         stop = bisect_right(self.firsts, end)
         if start < stop:
@@ -162,6 +235,27 @@ class DeadRanges:
         if index >= 0 and self.ends[index] > offset:
             return self.ends[index]
         return offset
+
+    def pairs(self) -> bytes:
+        """All ranges: first, end, first, end, ..., eight bytes each, little endian."""
+        pairs = array("q", bytes(16 * len(self)))
+        pairs[::2] = self.firsts
+        pairs[1::2] = self.ends
+        return to_little_endian(pairs)
+
+    @classmethod
+    def from_pairs(cls, data: bytes) -> "DeadRanges":
+        """The inverse, of ranges that are in order and do not touch."""
+        pairs = from_little_endian("q", data)
+        ranges = cls()
+        ranges.firsts, ranges.ends = pairs[::2], pairs[1::2]
+        return ranges
+
+    def add_pairs(self, data: bytes) -> None:
+        """Adds ranges that are given as `pairs` gives them."""
+        pairs = from_little_endian("q", data)
+        for at in range(0, len(pairs), 2):
+            self.add(pairs[at], pairs[at + 1])
 
     def between(self, first: int, end: int) -> list[tuple[int, int]]:
         """The ranges that meet [first, end), whole, in order."""

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from controlplane.extents import DeadRanges, ExtentTable
+from controlplane.extents import EXTENT_ROW, DeadRanges, ExtentTable
 from controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
 from controlplane.v1.log_pb2 import PartitionDelta
 
@@ -63,6 +63,8 @@ class _Ready:
         return future
 
     def settle(self, error: Exception | None = None) -> None:
+        if not self._waiting:
+            return
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if future.done():
@@ -151,14 +153,15 @@ class PartitionView:
         this.
         """
         if delta.is_snapshot:
-            self.extents = ExtentTable()
-            self.dead = DeadRanges()
+            self.extents = ExtentTable.from_columns(delta.extents)
+            self.dead = DeadRanges.from_pairs(delta.dead)
         elif not self.is_current:
             return True
         elif delta.from_version != self.version:
             self.is_current = False
             return False
-        self._apply_columns(delta)
+        else:
+            self._apply_changes(delta)
         self.version = delta.version
         self.log_start_offset = delta.log_start_offset
         self.high_watermark = delta.high_watermark
@@ -169,17 +172,18 @@ class PartitionView:
         self._listeners.notify()
         return True
 
-    def _apply_columns(self, delta: PartitionDelta) -> None:
-        if delta.HasField("appended"):
-            self.extents.append(delta.appended)
-        for first, end in zip(delta.dead_first_offsets, delta.dead_end_offsets, strict=True):
-            self.dead.add(first, end)
+    def _apply_changes(self, delta: PartitionDelta) -> None:
+        if rows := delta.appended:
+            for row in EXTENT_ROW.iter_unpack(rows):
+                self.extents.append_row(row)
+        if pairs := delta.dead:
+            self.dead.add_pairs(pairs)
         for swap in delta.swaps:
             self.extents.replace(swap.first_offset, swap.end_offset, swap.extents)
             self.dead.remove(swap.first_offset, swap.end_offset)
-        if delta.dropped_below:
-            self.extents.drop_below(delta.dropped_below)
-            self.dead.drop_below(delta.dropped_below)
+        if below := delta.dropped_below:
+            self.extents.drop_below(below)
+            self.dead.drop_below(below)
 
     def fail(self, error: Exception) -> None:
         """The feed has no way to a snapshot for now: who waits hears it."""

@@ -1,29 +1,25 @@
 """CommitSegment: a verdict for every batch (S1, S4, S10), and the extents of what was accepted."""
 
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from controlplane.decision import Context, Decision
 from controlplane.errors import ErrorCode
-from controlplane.extents import FLAG_LOG_APPEND_TIME
+from controlplane.extents import EXTENT_ROW, FLAG_LOG_APPEND_TIME
 from controlplane.state.partition import (
+    BATCH_NUMBERS,
     REMEMBERED_BATCHES,
     Partition,
     PartitionKey,
-    RememberedBatch,
     key_of,
 )
 from controlplane.state.refusals import MalformedCommand
+from controlplane.state.rows import BATCH_ROW
 from controlplane.state.state import State
 from controlplane.state.transactional import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.control_pb2 import Reply
-from controlplane.v1.journal_pb2 import JournalRecord, RecordedSlice, SegmentRecorded
-from controlplane.v1.log_pb2 import (
-    CommitSegment,
-    SegmentCommitted,
-    SegmentSlice,
-    SliceVerdict,
-)
+from controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
+from controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentSlice
 
 FLAG_TRANSACTIONAL = 4
 FLAG_ADDS_PARTITION = 8
@@ -33,6 +29,7 @@ LARGEST_EXTENT_BYTES = 1 << 20
 LAST_SEQUENCE = 2**31 - 1
 
 _NONE = int(ErrorCode.NONE)
+_KEPT_NUMBERS = (REMEMBERED_BATCHES - 1) * BATCH_NUMBERS
 
 #: The columns that say what a batch is, in the order of `_decide_batch`.
 _columns_of = attrgetter(
@@ -49,8 +46,11 @@ _columns_of = attrgetter(
 #: What the batches of an extent have in common: producer id, epoch, transaction, LogAppendTime.
 Identity = tuple[int, int, int, int]
 
-#: producer id -> (epoch, its remembered batches)
-Windows = dict[int, tuple[int, list[RememberedBatch]]]
+#: A producer's window in a partition: its epoch, and the numbers of the batches that it remembers.
+Window = tuple[int, Sequence[int]]
+
+#: What a repeated batch is answered: its base offset and append time.
+FirstAnswer = tuple[int, int]
 
 
 def commit_segment(state: State, command: CommitSegment, context: Context) -> Decision:
@@ -109,18 +109,17 @@ class _SegmentDraft:
     def decide(self, given: SegmentSlice) -> None:
         """Adds the verdicts of one slice, and the slice with its accepted batches, to the record."""
         key = key_of(given.partition)
-        verdict = self.record.verdicts.slices.add()
         partition = self.state.partitions.get(key)
         if partition is None:
-            known = key[0] in self.state.topics
-            verdict.error_code = (
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID
-            )
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            if key[0] in self.state.topics:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            self.record.verdicts.slices.add(error_code=code)
             return
         if key in self.seen:
             raise MalformedCommand("a segment has one slice a partition; put its batches together")
         self.seen.add(key)
-        _SliceDraft(self, partition, given.partition, verdict).decide(given)
+        _SliceDraft(self, partition).decide(_rows(given))
 
     def names_another(self, transactional_id: str, flags: int) -> bool:
         """Whether a batch with `flags` was sent under another transactional id than this."""
@@ -145,24 +144,27 @@ class _SegmentDraft:
         return serial
 
 
+def _rows(given: SegmentSlice) -> Iterable[tuple[int, ...]]:
+    """The numbers of each batch, in the order of `_decide_batch`."""
+    columns = _columns_of(given)
+    lengths = set(map(len, columns))
+    if len(lengths) != 1:
+        raise MalformedCommand("the columns of a slice differ in length")
+    if lengths == {1}:  # nearly always; to iterate over a column costs several times more
+        return (tuple([column[0] for column in columns]),)
+    return zip(*columns, strict=True)
+
+
 class _OpenExtent:
     """The extent that batches are being added to."""
 
-    __slots__ = (
-        "base_offset",
-        "identity",
-        "max_timestamp",
-        "next_offset",
-        "position",
-        "size",
-    )
+    __slots__ = ("base_offset", "identity", "max_timestamp", "position", "size")
 
     def __init__(self, identity: Identity, position: int, base_offset: int) -> None:
         self.identity = identity
         self.position = position
         self.size = 0
         self.base_offset = base_offset
-        self.next_offset = base_offset
         self.max_timestamp = -1
 
     def takes(self, identity: Identity, position: int, size: int) -> bool:
@@ -178,51 +180,51 @@ class _SliceDraft:
     """One slice while its batches are decided: offsets, windows and extents as they grow."""
 
     __slots__ = (
-        "message",
+        "batch_rows",
+        "extent",
+        "extent_rows",
         "next_offset",
-        "open",
         "partition",
-        "recorded",
         "segment",
         "transactional",
-        "verdict",
         "windows",
     )
 
-    def __init__(
-        self,
-        segment: _SegmentDraft,
-        partition: Partition,
-        message: TopicPartition,
-        verdict: SliceVerdict,
-    ) -> None:
+    def __init__(self, segment: _SegmentDraft, partition: Partition) -> None:
         self.segment = segment
         self.partition = partition
-        self.message = message
-        self.verdict = verdict
         self.next_offset = partition.high_watermark
-        self.windows: Windows = {}
+        self.windows: dict[int, Window] = {}
         self.transactional: set[int] = set()  # producers with a transaction here since this slice
-        self.open: _OpenExtent | None = None
-        self.recorded: RecordedSlice | None = None
+        self.extent: _OpenExtent | None = None
+        self.extent_rows = b""
+        self.batch_rows = b""
 
-    def decide(self, given: SegmentSlice) -> None:
+    def decide(self, rows: Iterable[tuple[int, ...]]) -> None:
         """The verdict of every batch, in order."""
-        verdict = self.verdict
-        verdict.log_start_offset = self.partition.log_start_offset
-        columns = _columns_of(given)
-        codes, offsets, times = verdict.error_codes, verdict.base_offsets, verdict.append_times
-        try:
-            for row in zip(*columns, strict=True):
-                code, base_offset, append_time = self._decide_batch(*row)
-                codes.append(code)
-                offsets.append(base_offset)
-                times.append(append_time)
-        except ValueError as error:
-            raise MalformedCommand("the columns of a slice differ in length") from error
-        if self.recorded is not None:
-            self._close_extent(self.recorded)
-            self.recorded.high_watermark = self.next_offset
+        codes: list[int] = []
+        offsets: list[int] = []
+        times: list[int] = []
+        for row in rows:
+            code, base_offset, append_time = self._decide_batch(*row)
+            codes.append(code)
+            offsets.append(base_offset)
+            times.append(append_time)
+        record = self.segment.record
+        record.verdicts.slices.add(
+            error_codes=codes,
+            base_offsets=offsets,
+            append_times=times,
+            log_start_offset=self.partition.log_start_offset,
+        )
+        if self.extent is not None:
+            self._close_extent(self.extent)
+            record.slices.add(
+                partition=self.partition.message,
+                high_watermark=self.next_offset,
+                extent_rows=self.extent_rows,
+                batch_rows=self.batch_rows,
+            )
 
     def _decide_batch(
         self,
@@ -236,41 +238,40 @@ class _SliceDraft:
         flags: int,
     ) -> tuple[int, int, int]:
         """(error code, base offset, append time) of one batch."""
-        end = position + size
-        if record_count < 1 or size < 1 or position < 0 or end > self.segment.object_size:
+        if (
+            record_count < 1
+            or size < 1
+            or position < 0
+            or position + size > self.segment.object_size
+        ):
             raise MalformedCommand("a batch is empty or lies outside of its object")
-        append_time = max_timestamp if flags & FLAG_LOG_APPEND_TIME else -1
-        transaction = 0
+        log_append_time = flags & FLAG_LOG_APPEND_TIME
+        append_time = max_timestamp if log_append_time else -1
+        base_offset = self.next_offset
+        identity = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, 0, log_append_time)
         if producer_id >= 0:
             last_sequence = (base_sequence + record_count - 1) & LAST_SEQUENCE
             code, first = self._check_producer(
                 producer_id, producer_epoch, base_sequence, last_sequence, flags
             )
             if first is not None:
-                return _NONE, first.base_offset, first.append_time
+                return _NONE, *first
             if code:
                 return code, -1, -1
             if flags & FLAG_TRANSACTIONAL:
                 transaction = self.segment.transaction_of(producer_id)
                 self.transactional.add(producer_id)
-        if self.recorded is None:
-            self.recorded = self.segment.record.slices.add(partition=self.message)
-        base_offset = self.next_offset
-        if producer_id >= 0:
-            batch = RememberedBatch(base_sequence, last_sequence, base_offset, append_time)
+                identity = (producer_id, producer_epoch, transaction, log_append_time)
+            batch = (base_sequence, last_sequence, base_offset, append_time)
             self._remember(producer_id, producer_epoch, batch)
-            row = (producer_id, producer_epoch, *batch, max_timestamp)
-            self.recorded.producer_batches.extend(row)
-        log_append_time = flags & FLAG_LOG_APPEND_TIME
-        identity = (
-            (producer_id, producer_epoch, transaction, log_append_time)
-            if transaction
-            else (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, 0, log_append_time)
-        )
-        extent = self._open_extent(self.recorded, identity, position, size)
+            self.batch_rows += BATCH_ROW.pack(producer_id, producer_epoch, *batch, max_timestamp)
+        extent = self.extent
+        if extent is None or not extent.takes(identity, position, size):
+            if extent is not None:
+                self._close_extent(extent)
+            extent = self.extent = _OpenExtent(identity, position, base_offset)
         self.next_offset = base_offset + record_count
         extent.size += size
-        extent.next_offset = self.next_offset
         if max_timestamp > extent.max_timestamp:
             extent.max_timestamp = max_timestamp
         return _NONE, base_offset, append_time
@@ -282,16 +283,21 @@ class _SliceDraft:
         base_sequence: int,
         last_sequence: int,
         flags: int,
-    ) -> tuple[int, RememberedBatch | None]:
-        """An error code, or the batch that this one repeats, or neither."""
+    ) -> tuple[int, FirstAnswer | None]:
+        """An error code, or the answer to the batch that this one repeats, or neither."""
         code = self._check_transaction(producer_id, producer_epoch, flags)
         if code:
             return code, None
-        code, first = self._check_sequence(
-            producer_id, producer_epoch, base_sequence, last_sequence, flags
-        )
-        if code or first is not None or flags & FLAG_TRANSACTIONAL:
-            return code, first
+        window = self._window(producer_id)
+        if window is None:
+            misplaced = flags & FLAG_ADDS_PARTITION and base_sequence != 0
+            code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if misplaced else _NONE
+        else:
+            code, first = _check_sequence(window, producer_epoch, base_sequence, last_sequence)
+            if first is not None:
+                return code, first
+        if code or flags & FLAG_TRANSACTIONAL:
+            return code, None
         if producer_id in self.partition.ongoing or producer_id in self.transactional:
             return ErrorCode.INVALID_TXN_STATE, None
         return _NONE, None
@@ -313,70 +319,52 @@ class _SliceDraft:
             _NONE if is_added or producer_id in self.transactional else ErrorCode.INVALID_TXN_STATE
         )
 
-    def _check_sequence(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        base_sequence: int,
-        last_sequence: int,
-        flags: int,
-    ) -> tuple[int, RememberedBatch | None]:
-        """S10: the window of the last batches."""
+    def _window(self, producer_id: int) -> Window | None:
+        """The producer's window as the batches before this one leave it."""
         drafted = self.windows.get(producer_id)
-        if drafted is None:
-            window = self.partition.producers.get(producer_id)
-            if window is None:
-                misplaced = flags & FLAG_ADDS_PARTITION and base_sequence != 0
-                return (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if misplaced else _NONE), None
-            epoch, batches = window.producer_epoch, window.batches
-        else:
-            epoch, batches = drafted
-        if producer_epoch < epoch:
-            return ErrorCode.INVALID_PRODUCER_EPOCH, None
-        if producer_epoch > epoch:
-            return (_NONE if base_sequence == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), None
-        for batch in reversed(batches):
-            if batch.base_sequence == base_sequence and batch.last_sequence == last_sequence:
-                return _NONE, batch
-        expected = (batches[-1].last_sequence + 1) & LAST_SEQUENCE
-        return (
-            _NONE if base_sequence == expected else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        ), None
+        if drafted is not None:
+            return drafted
+        window = self.partition.producers.get(producer_id)
+        return None if window is None else (window.producer_epoch, window.batches)
 
-    def _remember(self, producer_id: int, producer_epoch: int, batch: RememberedBatch) -> None:
+    def _remember(self, producer_id: int, producer_epoch: int, batch: tuple[int, ...]) -> None:
         """The window as the next batch of this slice finds it."""
-        drafted = self.windows.get(producer_id)
-        if drafted is None:
-            window = self.partition.producers.get(producer_id)
-            drafted = (-1, []) if window is None else (window.producer_epoch, window.batches)
-        epoch, batches = drafted
-        kept = batches[1 - REMEMBERED_BATCHES :] if epoch == producer_epoch else []
-        self.windows[producer_id] = (producer_epoch, [*kept, batch])
+        window = self._window(producer_id)
+        kept: Sequence[int] = ()
+        if window is not None and window[0] == producer_epoch:
+            kept = window[1][-_KEPT_NUMBERS:]
+        self.windows[producer_id] = (producer_epoch, (*kept, *batch))
 
-    def _open_extent(
-        self, recorded: RecordedSlice, identity: Identity, position: int, size: int
-    ) -> _OpenExtent:
-        """The extent that takes the batch: the open one, or a new one after closing it."""
-        if self.open is not None and self.open.takes(identity, position, size):
-            return self.open
-        self._close_extent(recorded)
-        self.open = _OpenExtent(identity, position, self.next_offset)
-        return self.open
-
-    def _close_extent(self, recorded: RecordedSlice) -> None:
-        extent = self.open
-        if extent is None:
-            return
+    def _close_extent(self, extent: _OpenExtent) -> None:
+        """The row of the extent, which ends where the next batch begins."""
+        segment = self.segment.segment
         producer_id, producer_epoch, transaction, log_append_time = extent.identity
-        columns = recorded.extents
-        columns.lease_ids.append(self.segment.segment.lease_id)
-        columns.sequences.append(self.segment.segment.sequence)
-        columns.positions.append(extent.position)
-        columns.sizes.append(extent.size)
-        columns.base_offsets.append(extent.base_offset)
-        columns.next_offsets.append(extent.next_offset)
-        columns.max_timestamps.append(extent.max_timestamp)
-        columns.producer_ids.append(producer_id)
-        columns.producer_epochs.append(producer_epoch)
-        columns.transactions.append(transaction)
-        columns.flags.append(log_append_time)
+        self.extent_rows += EXTENT_ROW.pack(
+            segment.lease_id,
+            segment.sequence,
+            extent.position,
+            extent.size,
+            extent.base_offset,
+            self.next_offset,
+            extent.max_timestamp,
+            producer_id,
+            producer_epoch,
+            transaction,
+            log_append_time,
+        )
+
+
+def _check_sequence(
+    window: Window, producer_epoch: int, base_sequence: int, last_sequence: int
+) -> tuple[int, FirstAnswer | None]:
+    """S10: the window of the last batches; the newest is looked at first."""
+    epoch, batches = window
+    if producer_epoch < epoch:
+        return ErrorCode.INVALID_PRODUCER_EPOCH, None
+    if producer_epoch > epoch:
+        return (_NONE if base_sequence == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), None
+    for at in range(len(batches) - BATCH_NUMBERS, -1, -BATCH_NUMBERS):
+        if batches[at] == base_sequence and batches[at + 1] == last_sequence:
+            return _NONE, (batches[at + 2], batches[at + 3])
+    expected = (batches[1 - BATCH_NUMBERS] + 1) & LAST_SEQUENCE
+    return (_NONE if base_sequence == expected else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), None

@@ -1,14 +1,12 @@
 """Replays of records about the log: segments, log starts, swaps, collection, pins."""
 
 from array import array
+from typing import Final
 
+from controlplane.extents import EXTENT_ROW
 from controlplane.state.deadlines import NEVER
-from controlplane.state.partition import (
-    Partition,
-    ProducerWindow,
-    RememberedBatch,
-    key_of,
-)
+from controlplane.state.partition import Partition, ProducerWindow, key_of
+from controlplane.state.rows import batches_of, rows_of
 from controlplane.state.segments import Pin
 from controlplane.state.state import State
 from controlplane.state.transaction_replay import start_transaction
@@ -22,10 +20,8 @@ from controlplane.v1.journal_pb2 import (
     SegmentRecorded,
     SegmentsCollected,
 )
-from controlplane.v1.log_pb2 import Extents
 
-HOUR_MS = 3_600_000
-PRODUCER_BATCH = 7  # numbers a batch in RecordedSlice.producer_batches
+HOUR_MS: Final = 3_600_000
 
 
 def replay_segment(state: State, record: SegmentRecorded, now_ms: int) -> None:
@@ -37,60 +33,54 @@ def replay_segment(state: State, record: SegmentRecorded, now_ms: int) -> None:
     extents = 0
     for recorded in record.slices:
         partition = state.partitions[key_of(recorded.partition)]
-        extents += len(recorded.extents.sizes)
-        _append(state, partition, recorded, now_ms)
+        extents += _append(state, partition, recorded)
+        _remember_batches(state, partition, recorded, now_ms)
     segment = record.segment
     key = (segment.lease_id, segment.sequence)
     state.segments.add(key, record.object_size, extents, now_ms)
     state.leases[segment.lease_id].remember(segment.sequence, record.verdicts)
 
 
-def _append(state: State, partition: Partition, recorded: RecordedSlice, now_ms: int) -> None:
-    extents = recorded.extents
-    partition.extents.append(extents)
+def _append(state: State, partition: Partition, recorded: RecordedSlice) -> int:
+    """Adds the extents of a slice; how many they are."""
+    rows = rows_of(recorded)
+    for row in EXTENT_ROW.iter_unpack(rows):
+        partition.extents.append_row(row)
+        _, _, _, size, base_offset, next_offset, _, producer_id, _, transaction, _ = row
+        partition.size_bytes += size
+        if transaction:
+            _add_range(state, partition, producer_id, base_offset, next_offset)
     partition.high_watermark = recorded.high_watermark
-    partition.size_bytes += sum(extents.sizes)
-    if any(extents.transactions):
-        _add_ranges(state, partition, extents)
-    if recorded.producer_batches:
-        _remember_batches(state, partition, recorded, now_ms)
     delta = state.changed(partition)
     if delta is not None:
-        delta.appended.CopyFrom(extents)
+        delta.appended = rows
+    return len(rows) // EXTENT_ROW.size
 
 
-def _add_ranges(state: State, partition: Partition, extents: Extents) -> None:
-    """Adds the offsets of transactional extents to their transactions."""
-    rows = zip(
-        extents.producer_ids,
-        extents.transactions,
-        extents.base_offsets,
-        extents.next_offsets,
-        strict=True,
-    )
-    for producer_id, transaction, base_offset, next_offset in rows:
-        if not transaction:
-            continue
-        ranges = state.producers[producer_id].partitions.setdefault(partition.key, array("q"))
-        if ranges and ranges[-1] == base_offset:
-            ranges[-1] = next_offset
-        else:
-            ranges.extend((base_offset, next_offset))
-        if producer_id not in partition.ongoing:
-            partition.ongoing[producer_id] = base_offset
+def _add_range(
+    state: State, partition: Partition, producer_id: int, base_offset: int, next_offset: int
+) -> None:
+    """Adds the offsets of a transactional extent to its transaction."""
+    partitions = state.producers[producer_id].partitions
+    ranges = partitions.get(partition.key)
+    if not ranges:
+        partitions[partition.key] = array("q", (base_offset, next_offset))
+        partition.ongoing[producer_id] = base_offset
+    elif ranges[-1] == base_offset:
+        ranges[-1] = next_offset
+    else:
+        ranges.extend((base_offset, next_offset))
 
 
 def _remember_batches(
     state: State, partition: Partition, recorded: RecordedSlice, now_ms: int
 ) -> None:
     hour = now_ms // HOUR_MS
-    numbers = list(recorded.producer_batches)
-    for at in range(0, len(numbers), PRODUCER_BATCH):
-        producer_id, epoch, *batch, timestamp = numbers[at : at + PRODUCER_BATCH]
+    for producer_id, epoch, *batch, timestamp in batches_of(recorded):
         window = partition.producers.get(producer_id)
         if window is None:
             window = partition.producers[producer_id] = ProducerWindow(epoch)
-        window.remember(epoch, RememberedBatch(*batch))
+        window.remember(epoch, batch)
         window.last_timestamp = timestamp
         if window.last_used_ms // HOUR_MS != hour:
             state.window_hours.setdefault(hour, set()).add((partition.key, producer_id))

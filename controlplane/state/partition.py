@@ -3,7 +3,7 @@
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final
 
 from controlplane.extents import DeadRanges, ExtentTable
 from controlplane.v1.cluster_pb2 import TopicPartition
@@ -12,7 +12,7 @@ from controlplane.v1.log_pb2 import PartitionDelta
 #: (topic id, partition index)
 PartitionKey = tuple[bytes, int]
 
-REMEMBERED_BATCHES = 5  # as Kafka's producers assume: at most five batches in flight
+REMEMBERED_BATCHES: Final = 5  # as Kafka's producers assume: at most five batches in flight
 
 
 def key_of(partition: TopicPartition) -> PartitionKey:
@@ -20,35 +20,37 @@ def key_of(partition: TopicPartition) -> PartitionKey:
     return partition.topic_id, partition.partition
 
 
-class RememberedBatch(NamedTuple):
-    """What a duplicate is known by, and its first answer."""
-
-    base_sequence: int
-    last_sequence: int
-    base_offset: int
-    append_time: int  # -1 unless LogAppendTime
+#: Numbers that are remembered of a batch: base sequence, last sequence, base offset, append time (-1
+#: unless LogAppendTime). A duplicate is known by the first two and answered with the others.
+BATCH_NUMBERS: Final = 4
+_MOST_NUMBERS: Final = REMEMBERED_BATCHES * BATCH_NUMBERS
 
 
 class ProducerWindow:
-    """The last batches of one producer id in one partition (S10)."""
+    """The last batches of one producer id in one partition (S10): their numbers, the oldest first."""
 
     __slots__ = ("batches", "last_timestamp", "last_used_ms", "producer_epoch")
 
     def __init__(self, producer_epoch: int) -> None:
         self.producer_epoch = producer_epoch
-        self.batches: list[RememberedBatch] = []
+        self.batches: array[int] = array("q")
         self.last_timestamp = -1
         self.last_used_ms = -1  # before the first hour, also of a clock that begins at 0
 
-    def remember(self, producer_epoch: int, batch: RememberedBatch) -> None:
+    @property
+    def last_sequence(self) -> int:
+        """Of the newest batch."""
+        return self.batches[1 - BATCH_NUMBERS]
+
+    def remember(self, producer_epoch: int, batch: Iterable[int]) -> None:
         """Adds a batch; a new epoch forgets the batches of the old one."""
+        batches = self.batches
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
-            self.batches = [batch]
-            return
-        self.batches.append(batch)
-        if len(self.batches) > REMEMBERED_BATCHES:
-            del self.batches[0]
+            del batches[:]
+        batches.extend(batch)
+        if len(batches) > _MOST_NUMBERS:
+            del batches[:BATCH_NUMBERS]
 
 
 class Partition:
@@ -60,6 +62,7 @@ class Partition:
         "high_watermark",
         "key",
         "log_start_offset",
+        "message",
         "ongoing",
         "producers",
         "size_bytes",
@@ -68,6 +71,7 @@ class Partition:
 
     def __init__(self, key: PartitionKey) -> None:
         self.key = key
+        self.message = TopicPartition(topic_id=key[0], partition=key[1])
         self.version = 1
         self.log_start_offset = 0
         self.high_watermark = 0
@@ -88,23 +92,24 @@ class Partition:
             return self.high_watermark
         return max(next(iter(self.ongoing.values())), self.log_start_offset)
 
-    def kill(self, ranges: "array[int]") -> list[tuple[int, int]]:
+    def kill(self, ranges: "array[int]") -> "array[int]":
         """Makes first, end, first, end, … dead unless they are deleted; returns what became dead."""
-        killed = [
-            (first, end)
-            for first, end in zip(ranges[::2], ranges[1::2], strict=True)
-            if end > self.log_start_offset
-        ]
-        for first, end in killed:
-            self.dead.add(first, end)
-        return killed
+        first = 0
+        while first < len(ranges) and ranges[first + 1] <= self.log_start_offset:
+            first += 2
+        if first:
+            ranges = ranges[first:]
+        for at in range(0, len(ranges), 2):
+            self.dead.add(ranges[at], ranges[at + 1])
+        return ranges
 
     def delta(self) -> PartitionDelta:
         """A delta from the version before the current one, with nothing but the offsets in it."""
+        version = self.version
         return PartitionDelta(
-            partition=TopicPartition(topic_id=self.key[0], partition=self.key[1]),
-            from_version=self.version - 1,
-            version=self.version,
+            partition=self.message,
+            from_version=version - 1,
+            version=version,
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,
             last_stable_offset=self.last_stable_offset,
@@ -115,16 +120,9 @@ class Partition:
         delta = self.delta()
         delta.from_version = 0
         delta.is_snapshot = True
-        delta.appended.CopyFrom(self.extents.slice(0, len(self.extents)))
-        add_dead(delta, zip(self.dead.firsts, self.dead.ends, strict=True))
+        delta.extents.CopyFrom(self.extents.columns())
+        delta.dead = self.dead.pairs()
         return delta
-
-
-def add_dead(delta: PartitionDelta, ranges: Iterable[tuple[int, int]]) -> None:
-    """Lists ranges of aborted records in a delta."""
-    for first, end in ranges:
-        delta.dead_first_offsets.append(first)
-        delta.dead_end_offsets.append(end)
 
 
 def deleted_delta(key: PartitionKey) -> PartitionDelta:

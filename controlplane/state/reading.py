@@ -66,7 +66,7 @@ def _producers(partition: Partition) -> list[ActiveProducer]:
         ActiveProducer(
             producer_id=producer_id,
             producer_epoch=window.producer_epoch,
-            last_sequence=window.batches[-1].last_sequence,
+            last_sequence=window.last_sequence,
             last_timestamp=window.last_timestamp,
             current_txn_start_offset=partition.ongoing.get(producer_id, -1),
         )

@@ -4,16 +4,10 @@ Equal states give equal bytes: every collection is written in one order.
 """
 
 from array import array
-from collections.abc import Iterable
 
 from controlplane.groups import Groups
 from controlplane.state.log_replay import HOUR_MS
-from controlplane.state.partition import (
-    Partition,
-    ProducerWindow,
-    RememberedBatch,
-    key_of,
-)
+from controlplane.state.partition import BATCH_NUMBERS, Partition, ProducerWindow, key_of
 from controlplane.state.segments import Pin, SegmentTable
 from controlplane.state.settings import TRANSACTIONAL_ID_EXPIRATION_MS
 from controlplane.state.state import Lease, State, TopicState
@@ -131,7 +125,9 @@ def _topic(topic: TopicState) -> TopicSnapshot:
 
 def _partition(partition: Partition) -> PartitionSnapshot:
     windows = sorted(partition.producers.items())
-    batches = [batch for _, window in windows for batch in window.batches]
+    batches = array("q")
+    for _, window in windows:
+        batches.extend(window.batches)
     return PartitionSnapshot(
         partition=partition.key[1],
         version=partition.version,
@@ -144,11 +140,11 @@ def _partition(partition: Partition) -> PartitionSnapshot:
         producer_epochs=[window.producer_epoch for _, window in windows],
         last_timestamps=[window.last_timestamp for _, window in windows],
         last_used_ms=[window.last_used_ms for _, window in windows],
-        batch_counts=[len(window.batches) for _, window in windows],
-        base_sequences=[batch.base_sequence for batch in batches],
-        last_sequences=[batch.last_sequence for batch in batches],
-        base_offsets=[batch.base_offset for batch in batches],
-        append_times=[batch.append_time for batch in batches],
+        batch_counts=[len(window.batches) // BATCH_NUMBERS for _, window in windows],
+        base_sequences=batches[::4],
+        last_sequences=batches[1::4],
+        base_offsets=batches[2::4],
+        append_times=batches[3::4],
         ongoing_producer_ids=partition.ongoing.keys(),
         ongoing_first_offsets=partition.ongoing.values(),
     )
@@ -180,20 +176,16 @@ def _read_partition(topic_id: bytes, message: PartitionSnapshot) -> Partition:
     partition.ongoing.update(
         zip(message.ongoing_producer_ids, message.ongoing_first_offsets, strict=True)
     )
-    batches = map(
-        RememberedBatch,
-        message.base_sequences,
-        message.last_sequences,
-        message.base_offsets,
-        message.append_times,
-    )
-    _read_windows(partition, message, batches)
+    _read_windows(partition, message)
     return partition
 
 
-def _read_windows(
-    partition: Partition, message: PartitionSnapshot, batches: Iterable[RememberedBatch]
-) -> None:
+def _read_windows(partition: Partition, message: PartitionSnapshot) -> None:
+    batches = array("q", bytes(8 * BATCH_NUMBERS * len(message.base_sequences)))
+    batches[::4] = array("q", message.base_sequences)
+    batches[1::4] = array("q", message.last_sequences)
+    batches[2::4] = array("q", message.base_offsets)
+    batches[3::4] = array("q", message.append_times)
     rows = zip(
         message.producer_ids,
         message.producer_epochs,
@@ -202,12 +194,14 @@ def _read_windows(
         message.batch_counts,
         strict=True,
     )
-    following = iter(batches)
+    at = 0
     for producer_id, producer_epoch, last_timestamp, last_used_ms, count in rows:
         window = ProducerWindow(producer_epoch)
         window.last_timestamp = last_timestamp
         window.last_used_ms = last_used_ms
-        window.batches = [next(following) for _ in range(count)]
+        end = at + count * BATCH_NUMBERS
+        window.batches = batches[at:end]
+        at = end
         partition.producers[producer_id] = window
 
 

@@ -2,7 +2,8 @@
 
 from array import array
 
-from controlplane.state.partition import add_dead, key_of
+from controlplane.extents import to_little_endian
+from controlplane.state.partition import key_of
 from controlplane.state.settings import TRANSACTIONAL_ID_EXPIRATION_MS
 from controlplane.state.state import State
 from controlplane.state.transactional import (
@@ -105,10 +106,10 @@ def _flip(state: State, found: TransactionalId, *, committed: bool) -> None:
             continue
         partition = state.partitions[key]
         del partition.ongoing[producer_id]
-        killed = [] if committed else partition.kill(ranges)
+        killed = None if committed else partition.kill(ranges)
         delta = state.changed(partition)
-        if delta is not None:
-            add_dead(delta, killed)
+        if delta is not None and killed:
+            delta.dead = to_little_endian(killed)
     if found.group_ids:
         state.groups.end_transaction(producer_id, committed)
     found.partitions = {}

@@ -115,16 +115,20 @@ class ConfigsChanged(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RecordedSlice(_message.Message):
-    __slots__ = ("partition", "high_watermark", "extents", "producer_batches")
+    __slots__ = ("partition", "high_watermark", "extents", "producer_batches", "extent_rows", "batch_rows")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     EXTENTS_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_BATCHES_FIELD_NUMBER: _ClassVar[int]
+    EXTENT_ROWS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_ROWS_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     high_watermark: int
     extents: _log_pb2.Extents
     producer_batches: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., producer_batches: _Optional[_Iterable[int]] = ...) -> None: ...
+    extent_rows: bytes
+    batch_rows: bytes
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., producer_batches: _Optional[_Iterable[int]] = ..., extent_rows: _Optional[bytes] = ..., batch_rows: _Optional[bytes] = ...) -> None: ...
 
 class SegmentRecorded(_message.Message):
     __slots__ = ("segment", "object_size", "slices", "verdicts", "started_producer_ids", "started_transactions")

@@ -41,8 +41,34 @@ class Extents(_message.Message):
     flags: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, lease_ids: _Optional[_Iterable[int]] = ..., sequences: _Optional[_Iterable[int]] = ..., positions: _Optional[_Iterable[int]] = ..., sizes: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., next_offsets: _Optional[_Iterable[int]] = ..., max_timestamps: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., transactions: _Optional[_Iterable[int]] = ..., flags: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class ExtentColumns(_message.Message):
+    __slots__ = ("lease_ids", "sequences", "positions", "sizes", "base_offsets", "next_offsets", "max_timestamps", "producer_ids", "producer_epochs", "transactions", "flags")
+    LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    SIZES_FIELD_NUMBER: _ClassVar[int]
+    BASE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    FLAGS_FIELD_NUMBER: _ClassVar[int]
+    lease_ids: bytes
+    sequences: bytes
+    positions: bytes
+    sizes: bytes
+    base_offsets: bytes
+    next_offsets: bytes
+    max_timestamps: bytes
+    producer_ids: bytes
+    producer_epochs: bytes
+    transactions: bytes
+    flags: bytes
+    def __init__(self, lease_ids: _Optional[bytes] = ..., sequences: _Optional[bytes] = ..., positions: _Optional[bytes] = ..., sizes: _Optional[bytes] = ..., base_offsets: _Optional[bytes] = ..., next_offsets: _Optional[bytes] = ..., max_timestamps: _Optional[bytes] = ..., producer_ids: _Optional[bytes] = ..., producer_epochs: _Optional[bytes] = ..., transactions: _Optional[bytes] = ..., flags: _Optional[bytes] = ...) -> None: ...
+
 class PartitionDelta(_message.Message):
-    __slots__ = ("partition", "from_version", "version", "is_snapshot", "is_deleted", "log_start_offset", "high_watermark", "last_stable_offset", "appended", "dead_first_offsets", "dead_end_offsets", "swaps", "dropped_below")
+    __slots__ = ("partition", "from_version", "version", "is_snapshot", "is_deleted", "log_start_offset", "high_watermark", "last_stable_offset", "appended", "dead", "extents", "swaps", "dropped_below")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FROM_VERSION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -52,8 +78,8 @@ class PartitionDelta(_message.Message):
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
     APPENDED_FIELD_NUMBER: _ClassVar[int]
-    DEAD_FIRST_OFFSETS_FIELD_NUMBER: _ClassVar[int]
-    DEAD_END_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIELD_NUMBER: _ClassVar[int]
+    EXTENTS_FIELD_NUMBER: _ClassVar[int]
     SWAPS_FIELD_NUMBER: _ClassVar[int]
     DROPPED_BELOW_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
@@ -64,12 +90,12 @@ class PartitionDelta(_message.Message):
     log_start_offset: int
     high_watermark: int
     last_stable_offset: int
-    appended: Extents
-    dead_first_offsets: _containers.RepeatedScalarFieldContainer[int]
-    dead_end_offsets: _containers.RepeatedScalarFieldContainer[int]
+    appended: bytes
+    dead: bytes
+    extents: ExtentColumns
     swaps: _containers.RepeatedCompositeFieldContainer[ExtentSwap]
     dropped_below: int
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_version: _Optional[int] = ..., version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., is_deleted: _Optional[bool] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., appended: _Optional[_Union[Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ..., swaps: _Optional[_Iterable[_Union[ExtentSwap, _Mapping]]] = ..., dropped_below: _Optional[int] = ...) -> None: ...
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_version: _Optional[int] = ..., version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., is_deleted: _Optional[bool] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., appended: _Optional[bytes] = ..., dead: _Optional[bytes] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., swaps: _Optional[_Iterable[_Union[ExtentSwap, _Mapping]]] = ..., dropped_below: _Optional[int] = ...) -> None: ...
 
 class ExtentSwap(_message.Message):
     __slots__ = ("first_offset", "end_offset", "extents")

@@ -1,13 +1,16 @@
 """How deltas change views, apart from any transport."""
 
+import struct
+
 import pytest
 
 from controlplane.client.errors import ControlPlaneUnavailable
 from controlplane.client.host import PartitionKey
 from controlplane.client.subscriptions import Subscriptions
 from controlplane.client.views import PartitionView
+from controlplane.extents import ExtentTable, extent_rows
 from controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic, TopicPartition
-from controlplane.v1.log_pb2 import Extents, ExtentSwap, PartitionDelta
+from controlplane.v1.log_pb2 import ExtentColumns, Extents, ExtentSwap, PartitionDelta
 
 TOPIC = bytes(15) + b"\1"
 OTHER = bytes(15) + b"\2"
@@ -29,6 +32,18 @@ def extents(*bounds: int) -> Extents:
         transactions=[0] * count,
         flags=[0] * count,
     )
+
+
+def columns(*bounds: int) -> ExtentColumns:
+    """The same as a snapshot has them."""
+    table = ExtentTable()
+    table.append(extents(*bounds))
+    return table.columns()
+
+
+def pairs(first: int, end: int) -> bytes:
+    """One range of aborted records."""
+    return struct.pack("<qq", first, end)
 
 
 class Sent:
@@ -58,9 +73,8 @@ def sent() -> Sent:
         version=1,
         high_watermark=40,
         last_stable_offset=40,
-        appended=extents(0, 10, 20, 30, 40),
-        dead_first_offsets=[10],
-        dead_end_offsets=[30],
+        extents=columns(0, 10, 20, 30, 40),
+        dead=pairs(10, 30),
     )
     return sent
 
@@ -74,7 +88,7 @@ def test_a_snapshot_is_the_whole(sent: Sent) -> None:
     assert (view.version, view.high_watermark, view.last_stable_offset) == (1, 40, 40)
     assert list(view.extents.base_offsets) == [0, 10, 20, 30]
     assert dead(view) == [(10, 30)]
-    sent.tell(is_snapshot=True, version=9, high_watermark=5, appended=extents(0, 5))
+    sent.tell(is_snapshot=True, version=9, high_watermark=5, extents=columns(0, 5))
     assert view is sent.view()
     assert list(view.extents.next_offsets) == [5]
     assert dead(view) == []
@@ -90,9 +104,8 @@ def test_one_delta_changes_everything_in_one_step(sent: Sent) -> None:
         high_watermark=50,
         last_stable_offset=45,
         log_start_offset=3,
-        appended=extents(40, 45, 50),
-        dead_first_offsets=[30],
-        dead_end_offsets=[40],
+        appended=extent_rows(extents(40, 45, 50)),
+        dead=pairs(30, 40),
     )
     assert (view.version, view.high_watermark, view.last_stable_offset) == (2, 50, 45)
     assert view.log_start_offset == 3

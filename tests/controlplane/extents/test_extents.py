@@ -1,12 +1,13 @@
 """Extents and dead ranges as columns, against the plainest sets of offsets."""
 
+import struct
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.extents import COLUMNS, DeadRanges, ExtentTable
+from controlplane.extents import COLUMNS, EXTENT_ROW, DeadRanges, ExtentTable, extent_rows
 from controlplane.v1.log_pb2 import Extents
 
 
@@ -46,6 +47,26 @@ def test_append_adds_at_the_end(more: list[tuple[int, int]]) -> None:
     table.append(_extents(*more))
     assert _ranges(table) == [(0, 5), (5, 10), *more]
     assert table.slice(2, 99) == _extents(*more)
+
+
+@pytest.mark.parametrize("more", [[(10, 12)], [(11, 12), (12, 13)]])
+def test_rows_say_what_messages_say(more: list[tuple[int, int]]) -> None:
+    table, same = _table((0, 5), (5, 10)), _table((0, 5), (5, 10))
+    same.append(_extents(*more))
+    for row in EXTENT_ROW.iter_unpack(extent_rows(_extents(*more))):
+        table.append_row(row)
+    assert table.slice(0, 9) == same.slice(0, 9)
+    with pytest.raises(ValueError, match="extent at offset 11 overlaps the end 1"):
+        table.append_row(EXTENT_ROW.unpack(extent_rows(_extents((11, 99)))))
+
+
+def test_columns_hold_a_whole_table() -> None:
+    table = _table((0, 5), (5, 10), (20, 25))
+    table.producer_epochs[1] = -1
+    columns = table.columns()
+    assert columns.base_offsets == struct.pack("<qqq", 0, 5, 20)
+    assert columns.producer_epochs == struct.pack("<hhh", 1, -1, 1)
+    assert ExtentTable.from_columns(columns).slice(0, 9) == table.slice(0, 9)
 
 
 def test_finding_replacing_and_dropping_with_holes() -> None:
@@ -104,6 +125,10 @@ def test_s18_dead_ranges_equal_a_set_of_offsets(
         while following in model:
             following += 1
         assert dead.skip(offset) == following
+    assert dead.pairs() == b"".join(struct.pack("<qq", *each) for each in ranges)
+    for again in (DeadRanges.from_pairs(dead.pairs()), DeadRanges()):
+        again.add_pairs(dead.pairs())
+        assert (again.firsts, again.ends) == (dead.firsts, dead.ends)
     first, end = asked
     met = [each for each in ranges if each[0] < end and first < each[1]]
     assert dead.between(first, end) == met

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from controlplane.decision import Context, Decision
 from controlplane.errors import ErrorCode
+from controlplane.extents import EXTENT_ROW, ExtentTable
 from controlplane.v1.cluster_pb2 import (
     ClusterDelta,
     Topic,
@@ -30,7 +31,6 @@ from controlplane.v1.journal_pb2 import (
     TransactionJoined,
 )
 from controlplane.v1.log_pb2 import (
-    Extents,
     PartitionDelta,
     PartitionsRead,
     PartitionState,
@@ -57,6 +57,11 @@ class FakeState:
     forgotten: list[int] = field(default_factory=list)
     ticks: list[int] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
+
+
+def _row(sequence: int, offset: int) -> bytes:
+    """An extent of one record."""
+    return EXTENT_ROW.pack(1, sequence, 0, 10, offset, offset + 1, 0, -1, -1, 0, 0)
 
 
 class FakeMachine:
@@ -97,13 +102,9 @@ class FakeMachine:
         slices, verdicts = [], []
         for part in command.commit_segment.slices:
             at = state.high_watermarks[_key(part.partition)]
-            extents = Extents(
-                lease_ids=[1], sequences=[command.commit_segment.segment.sequence], positions=[0],
-                sizes=[10], base_offsets=[at], next_offsets=[at + 1], max_timestamps=[0],
-                producer_ids=[-1], producer_epochs=[-1], transactions=[0], flags=[0],
-            )  # fmt: skip
+            row = _row(command.commit_segment.segment.sequence, at)
             slices.append(
-                RecordedSlice(partition=part.partition, high_watermark=at + 1, extents=extents)
+                RecordedSlice(partition=part.partition, high_watermark=at + 1, extent_rows=row)
             )
             verdicts.append(SliceVerdict(base_offsets=[at], error_codes=[0], append_times=[-1]))
         record = JournalRecord(
@@ -190,7 +191,7 @@ class FakeMachine:
                     version=part.high_watermark,
                     high_watermark=part.high_watermark,
                     last_stable_offset=part.high_watermark,
-                    appended=part.extents,
+                    appended=part.extent_rows,
                 )
             )
 
@@ -234,6 +235,9 @@ class FakeMachine:
         state.watched[key] += 1
         at = state.high_watermarks.get(key, -1)
         count = max(0, at)
+        table = ExtentTable()
+        for offset in range(count):
+            table.append_row(EXTENT_ROW.unpack(_row(1, offset)))
         return PartitionDelta(
             partition=TopicPartition(topic_id=topic_id, partition=partition),
             is_snapshot=True,
@@ -241,13 +245,8 @@ class FakeMachine:
             version=at,
             high_watermark=count,
             last_stable_offset=count,
-            appended=Extents(
-                lease_ids=[1] * count, sequences=[1] * count, positions=[0] * count,
-                sizes=[10] * count, base_offsets=range(count), next_offsets=range(1, count + 1),
-                max_timestamps=[0] * count, producer_ids=[-1] * count,
-                producer_epochs=[-1] * count, transactions=[0] * count, flags=[0] * count,
-            ),
-        )  # fmt: skip
+            extents=table.columns(),
+        )
 
     def unwatch(self, state: FakeState, topic_id: bytes, partition: int) -> None:
         state.watched[topic_id, partition] -= 1

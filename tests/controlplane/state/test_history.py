@@ -151,7 +151,7 @@ class History:
             window = self.state.partitions[key].producers.get(producer[0])
             sequence = 0
             if window is not None and window.producer_epoch == producer[1]:
-                sequence = window.batches[-1].last_sequence + self.random.choice([1, 1, 1, 0, 2])
+                sequence = window.last_sequence + self.random.choice([1, 1, 1, 0, 2])
             flags |= self.random.choice([12, 12, 4, 0])
         add_batch(
             given,

@@ -1,7 +1,9 @@
 """S3: versioned deltas, and what a watcher's replica becomes by applying them."""
 
+import struct
+
 from controlplane import machine
-from controlplane.extents import DeadRanges, ExtentTable
+from controlplane.extents import EXTENT_ROW, DeadRanges, ExtentTable
 from controlplane.v1.cluster_pb2 import CreatePartitions, CreatePartitionsTopic
 from controlplane.v1.log_pb2 import PartitionDelta
 from tests.controlplane.state.cluster import Cluster
@@ -13,9 +15,9 @@ class Replica:
     """What an agent does with deltas, in the plainest way."""
 
     def __init__(self, snapshot: PartitionDelta) -> None:
-        self.extents = ExtentTable()
-        self.dead = DeadRanges()
         assert snapshot.is_snapshot
+        self.extents = ExtentTable.from_columns(snapshot.extents)
+        self.dead = DeadRanges()
         self._apply(snapshot)
 
     def apply(self, delta: PartitionDelta) -> None:
@@ -33,8 +35,9 @@ class Replica:
             self.extents.replace(swap.first_offset, swap.end_offset, swap.extents)
             self.dead.remove(swap.first_offset, swap.end_offset)
             self.dead.drop_below(delta.log_start_offset)
-        self.extents.append(delta.appended)
-        for first, end in zip(delta.dead_first_offsets, delta.dead_end_offsets, strict=True):
+        for row in EXTENT_ROW.iter_unpack(delta.appended):
+            self.extents.append_row(row)
+        for first, end in struct.iter_unpack("<qq", delta.dead):
             self.dead.add(first, end)
         if delta.dropped_below:
             self.extents.drop_below(delta.dropped_below)
@@ -143,10 +146,9 @@ def test_s3_an_abort_lists_its_dead_ranges_once_touching_ones_merged() -> None:
     machine.take_changes(cluster.state)
     run("end2 x 1/0 abort", cluster)
     (delta,) = _deltas(cluster)
-    assert list(delta.dead_first_offsets) == [0, 11]
-    assert list(delta.dead_end_offsets) == [10, 16]
+    assert list(struct.iter_unpack("<qq", delta.dead)) == [(0, 10), (11, 16)]
     assert delta.last_stable_offset == 16
-    assert not delta.HasField("appended")
+    assert not delta.appended
 
 
 def test_s14_a_replica_follows_a_merge_and_a_log_start_inside_an_extent() -> None:
