@@ -356,7 +356,10 @@ class ControlPlane(Generic[S]):
         except Exception as error:
             self._fail(error)
             return
-        self._append.add_done_callback(self._appended)
+        if self._append.done():
+            self._appended(self._append)
+        else:
+            self._append.add_done_callback(self._appended)
 
     def _appended(self, append: "asyncio.Future[int]") -> None:
         self._append = None

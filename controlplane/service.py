@@ -19,6 +19,7 @@ from grpc_reflection.v1alpha import reflection
 from controlplane.client.errors import ControlPlaneUnavailable
 from controlplane.client.host import HostSession, PartitionKey
 from controlplane.clock import Clock, SystemClock
+from controlplane.journal.journal import Pace
 from controlplane.journal.snapshot_process import SnapshotProcess
 from controlplane.journal.sqlite import SqliteJournal
 from controlplane.pure import Machine
@@ -226,15 +227,16 @@ async def serve(
     cluster_id: str | None = None,
     clock: Clock | None = None,
     new_id: Callable[[], bytes] = lambda: os.urandom(16),
+    pace: Pace | None = None,
 ) -> RunningControlPlane:
     """Runs a control plane with a SQLite journal at `journal_path` and listens on `address`.
 
     `machine_name` is `module` or `module:attribute` of the machine, for the snapshot process. `cluster_id`
-    is the expected one, None: whatever is there, or a new one. Raises JournalError, OSError.
+    is the expected one, None: whatever is there, or a new one. `pace` is the journal's. Raises JournalError, OSError.
     """
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     failed.add_done_callback(lambda future: future.cancelled() or future.exception())
-    journal = SqliteJournal(journal_path, lambda: new_cluster_id(new_id))
+    journal = SqliteJournal(journal_path, lambda: new_cluster_id(new_id), pace=pace)
     plane = ControlPlane(
         machine,
         journal,

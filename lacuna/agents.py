@@ -18,6 +18,7 @@ from agent.server import AgentServer
 from agent.settings import AgentSettings
 from controlplane.client import ControlClient
 from lacuna.errors import UserError
+from lacuna.pace import LoopLoad, Pace
 from logstore.objects import ObjectStore
 
 
@@ -84,8 +85,12 @@ async def start_agent(
     host: str,
     port: int,
     reuse_port: bool = False,
+    load: LoopLoad | None = None,
 ) -> RunningAgent:
-    """Listens, then registers. Raises ListenError, ControlPlaneUnavailable, CommandRefused."""
+    """Listens, then registers; `load` is that of the loop it runs in.
+
+    Raises ListenError, ControlPlaneUnavailable, CommandRefused.
+    """
     metrics = AgentMetrics()
     lease = AgentLease(control, parts.agent, metrics)
     fetch = FetchService(
@@ -96,7 +101,13 @@ async def start_agent(
         settings=parts.fetch,
     )
     produce = ProduceService(
-        control=control, store=store, lease=lease, clock=clock, fetch=fetch, settings=parts.produce
+        control=control,
+        store=store,
+        lease=lease,
+        clock=clock,
+        fetch=fetch,
+        settings=parts.produce,
+        pace=Pace(load or LoopLoad()),
     )
     context = AgentContext(
         control=control,

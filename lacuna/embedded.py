@@ -24,6 +24,7 @@ from lacuna.agents import AgentParts, RunningAgent, start_agent
 from lacuna.control import ADDRESS_NAME
 from lacuna.errors import UserError
 from lacuna.explained import Explanation, explain_partition
+from lacuna.pace import LoopLoad, Pace
 from lacuna.stores import claim
 from logstore.objects import DirectoryStore, ObjectStore
 
@@ -87,6 +88,7 @@ class EmbeddedCluster:
     async def _start(self) -> None:
         settings = self.settings
         make_folder(settings.data)
+        load = LoopLoad()
         self.store = await asyncio.to_thread(self._open_store)
         self._stack.callback(self.store.close)
         self.running = await serve(
@@ -96,6 +98,7 @@ class EmbeddedCluster:
             str(settings.data / JOURNAL_NAME),
             settings.service,
             clock=self.clock,
+            pace=Pace(load),
         )
         self._stack.push_async_callback(self.running.close)
         self.control = await self._connect()
@@ -113,6 +116,7 @@ class EmbeddedCluster:
                 randomness=random.SystemRandom(),
                 host=settings.host,
                 port=port,
+                load=load,
             )
             self._stack.push_async_callback(agent.stop)
             self.agents.append(agent)

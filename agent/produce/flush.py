@@ -13,8 +13,10 @@ import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from agent.eager import start
 from agent.lease import NoLeaseError
 from agent.produce.buffer import (
     MAYBE_PERSISTED,
@@ -44,11 +46,15 @@ if TYPE_CHECKING:
     from controlplane.client import ControlClient
     from logstore.objects.store import ObjectStore
 
+T = TypeVar("T")
+
 log = logging.getLogger("lacuna.agent.produce")
 
 # A client writes the requests of one burst some ten microseconds apart. A turn of the loop looks into the
 # sockets again; a flush begins after one that brought nothing, or after so many.
 _MAX_TURNS = 8
+# What is larger takes longer than its sync; smaller flushes take about the same time.
+_SMALL_BYTES = 128 * 1024
 _FIRST_RETRY_SECONDS = 0.05
 _MAX_RETRY_SECONDS = 1.0
 
@@ -64,6 +70,18 @@ class Lease(Protocol):
 
     def report_expired(self, lease_id: int) -> None:
         """A commit was answered LEASE_EXPIRED."""
+        ...
+
+
+class Pace(Protocol):
+    """Whether a small PUT may hold up the event loop (lacuna/pace.py)."""
+
+    def allows(self) -> bool:
+        """Whether the loop may do it itself now."""
+        ...
+
+    def timed(self, job: Callable[[], T]) -> T:
+        """Run it, in whichever thread, and learn how long it takes."""
         ...
 
 
@@ -90,6 +108,11 @@ class _Flight:
     #: what the segment holds of each partition, in the order of its slices
     slices: dict[PartitionKey, list[PendingBatch]] = field(default_factory=dict)
 
+    @property
+    def is_small(self) -> bool:
+        """The time of its PUT is that of the sync."""
+        return sum(len(batch.part) for batch in self.batches) <= _SMALL_BYTES
+
     def group(self) -> list[SliceInput]:
         """The batches by partition, each in order."""
         for batch in self.batches:
@@ -115,6 +138,7 @@ class Flusher:
         lease: Lease,
         settings: ProduceSettings,
         on_written: Written | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self.metrics = FlushMetrics()
         self._control = control
@@ -122,10 +146,11 @@ class Flusher:
         self._lease = lease
         self._settings = settings
         self._on_written = on_written
+        self._pace = pace
         self._buffer = ProduceBuffer()
         self.gaps = Gaps(control)
         self._executor = ThreadPoolExecutor(settings.max_flushes, "flush")
-        self._flights: dict[_Flight, asyncio.Task[None]] = {}
+        self._flights: dict[_Flight, asyncio.Task[None] | None] = {}
         self._puts_now = 0
         self._last_ended: asyncio.Future[None] | None = None
         self._start: asyncio.Handle | None = None
@@ -146,7 +171,8 @@ class Flusher:
         while self._buffer or self._flights:
             self._begin()
             if self._flights:
-                await asyncio.wait(self._flights.values(), return_when=asyncio.FIRST_COMPLETED)
+                flying = [task for task in self._flights.values() if task is not None]
+                await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
         if self._start is not None:
             self._start.cancel()
         self._executor.shutdown(wait=False)
@@ -188,7 +214,10 @@ class Flusher:
         self._last_ended = flight.ended
         self._puts_now += 1
         self.metrics.flushes_now += 1
-        self._flights[flight] = loop.create_task(self._fly(flight), name="flush")
+        self._flights[flight] = None
+        task = start(self._fly(flight), "flush")
+        if task is not None:
+            self._flights[flight] = task
         self._schedule()
 
     async def _fly(self, flight: _Flight) -> None:
@@ -216,9 +245,12 @@ class Flusher:
         """Write the segment. A Verdict: why it is not there, as far as anybody will ever see."""
         try:
             flight.segment_id = self._lease.next_segment_id()
-            return await asyncio.get_running_loop().run_in_executor(
-                self._executor, self._write, flight, flight.segment_id
-            )
+            write = partial(self._write, flight, flight.segment_id)
+            if self._pace is not None and flight.is_small:
+                write = partial(self._pace.timed, write)
+                if self._puts_now == 1 and self._pace.allows():
+                    return write()
+            return await asyncio.get_running_loop().run_in_executor(self._executor, write)
         except NoLeaseError as error:
             log.warning("a flush failed: %s", error)
             return NOT_PERSISTED

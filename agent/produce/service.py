@@ -22,7 +22,7 @@ from agent.produce.codec import (
     ProduceTopic,
     TopicAnswer,
 )
-from agent.produce.flush import Flusher, Lease
+from agent.produce.flush import Flusher, Lease, Pace
 from agent.produce.settings import ProduceSettings
 from controlplane.errors import ErrorCode
 from logstore.records.errors import RecordsError
@@ -53,6 +53,7 @@ class ProduceService:
         clock: "Clock",
         fetch: "FetchService | None" = None,
         settings: ProduceSettings | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self.settings = settings or ProduceSettings()
         self._control = control
@@ -66,6 +67,7 @@ class ProduceService:
             lease=lease,
             settings=self.settings,
             on_written=None if fetch is None else fetch.keep_written,
+            pace=pace,
         )
 
     async def produce(self, request: ProduceRequest) -> ProduceResponse:

@@ -7,9 +7,11 @@ successor.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class JournalError(Exception):
@@ -57,6 +59,18 @@ class Snapshot:
 
     position: int
     state: bytes
+
+
+class Pace(Protocol):
+    """Whether an append may hold up the event loop (lacuna/pace.py)."""
+
+    def allows(self) -> bool:
+        """Whether the loop may do it itself now."""
+        ...
+
+    def timed(self, job: Callable[[], T]) -> T:
+        """Run an append, in whichever thread, and learn how long it takes."""
+        ...
 
 
 class Journal(Protocol):

@@ -31,6 +31,7 @@ from controlplane.journal.journal import (
     JournalForeign,
     JournalInUse,
     OpenedJournal,
+    Pace,
     Snapshot,
 )
 from controlplane.journal.rows import check_row, checksum, decode_records, encode_records
@@ -59,7 +60,8 @@ class SqliteJournal:
     """A journal in the file `path`; its directory must exist.
 
     `new_cluster_id` names a cluster that begins here. `connect` is the way to the
-    disk, handed in so that a test can lose what was not synced.
+    disk, handed in so that a test can lose what was not synced. `pace` says when the event loop
+    appends by itself; without it the thread always does.
     """
 
     def __init__(
@@ -68,10 +70,12 @@ class SqliteJournal:
         new_cluster_id: Callable[[], str],
         *,
         connect: Connect = connect,
+        pace: Pace | None = None,
     ) -> None:
         self.path = path
         self._new_cluster_id = new_cluster_id
         self._connect = connect
+        self._pace = pace
         self._worker: Worker | None = None
         self._lock: int | None = None
         self._connection: Connection | None = None
@@ -130,8 +134,23 @@ class SqliteJournal:
         return read_batches(self._opened(), after_position)
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
-        """One row, durable when the future is done."""
-        return self._submit(lambda: self._append(records, fencing_token))
+        """One row, durable when the future is done; it may be when it is returned."""
+        job = partial(self._append, records, fencing_token)
+        pace, worker = self._pace, self._worker
+        if pace is None or worker is None:
+            return self._submit(job)
+        if worker.is_idle and pace.allows():
+            return self._append_here(partial(pace.timed, job))
+        return self._submit(partial(pace.timed, job))
+
+    def _append_here(self, job: Callable[[], int]) -> "asyncio.Future[int]":
+        """In the event loop: nothing else can use the connection meanwhile."""
+        appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        try:
+            appended.set_result(self._run(job))
+        except JournalError as error:
+            appended.set_exception(error)
+        return appended
 
     def _append(self, records: Sequence[bytes], fencing_token: int) -> int:
         blob = encode_records(records)

@@ -16,13 +16,20 @@ class Worker:
         self._jobs: SimpleQueue[
             tuple[Callable[[], Any], asyncio.AbstractEventLoop, asyncio.Future[Any]] | None
         ] = SimpleQueue()
+        self._waiting = 0
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is queued or under way, as far as the event loop has heard."""
+        return not self._waiting
 
     def submit(self, job: Callable[[], T]) -> "asyncio.Future[T]":
         """Runs `job` after all earlier ones; the future gets its result or exception."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
+        self._waiting += 1
         self._jobs.put((job, loop, future))
         return future
 
@@ -37,25 +44,27 @@ class Worker:
             try:
                 result = job()
             except BaseException as error:
-                _hand_over(loop, future, None, error)
+                self._hand_over(loop, future, None, error)
             else:
-                _hand_over(loop, future, result, None)
+                self._hand_over(loop, future, result, None)
 
+    def _hand_over(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        future: "asyncio.Future[Any]",
+        result: object,
+        error: BaseException | None,
+    ) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(self._settle, future, result, error)
 
-def _hand_over(
-    loop: asyncio.AbstractEventLoop,
-    future: "asyncio.Future[Any]",
-    result: object,
-    error: BaseException | None,
-) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(_settle, future, result, error)
-
-
-def _settle(future: "asyncio.Future[Any]", result: object, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is not None:
-        future.set_exception(error)
-    else:
-        future.set_result(result)
+    def _settle(
+        self, future: "asyncio.Future[Any]", result: object, error: BaseException | None
+    ) -> None:
+        self._waiting -= 1
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)

@@ -12,6 +12,7 @@ from lacuna.addresses import parse_addresses
 from lacuna.cli.options import DEFAULT_DATA, Verbose
 from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say
 from lacuna.embedded import JOURNAL_NAME, MACHINE_NAME, make_folder
+from lacuna.pace import LoopLoad, Pace
 
 
 def controlplane(
@@ -44,7 +45,12 @@ def controlplane(
 
 async def _controlplane(listen: str, data: Path) -> None:
     running = await serve(
-        machine, MACHINE_NAME, listen, str(data / JOURNAL_NAME), ServiceSettings()
+        machine,
+        MACHINE_NAME,
+        listen,
+        str(data / JOURNAL_NAME),
+        ServiceSettings(),
+        pace=Pace(LoopLoad()),
     )
     try:
         say(f"{CONTROL_READY}{running.address}")

@@ -7,8 +7,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from asyncio.subprocess import PIPE
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -16,6 +19,7 @@ from controlplane.journal import snapshotter
 from controlplane.journal.journal import (
     JournalCorrupt,
     JournalError,
+    JournalFenced,
     JournalForeign,
     JournalInUse,
     Snapshot,
@@ -27,6 +31,8 @@ from controlplane.journal.sqlite import SqliteJournal
 from tests.controlplane.runtime.commands import commit, created
 from tests.controlplane.runtime.fake_machine import FAKE, FAKE_NAME
 from tests.controlplane.runtime.rig import Rig
+
+T = TypeVar("T")
 
 WRITER = """
 import asyncio, sys
@@ -338,3 +344,45 @@ async def test_a_disk_that_is_full_is_an_error_that_says_so(path: str) -> None:
         await journal.append([b"a" * 1_000_000], opened.fencing_token)
     await journal.close()
     assert await positions(path) == []
+
+
+class _Pace:
+    """A pace that says what it is told."""
+
+    def __init__(self) -> None:
+        self.is_allowed = True
+        self.timed_in: list[int] = []
+
+    def allows(self) -> bool:
+        return self.is_allowed
+
+    def timed(self, job: Callable[[], T]) -> T:
+        self.timed_in.append(threading.get_ident())
+        return job()
+
+
+async def test_an_append_in_the_event_loop_is_durable_when_it_returns(path: str) -> None:
+    """S2; in the thread again as soon as the pace says so, in one order of positions."""
+    pace = _Pace()
+    journal = SqliteJournal(path, lambda: "made", pace=pace)
+    opened = await journal.open(None)
+    here = journal.append([b"a"], opened.fencing_token)
+    assert here.done()
+    assert sqlite3.connect(path).execute("SELECT max(position) FROM batches").fetchone() == (1,)
+    pace.is_allowed = False
+    in_thread = journal.append([b"b"], opened.fencing_token)
+    pace.is_allowed = True
+    behind = journal.append([b"c"], opened.fencing_token)
+    assert not in_thread.done()
+    assert [here.result(), await in_thread, await behind] == [1, 2, 3]
+    loop_thread = threading.get_ident()
+    assert [each == loop_thread for each in pace.timed_in] == [True, False, False]
+    await journal.close()
+
+
+async def test_an_append_in_the_event_loop_that_fails_says_so(path: str) -> None:
+    journal = SqliteJournal(path, lambda: "made", pace=_Pace())
+    opened = await journal.open(None)
+    with pytest.raises(JournalFenced, match="taken"):
+        await journal.append([b"late"], opened.fencing_token - 1)
+    await journal.close()
