@@ -1,35 +1,31 @@
 """librdkafka clients with the settings that every section uses, and the records that they write."""
 
 import base64
-import json
 import random
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka import Producer
+
+from bench.errors import BenchError
+from bench.target import Target
+from bench.topics import PARTITIONS, TIMEOUT_SECONDS
 
 RECORD_BYTES = 1024
 POOL_SIZE = 4096
 STALL_SECONDS = 30.0
-TIMEOUT_SECONDS = 30.0
-PARTITIONS = 4
 
-#: librdkafka's defaults stall on a fast server (fetch.queue.backoff.ms is a second).
-TUNED: dict[str, Any] = {
-    "fetch.queue.backoff.ms": 0,
-    "queued.min.messages": 1_000_000,
-    "queued.max.messages.kbytes": 1_048_576,
-    "fetch.message.max.bytes": 16 * 1024 * 1024,
-    "fetch.max.bytes": 64 * 1024 * 1024,
+#: Of every producer, unless a section says otherwise.
+PRODUCER: dict[str, Any] = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 400_000,
+    "queue.buffering.max.kbytes": 1_048_576,
+    "log_level": 2,
 }
-
-
-class BenchError(Exception):
-    """A client saw what must not be: lost records, an error, no progress."""
 
 
 def make_pool(size: int = RECORD_BYTES, seed: int = 7) -> list[bytes]:
@@ -51,60 +47,18 @@ def make_pool(size: int = RECORD_BYTES, seed: int = 7) -> list[bytes]:
 
 
 POOL = make_pool()
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The server that is measured."""
-
-    bootstrap: str
-    pid: int
-    label: str
-
-
-class Topics:
-    """Makes and drops the topics of a run."""
-
-    def __init__(self, target: Target) -> None:
-        self._admin = AdminClient({"bootstrap.servers": target.bootstrap})
-        self._count = 0
-        self._stem = f"{time.time_ns():x}"
-
-    def create(self, name: str, partitions: int = PARTITIONS) -> str:
-        """A new topic, ready to be written."""
-        self._count += 1
-        topic = f"bench-{name}-{self._stem}-{self._count}"
-        made = self._admin.create_topics([NewTopic(topic, partitions, 1)])
-        made[topic].result(TIMEOUT_SECONDS)
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while time.monotonic() < deadline:
-            found = self._admin.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
-            leaders = [p.leader for p in found.partitions.values()]
-            if found.error is None and len(leaders) == partitions and min(leaders) >= 0:
-                return topic
-        raise BenchError(f"topic {topic} did not become ready")
-
-    def drop(self, topic: str) -> None:
-        """Deletes a topic."""
-        self._admin.delete_topics([topic])[topic].result(TIMEOUT_SECONDS)
+TINY = [source.to_bytes(8, "big") + bytes(92) for source in range(POOL_SIZE)]
 
 
 def producer(target: Target, **settings: Any) -> Any:
-    """acks=all, idempotent, linger 5 ms, unless `settings` say otherwise (underscores for dots)."""
-    config = {
-        "bootstrap.servers": target.bootstrap,
-        "acks": "all",
-        "enable.idempotence": True,
-        "linger.ms": 5,
-        "queue.buffering.max.messages": 1_000_000,
-        "queue.buffering.max.kbytes": 1_048_576,
-    }
+    """A producer with `PRODUCER`'s settings; `settings` come on top (underscores for dots)."""
+    config = {"bootstrap.servers": target.bootstrap, **PRODUCER}
     config.update({name.replace("_", "."): value for name, value in settings.items()})
     return Producer(config)
 
 
 def flush(client: Any) -> None:
-    """Waits for every acknowledgement as long as there is progress."""
+    """Waits for every acknowledgement as long as there is progress. Raises BenchError."""
     remaining = len(client)
     last_progress = time.monotonic()
     while remaining:
@@ -134,95 +88,70 @@ class Deliveries:
             raise BenchError(f"{self.acknowledged} of {expected} acknowledged; {self.failures}")
 
 
-@dataclass(slots=True)
-class Consumed:
-    """What reading a topic to its end gave. Times in seconds from assign()."""
-
-    records: int = 0
-    last_record_seconds: float = 0.0
-    end_seconds: float = 0.0
-    received_bytes: int = 0
-    positions: tuple[int, ...] = ()
-
-
-def consume(
-    target: Target, topic: str, start: list[int] | None = None, **settings: Any
-) -> Consumed:
-    """Reads all partitions, read_committed, until the end of each; Raises BenchError."""
-    statistics: dict[str, Any] = {}
-
-    def keep(text: str) -> None:
-        statistics["last"] = json.loads(text)
-        statistics["count"] = statistics.get("count", 0) + 1
-
-    config = {
-        "bootstrap.servers": target.bootstrap,
-        "group.id": "bench",
-        "isolation.level": "read_committed",
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "statistics.interval.ms": 250,
-        "stats_cb": keep,
-    }
-    config.update(settings)
-    client = Consumer(config)
-    try:
-        client.list_topics(topic, timeout=TIMEOUT_SECONDS)
-        offsets = start or [0] * PARTITIONS
-        client.assign([TopicPartition(topic, i, offset) for i, offset in enumerate(offsets)])
-        consumed = _read_to_ends(client, len(offsets))
-        _until(lambda: client.poll(0.1) is None and statistics.get("count", 0) >= 2)
-        consumed.received_bytes = statistics["last"]["rx_bytes"]
-        partitions = [TopicPartition(topic, i) for i in range(len(offsets))]
-        consumed.positions = tuple(found.offset for found in client.position(partitions))
-        return consumed
-    finally:
-        client.close()
-
-
-def end_offset(client: Consumer, partition: TopicPartition) -> int:
-    """The high watermark, as soon as the leader of a new topic answers."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
+def produce(
+    client: Any,
+    topic: str,
+    index: int,
+    deliveries: Deliveries | None = None,
+    pool: list[bytes] = POOL,
+) -> None:
+    """Queues record `index`, round robin over the partitions; waits while the queue is full."""
+    value = pool[index % POOL_SIZE]
     while True:
         try:
-            return int(client.get_watermark_offsets(partition, TIMEOUT_SECONDS)[1])
-        except KafkaException:
-            if time.monotonic() > deadline:
-                raise
+            client.produce(topic, value, partition=index % PARTITIONS, on_delivery=deliveries)
+        except BufferError:
+            client.poll(0.05)
+        else:
+            break
+    if not index & 1023:
+        client.poll(0)
 
 
-def _read_to_ends(client: Any, partitions: int) -> Consumed:
-    consumed = Consumed()
-    ended: set[int] = set()
-    started = last_progress = time.perf_counter()
-    while len(ended) < partitions:
-        messages = client.consume(num_messages=10_000, timeout=0.01)
-        now = time.perf_counter()
-        count = 0
-        for message in messages:
-            error = message.error()
-            if error is None:
-                count += 1
-            elif error.code() == KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
-            else:
-                raise BenchError(f"the consumer failed: {error}")
-        if count:
-            consumed.records += count
-            consumed.last_record_seconds = now - started
-        if messages:
-            last_progress = now
-        elif now - last_progress > STALL_SECONDS:
-            raise BenchError(f"the consumer stands still after {consumed.records} records")
-    consumed.end_seconds = time.perf_counter() - started
-    return consumed
+def fill(target: Target, topic: str, count: int, pool: list[bytes] = POOL, **settings: Any) -> None:
+    """`count` records, all acknowledged. Raises BenchError."""
+    client = producer(target, **settings)
+    client.list_topics(topic, timeout=TIMEOUT_SECONDS)
+    deliveries = Deliveries()
+    for index in range(count):
+        produce(client, topic, index, deliveries, pool)
+    flush(client)
+    deliveries.check(count)
 
 
-def _until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not done():
-        if time.monotonic() > deadline:
-            raise BenchError("the client's statistics did not come")
+class Threads:
+    """Runs `work(number)` in threads; `join` raises what the first of them raised."""
+
+    def __init__(
+        self, work: Callable[[int], None], count: int, barrier: threading.Barrier | None = None
+    ) -> None:
+        self._work = work
+        self._barrier = barrier
+        self._failures: list[Exception] = []
+        self._threads = [threading.Thread(target=self._run, args=(i,)) for i in range(count)]
+
+    def _run(self, number: int) -> None:
+        try:
+            self._work(number)
+        except Exception as error:
+            self._failures.append(error)
+            if self._barrier is not None:
+                self._barrier.abort()
+
+    def __enter__(self) -> "Threads":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.join()
+
+    def join(self) -> None:
+        """Waits for all."""
+        for thread in self._threads:
+            thread.join()
+        if self._failures:
+            raise self._failures[0]
 
 
 def percentile(values: list[float], share: float) -> float:

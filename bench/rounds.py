@@ -12,15 +12,18 @@ one before. A run beside which the neighbours used more than `NOISE_PERCENT` of 
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 
+from bench.clients import fill
 from bench.figures import OTHERS, Row, Run
 from bench.meter import Meter, cpu_seconds, process_tree
-from bench.target import Target
+from bench.reading import consume
+from bench.target import Target, is_foreign
 from bench.topics import Topics
 
 NOISE_PERCENT = 8.0
+WARM_RECORDS = 4_000
 REST_SHARE = 0.05
 REST_SECONDS = 0.2
 REST_WAIT_SECONDS = 15.0
@@ -78,27 +81,29 @@ class Measured:
 
 @dataclass(slots=True)
 class Bench:
-    """What a section is given: the targets and the size of the work."""
+    """What a section is given: the targets and the size of the work; `started` are all that run meanwhile."""
 
     targets: Sequence[Target]
     size: Size
-    note: Callable[[str], None] = print
+    started: Sequence[Target] = ()
     _topics: dict[str, Topics] = field(default_factory=dict)
+    _warm: dict[str, str] = field(default_factory=dict)
 
-    def only(self, *labels: str) -> list[Target]:
-        """Those of the targets that have one of these labels; a foreign target always counts."""
-        known = {"lacuna", "lacuna grpc", "kafka", "kafka fsync"}
-        return [each for each in self.targets if each.label in labels or each.label not in known]
+    def among(self, labels: Collection[str]) -> "Bench":
+        """The same for a section that measures these targets; a foreign one always counts."""
+        targets = [each for each in self.targets if each.label in labels or is_foreign(each)]
+        return replace(self, targets=targets, started=self.started or self.targets)
 
     def topics(self, target: Target) -> Topics:
         """Makes and drops topics there."""
-        return self._topics.setdefault(target.label, Topics(target))
+        if target.label not in self._topics:
+            self._topics[target.label] = Topics(target)
+        return self._topics[target.label]
 
     def rounds(
         self,
         works: Sequence[str],
         run: Callable[[Target, Measured], None],
-        targets: Sequence[Target],
         *,
         warm_up: Callable[[Target], object] | None = None,
     ) -> list[Row]:
@@ -106,6 +111,7 @@ class Bench:
 
         `warm_up` is done instead of one more `run` where given.
         """
+        targets = self.targets
         rows = {each.label: [Row(work, each.label) for work in works] for each in targets}
         for target in targets:
             self.rest()
@@ -124,15 +130,26 @@ class Bench:
         self._again(run, noisy, rows)
         return [row for label in rows for row in rows[label]]
 
+    def forget(self, target: Target) -> None:
+        """Nothing of what was written or read is in the server's own memory, yet it has served a consumer."""
+        target.forget()
+        if target.label not in self._warm:
+            self._warm[target.label] = self.topics(target).create("warm")
+            fill(target, self._warm[target.label], WARM_RECORDS)
+            target.forget()
+        consume(target, self._warm[target.label]).check(WARM_RECORDS)
+        self.rest()
+
     def rest(self) -> None:
         """Until dirty pages are written out and no target works, or 15 s have gone."""
         os.sync()
+        started = self.started or self.targets
         deadline = time.monotonic() + REST_WAIT_SECONDS
         while time.monotonic() < deadline:
-            pids = process_tree(pid for target in self.targets for pid in target.pids)
+            pids = process_tree(pid for target in started for pid in target.pids)
             before = cpu_seconds(pids)
             time.sleep(REST_SECONDS)
-            if cpu_seconds(pids) - before <= REST_SHARE * REST_SECONDS * max(1, len(self.targets)):
+            if cpu_seconds(pids) - before <= REST_SHARE * REST_SECONDS * max(1, len(started)):
                 return
 
     def _once(self, run: Callable[[Target, Measured], None], target: Target) -> Measured:

@@ -1,59 +1,182 @@
-"""Runs the workload and prints its table: `python bench/run.py`.
+"""Runs the benchmark: `python bench/run.py`, or `make bench` and `make bench-quick`.
 
-Starts `lacuna up` on a folder that is thrown away (or measures `--bootstrap`, with `--server-pid` for its
-CPU). Client: librdkafka; medians of the runs. A figure under much of other people's load ("others %")
-says little: run again.
+Lacuna and Apache Kafka do the same work in turns on the same machine; bench/rounds.py says how. Prints a table a
+section, which goals are met, and what got worse since the last run of this size that was kept; writes all runs as JSON.
 """
 
 import argparse
-import json
 import sys
-import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
-from bench.clients import Target, Topics
-from bench.sections import FULL, QUICK, SECTIONS, Row
-from lacuna.testing import ProcessCluster
+from bench import machine, report
+from bench.compare import worse
+from bench.figures import Row
+from bench.goals import judge
+from bench.kafka import FSYNC, Kafka, KafkaMissing
+from bench.lacuna import Lacuna, LacunaGrpc
+from bench.results import Results
+from bench.rounds import FULL, QUICK, SMOKE, Bench
+from bench.sections import KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC, SECTIONS
+from bench.target import Foreign, Target
+
+SIZES = {size.name: size for size in (SMOKE, QUICK, FULL)}
+TARGETS: dict[str, Callable[[], Target]] = {
+    LACUNA: Lacuna,
+    LACUNA_GRPC: LacunaGrpc,
+    KAFKA: Kafka,
+    KAFKA_FSYNC: lambda: Kafka(FSYNC, KAFKA_FSYNC),
+}
+EVERYDAY = (LACUNA, KAFKA)
+OUT = ROOT / "bench" / "out"
+KEPT = ROOT / "docs" / "performance.json"
+PAGE = ROOT / "docs" / "performance.md"
+PICTURE = ROOT / "docs" / "aborted.svg"
 
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sections", default=",".join(SECTIONS), help="comma-separated")
-    parser.add_argument("--quick", action="store_true", help="a smoke test in about a minute")
-    parser.add_argument("--bootstrap", help="measure this server instead of starting one")
-    parser.add_argument("--server-pid", type=int, default=0, help="whose CPU is counted")
-    parser.add_argument("--label", default="lacuna")
-    parser.add_argument("--out", type=Path, default=Path("bench/out/last.json"))
-    arguments = parser.parse_args()
-    unknown = set(arguments.sections.split(",")) - SECTIONS.keys()
-    if unknown:
-        parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
-    if arguments.bootstrap:
-        rows = run(Target(arguments.bootstrap, arguments.server_pid, arguments.label), arguments)
+    arguments = _arguments()
+    out = arguments.out or OUT / f"{arguments.size}.json"
+    before = Results.load(KEPT if arguments.size == FULL.name else out)
+    if arguments.again:
+        results = Results.load(out)
+        if results is None:
+            raise SystemExit(f"{out} has no results: run without --again")
+        for name, rows in results.sections.items():
+            _print_section(name, rows)
     else:
-        with (
-            tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder,
-            ProcessCluster(Path(folder)) as cluster,
-        ):
-            rows = run(Target(cluster.bootstrap, cluster.pid, arguments.label), arguments)
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    result = {row.work: {"median": row.medians(), "runs": row.runs} for row in rows}
-    arguments.out.write_text(json.dumps({"label": arguments.label, "results": result}, indent=1))
+        results = _run(arguments)
+        results.save(out)
+    _conclude(results, before)
+    if arguments.keep:
+        _keep(results)
 
 
-def run(target: Target, arguments: argparse.Namespace) -> list[Row]:
-    """All sections in turn; a row is printed as soon as it is there."""
-    topics = Topics(target)
-    rows = []
-    for name in arguments.sections.split(","):
-        for row in SECTIONS[name](target, topics, QUICK if arguments.quick else FULL):
-            rows.append(row)
-            figures = "  ".join(f"{key} {value:,.2f}" for key, value in row.medians().items())
-            print(f"{target.label:>8} | {row.work:<38} | {figures}", flush=True)
-    return rows
+def _run(arguments: argparse.Namespace) -> Results:
+    """Measures what was asked for."""
+    size = SIZES[arguments.size]
+    started = time.monotonic()
+    results = Results(size.name, {"started": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())})
+    results.facts["machine"] = machine.machine()
+    results.facts["versions"] = machine.versions()
+    results.facts["clients"] = machine.client_settings()
+    _print_facts(results)
+    with ExitStack() as stack:
+        targets = list(_start(stack, arguments))
+        results.facts["targets"] = {each.label: each.settings for each in targets}
+        _measure(Bench(targets, size), arguments.sections, results)
+    results.facts["seconds"] = round(time.monotonic() - started)
+    return results
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", choices=SIZES, default=FULL.name)
+    parser.add_argument("--sections", type=_names(SECTIONS), help="comma-separated")
+    parser.add_argument("--targets", type=_names(TARGETS), help="comma-separated")
+    parser.add_argument("--bootstrap", help="measure this server beside the targets")
+    parser.add_argument("--server-pid", type=int, default=0, help="whose CPU is counted for it")
+    parser.add_argument("--label", default="foreign", help="its name in the tables")
+    parser.add_argument(
+        "--again", action="store_true", help="measure nothing: say again what --out holds"
+    )
+    parser.add_argument("--out", type=Path, help="bench/out/SIZE.json if not given")
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="a full run becomes docs/performance.json, and its tables and plot those of docs/",
+    )
+    arguments = parser.parse_args()
+    if arguments.keep and arguments.size != FULL.name:
+        parser.error("only a full run is kept: leave --size out")
+    everyday = arguments.size != FULL.name
+    if arguments.sections is None:
+        arguments.sections = [
+            name for name, section in SECTIONS.items() if section.everyday or not everyday
+        ]
+    if arguments.targets is None:
+        arguments.targets = list(EVERYDAY if everyday else TARGETS)
+    return arguments
+
+
+def _names(known: Mapping[str, object]) -> Callable[[str], list[str]]:
+    """A type for argparse: names out of `known`."""
+
+    def parse(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",")]
+        if unknown := [name for name in names if name not in known]:
+            there = ", ".join(known)
+            raise argparse.ArgumentTypeError(f"no {', '.join(unknown)}; there are {there}")
+        return names
+
+    return parse
+
+
+def _start(stack: ExitStack, arguments: argparse.Namespace) -> Iterator[Target]:
+    """Those targets that a chosen section wants. Without Kafka it goes on, and says so."""
+    wanted = {label for name in arguments.sections for label in SECTIONS[name].targets}
+    for label in arguments.targets:
+        if label in wanted:
+            target = TARGETS[label]()
+            try:
+                yield stack.enter_context(target)
+            except KafkaMissing as error:
+                print(f"{label} is left out, so there are no ratios to it: {error}", flush=True)
+            else:
+                print(f"{label}: {target.settings}", flush=True)
+    if arguments.bootstrap:
+        yield Foreign(arguments.bootstrap, arguments.server_pid, arguments.label)
+
+
+def _measure(bench: Bench, sections: Sequence[str], results: Results) -> None:
+    """All sections in turn; a table is printed as soon as it is there."""
+    for name in sections:
+        section = SECTIONS[name]
+        rows = list(section.run(bench.among(section.targets)))
+        results.sections[name] = rows
+        _print_section(name, rows)
+
+
+def _print_facts(results: Results) -> None:
+    for group in ("machine", "versions", "clients"):
+        for name, value in results.facts[group].items():
+            print(f"{name}: {value}")
+
+
+def _print_section(name: str, rows: Sequence[Row]) -> None:
+    print(f"\n== {name}: medians (least–most) of {len(rows[0].runs)} runs")
+    print(report.in_columns(report.table(rows)))
+    for line in report.remarks(rows):
+        print(line)
+    sys.stdout.flush()
+
+
+def _conclude(results: Results, before: Results | None) -> None:
+    print("\n== goals")
+    for verdict in judge(results):
+        print(report.verdict_line(verdict))
+    if before is None:
+        print("\nno kept run to compare with")
+        return
+    changes = list(worse(before, results))
+    print(f"\n== worse than in the run of {before.facts['started']}, beyond noise")
+    print("\n".join(map(str, changes)) or "nothing")
+
+
+def _keep(results: Results) -> None:
+    """Makes it the run that later ones are compared with, and the table and picture of docs/."""
+    from bench.plot import draw
+
+    results.save(KEPT)
+    report.rewrite(PAGE, report.page_part(results, judge(results)))
+    draw(results, PICTURE)
+    print(f"kept: {KEPT.relative_to(ROOT)}, {PAGE.relative_to(ROOT)}, {PICTURE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

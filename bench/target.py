@@ -73,3 +73,8 @@ class Foreign(Target):
 
     def stop(self) -> None:
         """Nothing to do."""
+
+
+def is_foreign(target: Target) -> bool:
+    """Whether somebody else has started it."""
+    return isinstance(target, Foreign)

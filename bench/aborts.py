@@ -1,0 +1,103 @@
+"""Reading a log of which a share is aborted: transactions of 100 records over 4 partitions, written by 4 producers.
+
+Rates count committed records alone. Every measured read is the first after the server has forgotten what it had in
+memory; so "store bytes" are what it takes from its files (Kafka: from its log) for one committed record.
+"""
+
+from collections.abc import Iterator
+
+from bench.clients import RECORD_BYTES, Threads, flush, produce, producer
+from bench.figures import CPU_PER_GIB, GIBIBYTE, KILO_RECORDS, STORE_BYTES, WIRE_BYTES, Row
+from bench.reading import TUNED, consume
+from bench.rounds import Bench, Measured, Size
+from bench.target import Target
+from bench.topics import TIMEOUT_SECONDS
+
+RECORDS = 100
+PRODUCERS = 4
+LZ4_SHARES = (0, 50, 90)
+
+
+def work_of(share: int, codec: str) -> str:
+    """The row's name."""
+    return f"{share} % aborted, {codec}"
+
+
+def aborts(bench: Bench) -> Iterator[Row]:
+    """A row per share and codec; the whole curve uncompressed, its corners with lz4."""
+    works = [("none", share) for share in bench.size.aborted_shares]
+    works += [("lz4", share) for share in bench.size.aborted_shares if share in LZ4_SHARES]
+    for codec, share in works:
+        topics: dict[str, str] = {}
+        committed: dict[str, int] = {}
+        for target in bench.targets:
+            topic = bench.topics(target).create(f"aborts-{share}-{codec}")
+            topics[target.label] = topic
+            count = transactions_for(share, bench.size)
+            committed[target.label] = write(target, topic, count, share, compression_type=codec)
+
+        def run(
+            target: Target,
+            measured: Measured,
+            topics: dict[str, str] = topics,
+            committed: dict[str, int] = committed,
+        ) -> None:
+            _read(bench, target, topics[target.label], committed[target.label], measured)
+
+        yield from bench.rounds([work_of(share, codec)], run)
+        for target in bench.targets:
+            bench.topics(target).drop(topics[target.label])
+
+
+def transactions_for(share: int, size: Size) -> int:
+    """How many transactions, so that enough are committed to time the reading of them."""
+    return max(size.abort_transactions, -(-100 * size.committed_transactions // (100 - share)))
+
+
+def is_aborted(number: int, share: int) -> bool:
+    """Whether transaction `number` is, such that `share` percent are, evenly."""
+    return (number + 1) * share // 100 > number * share // 100
+
+
+def write(
+    target: Target,
+    topic: str,
+    count: int,
+    share: int,
+    producers: int = PRODUCERS,
+    **settings: str,
+) -> int:
+    """`count` transactions of which `share` percent are aborted; returns how many records were committed."""
+    committed: list[int] = []
+
+    def work(number: int) -> None:
+        client = producer(target, transactional_id=f"{topic}-{number}", **settings)
+        client.init_transactions(TIMEOUT_SECONDS)
+        for transaction in range(number, count, producers):
+            client.begin_transaction()
+            for index in range(transaction * RECORDS, (transaction + 1) * RECORDS):
+                produce(client, topic, index)
+            if is_aborted(transaction // producers, share):
+                flush(client)  # so that the records are in the log before they are aborted
+                client.abort_transaction(TIMEOUT_SECONDS)
+            else:
+                client.commit_transaction(TIMEOUT_SECONDS)
+                committed.append(RECORDS)
+
+    with Threads(work, producers):
+        pass
+    return sum(committed)
+
+
+def _read(bench: Bench, target: Target, topic: str, committed: int, measured: Measured) -> None:
+    bench.forget(target)
+    consumed = consume(target, topic, **TUNED)
+    consumed.check(committed)
+    meter = consumed.meter
+    figures = {
+        KILO_RECORDS: committed / consumed.last_record_seconds / 1000,
+        WIRE_BYTES: consumed.received_bytes / committed,
+        STORE_BYTES: meter.read_bytes / committed,
+        CPU_PER_GIB: meter.server_cpu_seconds / (committed * RECORD_BYTES) * GIBIBYTE,
+    }
+    measured.add(meter, figures)

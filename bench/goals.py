@@ -1,0 +1,134 @@
+"""What the figures should reach, as data, and whether they do.
+
+A goal speaks of one figure of one piece of work on `target`. With `against` it is a ratio to the same figure of that
+target; with `reference` to that work's figure. Without either it is the figure itself. At least `limit` where more is
+better, at most `limit` where less is.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bench.aborts import work_of as aborted
+from bench.figures import (
+    CPU_PER_GIB,
+    KILO_RECORDS,
+    P50,
+    STORE_BYTES,
+    THROUGHPUT,
+    WIRE_BYTES,
+    Better,
+    Figure,
+)
+from bench.latency import WORK as END_TO_END
+from bench.results import Results
+from bench.rounds import FULL
+from bench.sections import KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
+from bench.tail import ANSWERS, STORE, WIRE_PER_PARTITION
+from bench.tail import work_of as tail_of
+from bench.tiny import PRODUCE, READ_AGAIN, REQUESTS
+from bench.transactions import COMMIT_P99, TRANSACTIONS
+from bench.transactions import work_of as transactions_by
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """See the module."""
+
+    work: str
+    figure: Figure
+    limit: float
+    against: str = ""
+    reference: str = ""
+    target: str = LACUNA
+
+    def __str__(self) -> str:
+        sign = "≥" if self.figure.better is Better.MORE else "≤"
+        unit = "" if self.against or self.reference else f" {self.figure.name}"
+        to = " of ".join(each for each in (self.reference, self.against) if each)
+        ratio = f" × {to}" if to else ""
+        who = "" if self.target == LACUNA else f" ({self.target})"
+        measure = f": {self.figure.name}" if ratio else ""
+        return f"{self.work}{who}{measure} {sign} {self.limit:,g}{ratio or unit}"
+
+
+def _throughput() -> Iterable[Goal]:
+    for codec in ("none", "lz4"):
+        for read in (f"read_committed, {codec}", f"read_committed, tuned, {codec}"):
+            yield Goal(read, THROUGHPUT, 1.0, KAFKA)
+        yield Goal(f"read_committed, tuned, {codec}", CPU_PER_GIB, 1.0, KAFKA)
+    for codec, of_kafka, of_fsync in (("none", 0.4, 1.2), ("lz4", 0.7, 1.5)):
+        yield Goal(f"produce, {codec}", THROUGHPUT, of_kafka, KAFKA)
+        yield Goal(f"produce, {codec}", THROUGHPUT, of_fsync, KAFKA_FSYNC)
+
+
+def _aborts() -> Iterable[Goal]:
+    for codec in ("none", "lz4"):
+        yield Goal(aborted(0, codec), KILO_RECORDS, 1.0, KAFKA)
+        for share, ratio in ((50, 3.0), (90, 14.0)):
+            yield Goal(aborted(share, codec), KILO_RECORDS, ratio, KAFKA)
+            for figure in (WIRE_BYTES, STORE_BYTES):
+                yield Goal(aborted(share, codec), figure, 1.1, reference=aborted(0, codec))
+
+
+def _transactions() -> Iterable[Goal]:
+    for producers in (1, 8):
+        work = transactions_by(producers)
+        yield Goal(work, TRANSACTIONS, 1.2, KAFKA)
+        yield Goal(work, TRANSACTIONS, 0.9, KAFKA, target=LACUNA_GRPC)
+        yield Goal(work, TRANSACTIONS, 8.0, KAFKA_FSYNC)
+        yield Goal(work, COMMIT_P99, 1.0, KAFKA)
+
+
+def _others() -> Iterable[Goal]:
+    tail = tail_of(FULL.tail_records)
+    yield Goal(tail, ANSWERS, 1)
+    yield Goal(tail, WIRE_PER_PARTITION, 200)
+    # What a server reads from its sockets counts too; the smallest piece of a tail is 25 KB.
+    yield Goal(tail, STORE, 4096)
+    yield Goal(READ_AGAIN, KILO_RECORDS, 1.0, KAFKA)
+    yield Goal(READ_AGAIN, WIRE_BYTES, 0.7, KAFKA)
+    yield Goal(PRODUCE, REQUESTS, 0.5, KAFKA)
+    yield Goal(END_TO_END, P50, 2.0)
+    yield Goal(END_TO_END, P50, 1.5, KAFKA_FSYNC)
+
+
+GOALS: dict[str, tuple[Goal, ...]] = {
+    "throughput": tuple(_throughput()),
+    "transactions": tuple(_transactions()),
+    "aborts": tuple(_aborts()),
+    "others": tuple(_others()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A goal and what was measured: a ratio, or the figure itself."""
+
+    goal: Goal
+    value: float
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the goal is reached."""
+        if self.goal.figure.better is Better.MORE:
+            return self.value >= self.goal.limit
+        return self.value <= self.goal.limit
+
+
+def judge(results: Results) -> list[Verdict]:
+    """The goals of which everything was measured, in the order of the table."""
+    verdicts = []
+    for goals in GOALS.values():
+        for goal in goals:
+            value = results.median(goal.work, goal.target, goal.figure)
+            if value is None:
+                continue
+            if goal.against or goal.reference:
+                other = results.median(
+                    goal.reference or goal.work, goal.against or goal.target, goal.figure
+                )
+                if not other:
+                    continue
+                value /= other
+            verdicts.append(Verdict(goal, value))
+    return verdicts

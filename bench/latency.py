@@ -1,0 +1,91 @@
+"""End to end: 100 records a second, linger 0, from produce() to the consumer's hands."""
+
+import struct
+import threading
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import Consumer, TopicPartition
+
+from bench.clients import POOL, STALL_SECONDS, Threads, flush, percentile, producer
+from bench.errors import BenchError
+from bench.figures import CPU_PER_1000, P50, P99, Row
+from bench.meter import Meter
+from bench.reading import CONSUMER, end_offset
+from bench.rounds import Bench, Measured
+from bench.target import Target
+from bench.topics import PARTITIONS, TIMEOUT_SECONDS
+
+RATE = 100
+WORK = f"end to end at {RATE}/s"
+
+
+def latency(bench: Bench) -> Iterator[Row]:
+    """One row."""
+    topics = {each.label: bench.topics(each).create("latency") for each in bench.targets}
+
+    def run(target: Target, measured: Measured) -> None:
+        _measure(target, topics[target.label], int(bench.size.latency_seconds * RATE), measured)
+
+    yield from bench.rounds([WORK], run)
+    for target in bench.targets:
+        bench.topics(target).drop(topics[target.label])
+
+
+def _measure(target: Target, topic: str, count: int, measured: Measured) -> None:
+    """The first half second is thrown away: connections, InitProducerId."""
+    warm_up = RATE // 2
+    total = count + warm_up
+    milliseconds: list[float] = []
+    ready = threading.Barrier(2)
+
+    def work(_: int) -> None:
+        _receive(target, topic, total, ready, milliseconds)
+
+    with Threads(work, 1, ready) as threads:
+        ready.wait(TIMEOUT_SECONDS)
+        with Meter(target) as meter:
+            _send(target, topic, total)
+            threads.join()
+    kept = milliseconds[warm_up:]
+    figures = {
+        P50: percentile(kept, 0.5),
+        P99: percentile(kept, 0.99),
+        CPU_PER_1000: meter.server_cpu_seconds / total * 1000,
+    }
+    measured.add(meter, figures)
+
+
+def _send(target: Target, topic: str, total: int) -> None:
+    client = producer(target, linger_ms=0)
+    started = time.perf_counter()
+    for index in range(total):
+        while (remaining := started + index / RATE - time.perf_counter()) > 0:
+            client.poll(min(remaining, 0.005))
+        value = struct.pack("<q", time.perf_counter_ns()) + POOL[index % len(POOL)][8:]
+        client.produce(topic, value, partition=index % PARTITIONS)
+    flush(client)
+
+
+def _receive(
+    target: Target, topic: str, total: int, ready: threading.Barrier, milliseconds: list[float]
+) -> None:
+    """Waits for `total` records at the end of the topic. Raises BenchError."""
+    settings = {**CONSUMER, "enable.partition.eof": False}
+    client = Consumer({"bootstrap.servers": target.bootstrap, **settings})
+    try:
+        partitions = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+        for partition in partitions:
+            partition.offset = end_offset(client, partition)
+        client.assign(partitions)
+        client.poll(0.2)
+        ready.wait(TIMEOUT_SECONDS)
+        for received in range(total):
+            message = client.poll(STALL_SECONDS)
+            value = message.value() if message is not None and message.error() is None else None
+            if value is None:
+                raise BenchError(f"record {received} of {total} did not come")
+            (sent_ns,) = struct.unpack_from("<q", value)
+            milliseconds.append((time.perf_counter_ns() - sent_ns) / 1e6)
+    finally:
+        client.close()

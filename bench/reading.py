@@ -1,0 +1,138 @@
+"""Reading a topic to its end, read_committed, and what came over the wire for it."""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from bench.clients import STALL_SECONDS
+from bench.errors import BenchError
+from bench.meter import Meter
+from bench.target import Target
+from bench.topics import PARTITIONS, TIMEOUT_SECONDS
+
+#: Of every consumer.
+CONSUMER: dict[str, Any] = {
+    "group.id": "bench",
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "log_level": 2,
+}
+
+#: librdkafka's defaults stall on a fast server: it pauses a second when 64 MiB are queued. "tuned" lifts that.
+TUNED: dict[str, Any] = {
+    "fetch.queue.backoff.ms": 5,
+    "queued.min.messages": 1_000_000,
+    "queued.max.messages.kbytes": 1_048_576,
+}
+
+_STATISTICS_MS = 100
+
+
+@dataclass(slots=True)
+class Consumed:
+    """What reading a topic to its end gave; seconds from assign()."""
+
+    meter: Meter
+    records: int = 0
+    last_record_seconds: float = 0.0
+    end_seconds: float = 0.0
+    received_bytes: int = 0
+    positions: tuple[int, ...] = ()
+
+    def check(self, expected: int) -> None:
+        """Raises BenchError unless so many records came."""
+        if self.records != expected:
+            raise BenchError(f"expected {expected} records, the consumer has {self.records}")
+
+
+class _Statistics:
+    """The last of librdkafka's statistics, and how many came."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last = "{}"
+
+    def __call__(self, text: str) -> None:
+        self.count += 1
+        self._last = text
+
+    @property
+    def received_bytes(self) -> int:
+        """All bytes that the client's connections received, the protocol's own included."""
+        return int(json.loads(self._last)["rx_bytes"])
+
+
+def consume(target: Target, topic: str, **settings: Any) -> Consumed:
+    """Reads all partitions from the start until the end of each is told. Raises BenchError."""
+    statistics = _Statistics()
+    config = {
+        "bootstrap.servers": target.bootstrap,
+        **CONSUMER,
+        "statistics.interval.ms": _STATISTICS_MS,
+        "stats_cb": statistics,
+        **settings,
+    }
+    client = Consumer(config)
+    try:
+        client.list_topics(topic, timeout=TIMEOUT_SECONDS)
+        with Meter(target) as meter:
+            client.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
+            consumed = _read_to_ends(client, Consumed(meter))
+        _settle(client, statistics)
+        consumed.received_bytes = statistics.received_bytes
+        partitions = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+        consumed.positions = tuple(found.offset for found in client.position(partitions))
+        return consumed
+    finally:
+        client.close()
+
+
+def end_offset(client: Consumer, partition: TopicPartition) -> int:
+    """The high watermark, as soon as the leader of a new topic answers."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while True:
+        try:
+            return int(client.get_watermark_offsets(partition, TIMEOUT_SECONDS)[1])
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+
+
+def _read_to_ends(client: Any, consumed: Consumed) -> Consumed:
+    ended: set[int] = set()
+    started = last_progress = time.perf_counter()
+    while len(ended) < PARTITIONS:
+        messages = client.consume(num_messages=10_000, timeout=0.01)
+        now = time.perf_counter()
+        count = 0
+        for message in messages:
+            error = message.error()
+            if error is None:
+                count += 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+            else:
+                raise BenchError(f"the consumer failed: {error}")
+        if count:
+            consumed.records += count
+            consumed.last_record_seconds = now - started
+        if messages:
+            last_progress = now
+        elif now - last_progress > STALL_SECONDS:
+            raise BenchError(f"the consumer stands still after {consumed.records} records")
+    consumed.end_seconds = time.perf_counter() - started
+    return consumed
+
+
+def _settle(client: Any, statistics: _Statistics) -> None:
+    """Until the statistics have seen everything: the second from now on."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    wanted = statistics.count + 2
+    while statistics.count < wanted:
+        client.poll(0.05)
+        if time.monotonic() > deadline:
+            raise BenchError("the client's statistics did not come")

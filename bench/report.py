@@ -1,0 +1,133 @@
+"""Tables out of results: for the terminal, and in Markdown for docs/performance.md."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.figures import OTHERS, Figure, Row, Spread
+from bench.goals import Verdict
+from bench.results import Results
+from bench.sections import KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
+
+ORDER = (LACUNA, LACUNA_GRPC, KAFKA, KAFKA_FSYNC)
+BEGIN = "<!-- begin of what `make bench` writes -->"
+END = "<!-- end of what `make bench` writes -->"
+
+
+def number(value: float) -> str:
+    """Three digits, as a person would write them."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+
+
+def spread_of(spread: Spread) -> str:
+    """The median, and in brackets the least and the most where they differ from it."""
+    median, least, most = (number(each) for each in (spread.median, spread.least, spread.most))
+    return median if least == median == most else f"{median} ({least}–{most})"
+
+
+def targets_of(rows: Sequence[Row]) -> list[str]:
+    """The targets of a section, ours first."""
+    found = {row.target for row in rows}
+    known = [label for label in ORDER if label in found]
+    return known + sorted(found - set(known))
+
+
+def table(rows: Sequence[Row]) -> list[list[str]]:
+    """A heading, then a line for each work and figure: its spread per target, then Lacuna's ratios."""
+    targets = targets_of(rows)
+    yardsticks = [each for each in (KAFKA, KAFKA_FSYNC) if each in targets]
+    heading = ["work", "", *targets]
+    if LACUNA in targets:
+        heading += [f"lacuna / {each}" for each in yardsticks]
+    else:
+        yardsticks = []
+    lines = [heading]
+    for work in dict.fromkeys(row.work for row in rows):
+        spreads = {row.target: row.spreads() for row in rows if row.work == work}
+        figures = dict.fromkeys(figure for each in spreads.values() for figure in each)
+        for place, figure in enumerate(figures):
+            line = ["" if place else work, figure.name]
+            line += [_cell(spreads.get(target, {}), figure) for target in targets]
+            line += [_ratio(spreads, each, figure) for each in yardsticks]
+            lines.append(line)
+    return lines
+
+
+def _cell(spreads: dict[Figure, Spread], figure: Figure) -> str:
+    return spread_of(spreads[figure]) if figure in spreads else ""
+
+
+def _ratio(spreads: dict[str, dict[Figure, Spread]], yardstick: str, figure: Figure) -> str:
+    if figure is OTHERS or figure.name == OTHERS.name:
+        return ""
+    ours = spreads.get(LACUNA, {}).get(figure)
+    theirs = spreads.get(yardstick, {}).get(figure)
+    if ours is None or theirs is None or not theirs.median:
+        return ""
+    return number(ours.median / theirs.median)
+
+
+def in_columns(lines: Sequence[Sequence[str]]) -> str:
+    """A table for the terminal."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    texts = []
+    for line in lines:
+        cells = [
+            cell.ljust(width) if column < 2 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        texts.append("  ".join(cells).rstrip())
+    return "\n".join(texts)
+
+
+def in_markdown(lines: Sequence[Sequence[str]]) -> str:
+    """The same in Markdown."""
+    heading, *rest = lines
+    rule = ["---"] * 2 + ["---:"] * (len(heading) - 2)
+    return "\n".join("| " + " | ".join(line) + " |" for line in [heading, rule, *rest])
+
+
+def remarks(rows: Sequence[Row]) -> Iterator[str]:
+    """What was done again, and what is noisy all the same."""
+    for row in rows:
+        if row.repeated:
+            kept = f"; {row.noisy} noisy ones kept" if row.noisy else ""
+            yield f"{row.work}, {row.target}: {row.repeated} noisy runs done again{kept}"
+        elif row.noisy:
+            yield f"{row.work}, {row.target}: {row.noisy} noisy runs kept"
+
+
+def verdict_line(verdict: Verdict) -> str:
+    """`met` or `MISSED`, the goal, and what it is."""
+    word = "met   " if verdict.is_met else "MISSED"
+    return f"{word}  {verdict.goal}: {number(verdict.value)}"
+
+
+def page_part(results: Results, verdicts: Sequence[Verdict]) -> str:
+    """What stands between the markers of docs/performance.md."""
+    facts = results.facts
+    parts = [f"Run of {facts['started']}, {facts['seconds']:,.0f} s in all."]
+    parts.append("\n".join(f"- {name}: {value}" for name, value in facts["machine"].items()))
+    parts.append("\n".join(f"- {name}: {value}" for name, value in facts["targets"].items()))
+    for section, rows in results.sections.items():
+        parts += [f"### {section}", in_markdown(table(rows))]
+        if said := list(remarks(rows)):
+            parts.append("\n".join(f"- {line}" for line in said))
+    if verdicts:
+        lines = [["goal", "", "measured"]]
+        for verdict in verdicts:
+            word = "met" if verdict.is_met else "**missed**"
+            lines.append([str(verdict.goal), word, number(verdict.value)])
+        parts += ["### Goals", in_markdown(lines)]
+    return "\n\n".join(parts)
+
+
+def rewrite(page: Path, part: str) -> None:
+    """Puts `part` between the markers of `page`. Raises ValueError where they are missing."""
+    text = page.read_text()
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page} lacks the lines {BEGIN} and {END}: put them where the table goes")
+    page.write_text(f"{before}{BEGIN}\n\n{part}\n\n{END}{after}")

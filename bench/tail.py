@@ -1,0 +1,69 @@
+"""The end of a log whose last records are all aborted: how many answers, bytes and reads until a consumer is there."""
+
+import time
+from collections.abc import Iterator
+
+from bench.aborts import RECORDS, write
+from bench.errors import BenchError
+from bench.fetches import Answer, Fetcher
+from bench.figures import Better, Figure, Row
+from bench.meter import Meter
+from bench.reading import consume
+from bench.rounds import Bench, Measured
+from bench.target import Target
+from bench.topics import PARTITIONS
+
+COMMITTED_TRANSACTIONS = 10
+ANSWERS_AT_MOST = 10_000
+ANSWERS = Figure("answers", Better.LESS)
+END = Figure("end ms", Better.LESS)
+WIRE_PER_PARTITION = Figure("wire bytes/partition", Better.LESS)
+STORE = Figure("store bytes", Better.LESS)
+
+
+def work_of(records: int) -> str:
+    """The row's name."""
+    return f"end of a {records:,}-record aborted tail"
+
+
+def tail(bench: Bench) -> Iterator[Row]:
+    """One row."""
+    records = bench.size.tail_records
+    topics = {}
+    starts = {}
+    for target in bench.targets:
+        topic = topics[target.label] = bench.topics(target).create("tail")
+        committed = write(target, topic, COMMITTED_TRANSACTIONS, 0)
+        consumed = consume(target, topic)
+        consumed.check(committed)
+        starts[target.label] = consumed.positions
+        if write(target, topic, records // RECORDS, 100):
+            raise BenchError("the tail was to be aborted, and records of it were committed")
+
+    def run(target: Target, measured: Measured) -> None:
+        bench.forget(target)
+        _measure(target, topics[target.label], starts[target.label], measured)
+
+    yield from bench.rounds([work_of(records)], run)
+    for target in bench.targets:
+        bench.topics(target).drop(topics[target.label])
+
+
+def _measure(target: Target, topic: str, start: tuple[int, ...], measured: Measured) -> None:
+    answers: list[Answer] = []
+    offsets = dict(enumerate(start))
+    with Fetcher(target.bootstrap) as fetcher, Meter(target) as meter:
+        started = time.perf_counter()
+        while not answers or not answers[-1].at_end:
+            if len(answers) == ANSWERS_AT_MOST:
+                raise BenchError(f"no end of the tail after {ANSWERS_AT_MOST} answers")
+            answers.append(fetcher.fetch(topic, offsets))
+            offsets = answers[-1].next_offsets
+        seconds = time.perf_counter() - started
+    figures = {
+        ANSWERS: float(len(answers)),
+        WIRE_PER_PARTITION: sum(answer.wire_bytes for answer in answers) / PARTITIONS,
+        STORE: float(meter.read_bytes),
+        END: seconds * 1000,
+    }
+    measured.add(meter, figures)

@@ -1,0 +1,63 @@
+"""Producing, and reading what was produced: 1 KiB records on 4 partitions, idempotent, acks=all.
+
+Reads are read_committed and the first after the server has forgotten what it had in memory; once with librdkafka's
+defaults, once with its queue opened ("tuned").
+"""
+
+from collections.abc import Iterator
+
+from bench.clients import RECORD_BYTES, Deliveries, flush, produce, producer
+from bench.figures import CPU_PER_GIB, GIBIBYTE, KILO_RECORDS, MEGABYTE, THROUGHPUT, Row, Run
+from bench.meter import Meter
+from bench.reading import TUNED, consume
+from bench.rounds import Bench, Measured
+from bench.target import Target
+from bench.topics import TIMEOUT_SECONDS
+
+CODECS = ("none", "lz4")
+WORKS = ("produce", "read_committed", "read_committed, tuned")
+
+
+def throughput(bench: Bench) -> Iterator[Row]:
+    """Rows per codec: produce, read_committed, read_committed tuned."""
+    for codec in CODECS:
+
+        def run(target: Target, measured: Measured, codec: str = codec) -> None:
+            _produce_and_read(bench, target, codec, bench.size.records, measured)
+
+        def warm_up(target: Target, codec: str = codec) -> None:
+            _produce_and_read(bench, target, codec, bench.size.records // 2, Measured())
+
+        works = [f"{work}, {codec}" for work in WORKS]
+        yield from bench.rounds(works, run, warm_up=warm_up)
+
+
+def _produce_and_read(
+    bench: Bench, target: Target, codec: str, records: int, measured: Measured
+) -> None:
+    topic = bench.topics(target).create(f"produce-{codec}")
+    client = producer(target, compression_type=codec)
+    client.list_topics(topic, timeout=TIMEOUT_SECONDS)
+    deliveries = Deliveries()
+    with Meter(target) as meter:
+        for index in range(records):
+            produce(client, topic, index, deliveries)
+        flush(client)
+    deliveries.check(records)
+    measured.add(meter, _figures(meter, records, meter.seconds))
+    for settings in ({}, TUNED):
+        bench.forget(target)
+        consumed = consume(target, topic, **settings)
+        consumed.check(records)
+        figures = _figures(consumed.meter, records, consumed.last_record_seconds)
+        measured.add(consumed.meter, figures)
+    bench.topics(target).drop(topic)
+
+
+def _figures(meter: Meter, records: int, seconds: float) -> Run:
+    size = records * RECORD_BYTES
+    return {
+        THROUGHPUT: size / seconds / MEGABYTE,
+        KILO_RECORDS: records / seconds / 1000,
+        CPU_PER_GIB: meter.server_cpu_seconds / size * GIBIBYTE,
+    }

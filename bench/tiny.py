@@ -1,0 +1,71 @@
+"""Batches of one record of 100 bytes, as tiny producers make them: writing them one a request, and reading them.
+
+They are read twice: first after the server has forgotten what it had in memory, then again.
+"""
+
+from collections.abc import Iterator
+
+from bench.clients import TINY, Deliveries, fill, flush, produce, producer
+from bench.figures import CPU_PER_1000, KILO_RECORDS, STORE_BYTES, WIRE_BYTES, Better, Figure, Row
+from bench.meter import Meter
+from bench.reading import TUNED, consume
+from bench.rounds import Bench, Measured
+from bench.target import Target
+from bench.topics import TIMEOUT_SECONDS
+
+REQUESTS = Figure("requests/s", Better.MORE)
+ONE_A_REQUEST = {"batch_num_messages": 1, "linger_ms": 0}
+PRODUCE = "produce 1-record batches, one a request"
+READ = "read 1-record batches, first"
+READ_AGAIN = "read 1-record batches, again"
+
+
+def tiny(bench: Bench) -> Iterator[Row]:
+    """Rows: producing, reading first, reading again."""
+    topics = {}
+    for target in bench.targets:
+        topics[target.label] = bench.topics(target).create("tiny")
+        fill(target, topics[target.label], bench.size.tiny_records, TINY, **ONE_A_REQUEST)
+
+    def run_produce(target: Target, measured: Measured) -> None:
+        _produce(bench, target, measured)
+
+    def run_read(target: Target, measured: Measured) -> None:
+        bench.forget(target)
+        for _ in range(2):
+            _read(target, topics[target.label], bench.size.tiny_records, measured)
+
+    yield from bench.rounds([READ, READ_AGAIN], run_read)
+    for target in bench.targets:
+        bench.topics(target).drop(topics[target.label])
+    yield from bench.rounds([PRODUCE], run_produce)
+
+
+def _produce(bench: Bench, target: Target, measured: Measured) -> None:
+    topic = bench.topics(target).create("tiny-produce")
+    client = producer(target, **ONE_A_REQUEST)
+    client.list_topics(topic, timeout=TIMEOUT_SECONDS)
+    requests = bench.size.tiny_requests
+    deliveries = Deliveries()
+    with Meter(target) as meter:
+        for index in range(requests):
+            produce(client, topic, index, deliveries, TINY)
+        flush(client)
+    deliveries.check(requests)
+    figures = {
+        REQUESTS: requests / meter.seconds,
+        CPU_PER_1000: meter.server_cpu_seconds / requests * 1000,
+    }
+    measured.add(meter, figures)
+    bench.topics(target).drop(topic)
+
+
+def _read(target: Target, topic: str, records: int, measured: Measured) -> None:
+    consumed = consume(target, topic, **TUNED)
+    consumed.check(records)
+    figures = {
+        KILO_RECORDS: records / consumed.last_record_seconds / 1000,
+        WIRE_BYTES: consumed.received_bytes / records,
+        STORE_BYTES: consumed.meter.read_bytes / records,
+    }
+    measured.add(consumed.meter, figures)

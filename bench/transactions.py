@@ -1,0 +1,89 @@
+"""Transactions of 10 records over 4 partitions, one commit after the other, by 1 producer and by 8 at once."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from bench.clients import Threads, percentile, produce, producer
+from bench.figures import CPU_PER_1000, Better, Figure, Row
+from bench.meter import Meter
+from bench.rounds import Bench, Measured
+from bench.target import Target
+from bench.topics import TIMEOUT_SECONDS
+
+RECORDS = 10
+PRODUCERS = (1, 8)
+WARM_UP_TRANSACTIONS = 5
+TRANSACTIONS = Figure("transactions/s", Better.MORE)
+COMMIT_P50 = Figure("commit p50 ms", Better.LESS)
+COMMIT_P99 = Figure("commit p99 ms", Better.LESS)
+
+
+def work_of(producers: int) -> str:
+    """The row's name."""
+    return f"transactions of {RECORDS}, {producers} producer{'s' if producers > 1 else ''}"
+
+
+def transactions(bench: Bench) -> Iterator[Row]:
+    """A row per number of producers."""
+    for producers in PRODUCERS:
+        topics = {
+            each.label: bench.topics(each).create(f"transactions-{producers}")
+            for each in bench.targets
+        }
+
+        def run(
+            target: Target,
+            measured: Measured,
+            producers: int = producers,
+            topics: dict[str, str] = topics,
+        ) -> None:
+            seconds = bench.size.transaction_seconds
+            _measure(target, topics[target.label], producers, seconds, measured)
+
+        yield from bench.rounds([work_of(producers)], run)
+        for target in bench.targets:
+            bench.topics(target).drop(topics[target.label])
+
+
+def _measure(
+    target: Target, topic: str, producers: int, seconds: float, measured: Measured
+) -> None:
+    commits: list[float] = []
+    ready = threading.Barrier(producers + 1)
+    stem = f"{topic}-{time.monotonic_ns()}"
+
+    def loop(number: int) -> None:
+        client = producer(target, transactional_id=f"{stem}-{number}")
+        client.init_transactions(TIMEOUT_SECONDS)
+        for _ in range(WARM_UP_TRANSACTIONS):
+            _transaction(client, topic, 0)
+        ready.wait(TIMEOUT_SECONDS)
+        end = time.perf_counter() + seconds
+        count = 0
+        while time.perf_counter() < end:
+            commits.append(_transaction(client, topic, count * RECORDS))
+            count += 1
+
+    with Threads(loop, producers, ready) as threads:
+        ready.wait(TIMEOUT_SECONDS)
+        with Meter(target) as meter:
+            threads.join()
+    figures = {
+        TRANSACTIONS: len(commits) / meter.seconds,
+        COMMIT_P50: percentile(commits, 0.5) * 1000,
+        COMMIT_P99: percentile(commits, 0.99) * 1000,
+        CPU_PER_1000: meter.server_cpu_seconds / len(commits) * 1000,
+    }
+    measured.add(meter, figures)
+
+
+def _transaction(client: Any, topic: str, first: int) -> float:
+    """Commits one; returns the seconds that commit_transaction took."""
+    client.begin_transaction()
+    for index in range(first, first + RECORDS):
+        produce(client, topic, index)
+    started = time.perf_counter()
+    client.commit_transaction(TIMEOUT_SECONDS)
+    return time.perf_counter() - started
