@@ -1,6 +1,6 @@
 """CommitSegment: a verdict for every batch (S1, S4, S10), and the extents of what was accepted."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 
 from controlplane.decision import Context, Decision
@@ -61,7 +61,7 @@ def commit_segment(state: State, command: CommitSegment, context: Context) -> De
         return _answer(SegmentCommitted(error_code=ErrorCode.LEASE_EXPIRED))
     known = lease.recent.get(segment.sequence)
     if known is not None:
-        return _answer(known)
+        return _answer(SegmentCommitted.FromString(known))
     key = (segment.lease_id, segment.sequence)
     if segment.sequence <= lease.forgotten_sequence or key in state.segments:
         return _answer(SegmentCommitted(error_code=ErrorCode.INVALID_REQUEST))
@@ -144,15 +144,15 @@ class _SegmentDraft:
         return serial
 
 
-def _rows(given: SegmentSlice) -> Iterable[tuple[int, ...]]:
+def _rows(given: SegmentSlice) -> list[tuple[int, ...]]:
     """The numbers of each batch, in the order of `_decide_batch`."""
     columns = _columns_of(given)
     lengths = set(map(len, columns))
     if len(lengths) != 1:
         raise MalformedCommand("the columns of a slice differ in length")
     if lengths == {1}:  # nearly always; to iterate over a column costs several times more
-        return (tuple([column[0] for column in columns]),)
-    return zip(*columns, strict=True)
+        return [tuple([column[0] for column in columns])]
+    return list(zip(*columns, strict=True))
 
 
 class _OpenExtent:
@@ -183,6 +183,7 @@ class _SliceDraft:
         "batch_rows",
         "extent",
         "extent_rows",
+        "is_alone",
         "next_offset",
         "partition",
         "segment",
@@ -198,10 +199,12 @@ class _SliceDraft:
         self.transactional: set[int] = set()  # producers with a transaction here since this slice
         self.extent: _OpenExtent | None = None
         self.extent_rows = b""
+        self.is_alone = False  # no other batch follows in this slice
         self.batch_rows = b""
 
-    def decide(self, rows: Iterable[tuple[int, ...]]) -> None:
+    def decide(self, rows: Sequence[tuple[int, ...]]) -> None:
         """The verdict of every batch, in order."""
+        self.is_alone = len(rows) == 1
         codes: list[int] = []
         offsets: list[int] = []
         times: list[int] = []
@@ -263,7 +266,8 @@ class _SliceDraft:
                 self.transactional.add(producer_id)
                 identity = (producer_id, producer_epoch, transaction, log_append_time)
             batch = (base_sequence, last_sequence, base_offset, append_time)
-            self._remember(producer_id, producer_epoch, batch)
+            if not self.is_alone:
+                self._remember(producer_id, producer_epoch, batch)
             self.batch_rows += BATCH_ROW.pack(producer_id, producer_epoch, *batch, max_timestamp)
         extent = self.extent
         if extent is None or not extent.takes(identity, position, size):
@@ -357,14 +361,15 @@ class _SliceDraft:
 def _check_sequence(
     window: Window, producer_epoch: int, base_sequence: int, last_sequence: int
 ) -> tuple[int, FirstAnswer | None]:
-    """S10: the window of the last batches; the newest is looked at first."""
+    """S10: what follows the newest batch, or repeats one of the last."""
     epoch, batches = window
     if producer_epoch < epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH, None
     if producer_epoch > epoch:
         return (_NONE if base_sequence == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), None
+    if base_sequence == (batches[1 - BATCH_NUMBERS] + 1) & LAST_SEQUENCE:
+        return _NONE, None
     for at in range(len(batches) - BATCH_NUMBERS, -1, -BATCH_NUMBERS):
         if batches[at] == base_sequence and batches[at + 1] == last_sequence:
             return _NONE, (batches[at + 2], batches[at + 3])
-    expected = (batches[1 - BATCH_NUMBERS] + 1) & LAST_SEQUENCE
-    return (_NONE if base_sequence == expected else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), None
+    return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, None

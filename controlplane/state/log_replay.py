@@ -38,7 +38,7 @@ def replay_segment(state: State, record: SegmentRecorded, now_ms: int) -> None:
     segment = record.segment
     key = (segment.lease_id, segment.sequence)
     state.segments.add(key, record.object_size, extents, now_ms)
-    state.leases[segment.lease_id].remember(segment.sequence, record.verdicts)
+    state.leases[segment.lease_id].remember(segment.sequence, record.verdicts.SerializeToString())
 
 
 def _append(state: State, partition: Partition, recorded: RecordedSlice) -> int:

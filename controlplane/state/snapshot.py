@@ -15,6 +15,7 @@ from controlplane.state.topics import plain
 from controlplane.state.transactional import TransactionalId, TransactionState
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.group_records_pb2 import GroupsSnapshot
+from controlplane.v1.log_pb2 import SegmentCommitted
 from controlplane.v1.snapshot_pb2 import (
     LeaseSnapshot,
     PartitionSnapshot,
@@ -103,7 +104,7 @@ def _lease(lease: Lease) -> LeaseSnapshot:
         node_id=lease.node_id,
         forgotten_sequence=lease.forgotten_sequence,
         recent_sequences=lease.recent.keys(),
-        recent_verdicts=lease.recent.values(),
+        recent_verdicts=map(SegmentCommitted.FromString, lease.recent.values()),
     )
 
 
@@ -111,7 +112,7 @@ def _read_lease(message: LeaseSnapshot) -> Lease:
     lease = Lease(message.lease_id, message.node_id)
     lease.forgotten_sequence = message.forgotten_sequence
     for sequence, verdicts in zip(message.recent_sequences, message.recent_verdicts, strict=True):
-        lease.recent[sequence] = verdicts
+        lease.recent[sequence] = verdicts.SerializeToString()
     return lease
 
 

@@ -12,7 +12,7 @@ from controlplane.state.partition import Partition, PartitionKey, deleted_delta,
 from controlplane.state.segments import SegmentTable
 from controlplane.state.transactional import TransactionalId
 from controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic, TopicPartition
-from controlplane.v1.log_pb2 import PartitionDelta, SegmentCommitted
+from controlplane.v1.log_pb2 import PartitionDelta
 
 #: How many answers per lease a retried commit can still get.
 REMEMBERED_COMMITS: Final = 64
@@ -26,11 +26,11 @@ class Lease:
     def __init__(self, lease_id: int, node_id: int) -> None:
         self.lease_id = lease_id
         self.node_id = node_id
-        #: The answers to its last commits, by sequence.
-        self.recent: OrderedDict[int, SegmentCommitted] = OrderedDict()
+        #: The answers to its last commits (a SegmentCommitted each, serialized), by sequence.
+        self.recent: OrderedDict[int, bytes] = OrderedDict()
         self.forgotten_sequence = -1  # the highest whose answer was dropped
 
-    def remember(self, sequence: int, verdicts: SegmentCommitted) -> None:
+    def remember(self, sequence: int, verdicts: bytes) -> None:
         """Keeps an answer and drops the oldest beyond the bound."""
         self.recent[sequence] = verdicts
         if len(self.recent) > REMEMBERED_COMMITS:

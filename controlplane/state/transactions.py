@@ -2,6 +2,9 @@
 (S4, S5, S8, S9).
 """
 
+from collections.abc import Sequence
+from typing import Final
+
 from controlplane import groups
 from controlplane.decision import Context, Decision
 from controlplane.errors import ErrorCode
@@ -33,11 +36,12 @@ from controlplane.v1.transactions_pb2 import (
     EndTxn,
     InitProducerId,
     OffsetsAddedToTxn,
-    PartitionsAddedToTxn,
     ProducerIdInitialized,
     TxnAborted,
     TxnEnded,
 )
+
+_NONE: Final = int(ErrorCode.NONE)
 
 # InitProducerId
 
@@ -160,7 +164,7 @@ def add_partitions_to_txn(state: State, command: AddPartitionsToTxn, context: Co
             for key in keys
         ]
         return _added(ErrorCode.NONE, codes)
-    if not all(key in state.partitions for key in keys):
+    if not state.partitions.keys() >= set(keys):
         codes = [
             ErrorCode.OPERATION_NOT_ATTEMPTED
             if key in state.partitions
@@ -168,17 +172,20 @@ def add_partitions_to_txn(state: State, command: AddPartitionsToTxn, context: Co
             for key in keys
         ]
         return _added(ErrorCode.NONE, codes)
-    answer = _added(ErrorCode.NONE, [ErrorCode.NONE] * len(keys))
-    if not (found.is_ongoing and all(key in found.partitions for key in keys)):
-        record = _join(state, found)
-        record.partitions.extend(command.partitions)
-        answer.records.append(JournalRecord(now_ms=context.now_ms, transaction_joined=record))
+    answer = _added(_NONE, [_NONE] * len(keys))
+    if not (found.is_ongoing and found.partitions.keys() >= set(keys)):
+        joined = TransactionJoined(
+            producer_id=found.producer_id,
+            transaction=_serial(state, found),
+            partitions=command.partitions,
+        )
+        answer.records.append(JournalRecord(now_ms=context.now_ms, transaction_joined=joined))
     return answer
 
 
-def _added(code: ErrorCode, codes: list[ErrorCode]) -> Decision:
-    answer = PartitionsAddedToTxn(error_code=code, error_codes=codes)
-    return Decision(reply=Reply(partitions_added_to_txn=answer))
+def _added(code: int, codes: Sequence[int]) -> Decision:
+    reply = Reply(partitions_added_to_txn={"error_code": code, "error_codes": codes})
+    return Decision(reply=reply)
 
 
 def _authenticate(
@@ -195,9 +202,9 @@ def _authenticate(
     return found
 
 
-def _join(state: State, found: TransactionalId) -> TransactionJoined:
-    transaction = found.transaction if found.is_ongoing else state.next_transaction
-    return TransactionJoined(producer_id=found.producer_id, transaction=transaction)
+def _serial(state: State, found: TransactionalId) -> int:
+    """Of the transaction that is open, or is opened now."""
+    return found.transaction if found.is_ongoing else state.next_transaction
 
 
 def add_offsets_to_txn(state: State, command: AddOffsetsToTxn, context: Context) -> Decision:
@@ -219,8 +226,9 @@ def add_offsets_to_txn(state: State, command: AddOffsetsToTxn, context: Context)
 def _joined_group(
     state: State, found: TransactionalId, group_id: str, context: Context
 ) -> JournalRecord:
-    record = _join(state, found)
-    record.group_id = group_id
+    record = TransactionJoined(
+        producer_id=found.producer_id, transaction=_serial(state, found), group_id=group_id
+    )
     return JournalRecord(now_ms=context.now_ms, transaction_joined=record)
 
 
@@ -274,13 +282,14 @@ def end_txn(state: State, command: EndTxn, context: Context) -> Decision:
         )
         return Decision(reply=Reply(txn_ended=answer))
     if record is None:
-        answer = TxnEnded(producer_id=found.producer_id, producer_epoch=found.producer_epoch)
-        return Decision(reply=Reply(txn_ended=answer))
-    answer = TxnEnded(
-        producer_id=record.next_producer_id, producer_epoch=record.next_producer_epoch
-    )
+        return _ended(found.producer_id, found.producer_epoch, [])
     journalled = JournalRecord(now_ms=context.now_ms, transaction_ended=record)
-    return Decision(records=[journalled], reply=Reply(txn_ended=answer))
+    return _ended(record.next_producer_id, record.next_producer_epoch, [journalled])
+
+
+def _ended(producer_id: int, producer_epoch: int, records: list[JournalRecord]) -> Decision:
+    answer = Reply(txn_ended={"producer_id": producer_id, "producer_epoch": producer_epoch})
+    return Decision(records=records, reply=answer)
 
 
 #: The state in which an outcome is already there.
