@@ -11,7 +11,9 @@ help:            ## what there is
 
 setup: $(VENV)/.ready  ## a virtual environment in .venv with the `lacuna` command in it
 
-$(VENV)/.ready: pyproject.toml setup.py logstore/records/kernel.py
+KERNEL := $(foreach part,records/kernel records/pieces objects/reading,logstore/$(part).py $(wildcard logstore/$(part).pxd))
+
+$(VENV)/.ready: pyproject.toml setup.py $(KERNEL)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo,dev]'
 	$(BIN)/python -m logstore.records.build_kernel

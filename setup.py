@@ -3,6 +3,9 @@
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-KERNEL = Extension("logstore.records.kernel", ["logstore/records/kernel.py"], optional=True)
+MODULES = ("logstore.records.kernel", "logstore.records.pieces", "logstore.objects.reading")
+KERNEL = [
+    Extension(module, [module.replace(".", "/") + ".py"], optional=True) for module in MODULES
+]
 
-setup(ext_modules=cythonize([KERNEL], language_level=3, build_dir="build"))
+setup(ext_modules=cythonize(KERNEL, language_level=3, build_dir="build"))

@@ -18,18 +18,20 @@ import errno
 import itertools
 import os
 import threading
-from collections import OrderedDict
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from pathlib import Path
 
-from logstore.objects.filesystem import FileSystem, OsFileSystem
+from logstore.objects.filesystem import FileRanges, FileSystem, OsFileSystem
 from logstore.objects.store import (
     ObjectExistsError,
     ObjectInfo,
     ObjectNotFoundError,
     ObjectStoreError,
     Part,
+    RangeRead,
     ShortReadError,
     StoreMetrics,
     StoreMisconfiguredError,
@@ -40,7 +42,6 @@ from logstore.objects.store import (
 )
 
 _TEMPORARY = ".tmp"
-_OPEN_FILES = 128
 _KNOWN_DIRECTORIES = 1024
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
@@ -49,7 +50,7 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class DirectoryStore:
-    """An `ObjectStore` below `root`, which is created. At most `open_files` files are kept open."""
+    """An `ObjectStore` below `root`, which is created."""
 
     read_gap = 0
     # A read out of the page cache is so short that threads mostly wait for the interpreter's lock.
@@ -60,14 +61,12 @@ class DirectoryStore:
         root: str | Path,
         *,
         file_system: FileSystem | None = None,
-        open_files: int = _OPEN_FILES,
     ) -> None:
         self.metrics = StoreMetrics()
         self._root = os.path.abspath(root)
         self._fs = OsFileSystem() if file_system is None else file_system
         self._names = itertools.count()
         self._durable = _DurableDirectories(self._fs, self._root)
-        self._files = _OpenFiles(self._fs, open_files)
         with self._errors():
             self._durable.ensure_root()
             self._make_temporary_directory()
@@ -108,17 +107,52 @@ class DirectoryStore:
 
     def get(self, key: str, position: int, size: int) -> bytearray:
         check_range(key, position, size)
-        with self._reading(key), self._files.use(self._path(check_key(key))) as fd:
-            length = self._fs.info_of(fd).size
-            if position + size > length:
-                raise ShortReadError(key, position, size, max(0, length - position))
-            data = self._read(fd, key, position, size)
-        self.metrics.count_get(size)
+        data = bytearray(size)
+        (error,) = self.get_into([RangeRead(key, position, size, [(position, size, 0)])], data)
+        if error is not None:
+            raise error
         return data
 
+    def get_into(
+        self, reads: Sequence[RangeRead], buffer: bytearray
+    ) -> list[ObjectStoreError | None]:
+        parts = [part for read in reads for part in read.parts]
+        positions, sizes, starts = (array("q", column) for column in zip(*parts, strict=True))
+        firsts = array("q", (0, *accumulate(len(read.parts) for read in reads)))
+        paths = [self._path(check_key(read.key)) for read in reads]
+        ranges = FileRanges(
+            paths=paths, firsts=firsts, positions=positions, sizes=sizes, starts=starts
+        )
+        counts = self._fs.read_ranges(ranges, buffer)
+        if counts == sizes:
+            self.metrics.count_get(sum(sizes), len(reads))
+            return [None] * len(reads)
+        outcomes: list[ObjectStoreError | None] = []
+        for index, read in enumerate(reads):
+            outcome = None
+            for k in range(firsts[index], firsts[index + 1]):
+                if counts[k] != sizes[k]:
+                    outcome = self._read_error(read, positions[k], counts[k])
+                    break
+            else:
+                self.metrics.count_get(sum(size for _, size, _ in read.parts))
+            outcomes.append(outcome)
+        return outcomes
+
     def get_all(self, key: str) -> bytearray:
-        with self._reading(key), self._files.use(self._path(check_key(key))) as fd:
-            data = self._read(fd, key, 0, self._fs.info_of(fd).size)
+        path = self._path(check_key(key))
+        with self._reading(key):
+            info = self._fs.info(path)
+            if info.is_directory:
+                raise ObjectNotFoundError(key)
+            fd = self._fs.open(path)
+            try:
+                data = bytearray(info.size)
+                count = self._fs.read_into(fd, memoryview(data), 0)
+            finally:
+                self._fs.close(fd)
+        if count < info.size:
+            raise ShortReadError(key, 0, info.size, count)
         self.metrics.count_get(len(data))
         return data
 
@@ -138,13 +172,12 @@ class DirectoryStore:
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             path = self._path(check_key(key))
-            self._files.forget(path)
             with self._errors(), suppress(*_NOT_THERE):
                 self._fs.unlink(path)
             self.metrics.count_deletes(1)
 
     def close(self) -> None:
-        self._files.close()
+        """Nothing is kept open between two calls."""
 
     def _link(self, source: str, target: str) -> None:
         try:
@@ -160,12 +193,18 @@ class DirectoryStore:
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
-    def _read(self, fd: int, key: str, position: int, size: int) -> bytearray:
-        data = bytearray(size)
-        count = self._fs.read_into(fd, memoryview(data), position)
-        if count < size:
-            raise ShortReadError(key, position, size, count)
-        return data
+    def _read_error(self, read: RangeRead, position: int, count: int) -> ObjectStoreError:
+        """What it means that a part from `position` on gave only `count` bytes, or an errno."""
+        if count >= 0:
+            return ShortReadError(
+                read.key, read.position, read.size, max(0, position + count - read.position)
+            )
+        error = OSError(-count, os.strerror(-count))
+        return (
+            ObjectNotFoundError(read.key)
+            if isinstance(error, _NOT_THERE)
+            else (self._system_error(error))
+        )
 
     def _make_temporary_directory(self) -> None:
         """Unless it is there. Not synced: nothing in it is to survive a crash."""
@@ -311,81 +350,6 @@ class _DurableDirectories:
         except FileExistsError:
             self._exists(directory)
         self._fs.fsync_directory(os.path.dirname(directory))
-
-
-class _OpenFiles:
-    """The most recently read files, kept open: an agent reads many ranges of few segments."""
-
-    def __init__(self, file_system: FileSystem, limit: int) -> None:
-        self._fs = file_system
-        self._limit = limit
-        self._lock = threading.Lock()
-        self._files: OrderedDict[str, _OpenFile] = OrderedDict()
-
-    @contextmanager
-    def use(self, path: str) -> Iterator[int]:
-        """The descriptor of `path`, which stays open until the block is left whatever happens."""
-        file = self._acquire(path)
-        try:
-            yield file.fd
-        finally:
-            self._release(file)
-
-    def forget(self, path: str) -> None:
-        with self._lock:
-            file = self._files.pop(path, None)
-        if file is not None:
-            self._release(file)
-
-    def close(self) -> None:
-        with self._lock:
-            files = list(self._files.values())
-            self._files.clear()
-            self._limit = 0
-        for file in files:
-            self._release(file)
-
-    def _acquire(self, path: str) -> "_OpenFile":
-        with self._lock:
-            file = self._files.get(path)
-            if file is not None:
-                self._files.move_to_end(path)
-                file.users += 1
-                return file
-        opened = _OpenFile(self._open(path))
-        evicted = []
-        with self._lock:
-            if path not in self._files:
-                self._files[path] = opened
-                opened.users += 1  # the cache itself
-            while len(self._files) > self._limit:
-                evicted.append(self._files.popitem(last=False)[1])
-        for file in evicted:
-            self._release(file)
-        return opened
-
-    def _open(self, path: str) -> int:
-        """A directory can be opened as a file can, but it is no object."""
-        fd = self._fs.open(path)
-        if self._fs.info_of(fd).is_directory:
-            self._fs.close(fd)
-            raise IsADirectoryError(errno.EISDIR, "is a directory", path)
-        return fd
-
-    def _release(self, file: "_OpenFile") -> None:
-        with self._lock:
-            file.users -= 1
-            unused = not file.users
-        if unused:
-            self._fs.close(file.fd)
-
-
-class _OpenFile:
-    __slots__ = ("fd", "users")
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self.users = 1
 
 
 def _may_hold(directory: str, prefix: str) -> bool:

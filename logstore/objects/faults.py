@@ -25,10 +25,13 @@ from logstore.objects.store import (
     ObjectInfo,
     ObjectNotFoundError,
     ObjectStore,
+    ObjectStoreError,
     Part,
+    RangeRead,
     ShortReadError,
     StoreMetrics,
     StoreUnavailableError,
+    get_each,
 )
 
 Operation: TypeAlias = Literal["put", "get", "size", "list", "delete"]
@@ -182,6 +185,11 @@ class FaultyStore:
         if fault is FaultKind.TRUNCATED:
             raise ShortReadError(key, position, size, self._draw(size))
         return self._flip(fault, data)
+
+    def get_into(
+        self, reads: Sequence[RangeRead], buffer: bytearray
+    ) -> list[ObjectStoreError | None]:
+        return get_each(self, reads, buffer)
 
     def get_all(self, key: str) -> bytearray:
         fault = self._before("get", key)

@@ -5,16 +5,35 @@ was not synced. So the interface tells apart what POSIX tells apart: the bytes o
 and the names in a directory (`fsync_dir`).
 """
 
+from __future__ import annotations
+
+import errno
 import fcntl
 import os
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from logstore.objects.reading import read_files
 from logstore.objects.store import Part
 
 _IOV_MAX = 1024
 """Buffers that one writev may take; POSIX allows systems a limit and this is Linux'."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRanges:
+    """Ranges of files, as `reading.read_files` takes them: those of paths[i] begin at firsts[i].
+
+    Range k: `sizes[k]` bytes from `positions[k]` of its file, to `starts[k]` in a buffer.
+    """
+
+    paths: list[str]
+    firsts: array[int]
+    positions: array[int]
+    sizes: array[int]
+    starts: array[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +63,9 @@ class FileSystem(Protocol):
 
     def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
         """Fill `buffer` from `position`; how many bytes there were."""
+
+    def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
+        """Open, read and close many files: for each range its bytes, or the negative errno."""
 
     def fsync(self, fd: int) -> None:
         """Make the bytes of a file durable, not its name."""
@@ -109,6 +131,11 @@ class OsFileSystem:
             filled += count
         return filled
 
+    def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
+        return read_files(
+            ranges.paths, ranges.firsts, ranges.positions, ranges.sizes, ranges.starts, buffer
+        )
+
     def fsync(self, fd: int) -> None:
         os.fsync(fd)
 
@@ -140,6 +167,27 @@ class OsFileSystem:
     def names(self, path: str) -> list[tuple[str, bool]]:
         with os.scandir(path) as entries:
             return [(entry.name, entry.is_dir()) for entry in entries]
+
+
+def read_ranges_by_steps(
+    file_system: FileSystem, ranges: FileRanges, buffer: bytearray
+) -> Sequence[int]:
+    """`read_ranges` by means of `open`, `read_into` and `close`."""
+    view = memoryview(buffer)
+    counts: list[int] = []
+    for index, path in enumerate(ranges.paths):
+        places = range(ranges.firsts[index], ranges.firsts[index + 1])
+        try:
+            fd = file_system.open(path)
+            try:
+                for k in places:
+                    out = view[ranges.starts[k] : ranges.starts[k] + ranges.sizes[k]]
+                    counts.append(file_system.read_into(fd, out, ranges.positions[k]))
+            finally:
+                file_system.close(fd)
+        except OSError as error:
+            counts += [-(error.errno or errno.EIO)] * (places.stop - len(counts))
+    return counts
 
 
 def _info(result: os.stat_result) -> FileInfo:

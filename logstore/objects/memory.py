@@ -8,12 +8,15 @@ from logstore.objects.store import (
     ObjectExistsError,
     ObjectInfo,
     ObjectNotFoundError,
+    ObjectStoreError,
     Part,
+    RangeRead,
     ShortReadError,
     StoreMetrics,
     check_key,
     check_prefix,
     check_range,
+    get_each,
     wall_clock_ms,
 )
 
@@ -54,6 +57,11 @@ class MemoryStore:
             raise ShortReadError(key, position, size, len(data))
         self.metrics.count_get(size)
         return data
+
+    def get_into(
+        self, reads: Sequence[RangeRead], buffer: bytearray
+    ) -> list[ObjectStoreError | None]:
+        return get_each(self, reads, buffer)
 
     def get_all(self, key: str) -> bytearray:
         data = bytearray(self._payload(key))

@@ -34,7 +34,9 @@ from logstore.objects.store import (
     ObjectExistsError,
     ObjectInfo,
     ObjectNotFoundError,
+    ObjectStoreError,
     Part,
+    RangeRead,
     ShortReadError,
     StoreMetrics,
     StoreMisconfiguredError,
@@ -42,6 +44,7 @@ from logstore.objects.store import (
     check_key,
     check_prefix,
     check_range,
+    get_each,
 )
 
 READS_AT_ONCE = 16
@@ -133,6 +136,11 @@ class S3Store:
             raise ShortReadError(key, position, size, min(len(data), size))
         self.metrics.count_get(size)
         return data
+
+    def get_into(
+        self, reads: Sequence[RangeRead], buffer: bytearray
+    ) -> list[ObjectStoreError | None]:
+        return get_each(self, reads, buffer)
 
     def get_all(self, key: str) -> bytearray:
         data = self._read(key)

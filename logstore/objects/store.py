@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 Part: TypeAlias = bytes | bytearray | memoryview
 
@@ -94,6 +94,19 @@ class ObjectInfo:
     modified_ms: int
 
 
+class RangeRead(NamedTuple):
+    """One read: `size` bytes from `position` of the object `key`, of which some parts are wanted.
+
+    A part is (position in the object, size, where it goes in the buffer). Parts lie in the range, in
+    order and apart; between them is what is read along, or not at all where a read costs nothing.
+    """
+
+    key: str
+    position: int
+    size: int
+    parts: Sequence[tuple[int, int, int]]
+
+
 class StoreMetrics:
     """What a store was asked to do since it was opened. Counts finished calls; safe from threads.
 
@@ -120,9 +133,9 @@ class StoreMetrics:
             self.puts += 1
             self.bytes_written += size
 
-    def count_get(self, size: int) -> None:
+    def count_get(self, size: int, gets: int = 1) -> None:
         with self._lock:
-            self.gets += 1
+            self.gets += gets
             self.bytes_read += size
 
     def count_size(self) -> None:
@@ -173,6 +186,14 @@ class ObjectStore(Protocol):
         Raises `ObjectNotFoundError`, `ShortReadError`.
         """
 
+    def get_into(
+        self, reads: Sequence[RangeRead], buffer: bytearray
+    ) -> list[ObjectStoreError | None]:
+        """Do many reads, one after the other; one outcome each, so that one may fail alone.
+
+        What `get` would raise is an outcome; then the parts of that read are undefined.
+        """
+
     def get_all(self, key: str) -> bytearray:
         """The whole object, which may be empty. `ObjectNotFoundError`."""
 
@@ -190,6 +211,24 @@ class ObjectStore(Protocol):
 
     def close(self) -> None:
         """Give up connections and descriptors. Calls after it fail."""
+
+
+def get_each(
+    store: ObjectStore, reads: Sequence[RangeRead], buffer: bytearray
+) -> list[ObjectStoreError | None]:
+    """`get_into` by means of `get`."""
+    outcomes: list[ObjectStoreError | None] = []
+    for read in reads:
+        try:
+            data = memoryview(store.get(read.key, read.position, read.size))
+        except ObjectStoreError as error:
+            outcomes.append(error)
+            continue
+        for position, size, start in read.parts:
+            begin = position - read.position
+            buffer[start : start + size] = data[begin : begin + size]
+        outcomes.append(None)
+    return outcomes
 
 
 def wall_clock_ms() -> int:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from logstore.objects.filesystem import FileInfo
+from logstore.objects.filesystem import FileInfo, FileRanges, read_ranges_by_steps
 from logstore.objects.store import Part
 
 
@@ -142,6 +142,9 @@ class UnsyncedFileSystem:
         found = self._file(fd).content[position : position + len(buffer)]
         buffer[: len(found)] = found
         return len(found)
+
+    def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
+        return read_ranges_by_steps(self, ranges, buffer)
 
     def fsync(self, fd: int) -> None:
         file = self._file(fd)

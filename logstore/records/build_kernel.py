@@ -1,7 +1,9 @@
 """Compile the kernel in place: `python -m logstore.records.build_kernel`.
 
-The extension module lands beside `kernel.py` and import prefers it. Without a C compiler this says
-so and ends well: the same source then runs interpreted.
+The kernel is three modules: `kernel` (batches and records), `pieces` (what a read of a segment
+brought) and `logstore.objects.reading` (the read itself). Each extension module lands beside its
+source and import prefers it. Without a C compiler this says so and ends well: the same sources then
+run interpreted.
 """
 
 from __future__ import annotations
@@ -14,19 +16,28 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-SOURCE: Final = Path(__file__).with_name("kernel.py")
-MODULE: Final = "logstore.records.kernel"
+_ROOT: Final = Path(__file__).parent.parent
+SOURCES: Final = {
+    "logstore.records.kernel": _ROOT / "records" / "kernel.py",
+    "logstore.records.pieces": _ROOT / "records" / "pieces.py",
+    "logstore.objects.reading": _ROOT / "objects" / "reading.py",
+}
+"""Module to source."""
 
 
-def extension_path() -> Path:
-    """Where the compiled kernel stands, whether or not it does."""
-    return SOURCE.with_name(f"{SOURCE.stem}{sysconfig.get_config_var('EXT_SUFFIX')}")
+def extension_path(module: str) -> Path:
+    """Where a compiled module stands, whether or not it does."""
+    source = SOURCES[module]
+    return source.with_name(f"{source.stem}{sysconfig.get_config_var('EXT_SUFFIX')}")
 
 
-def is_fresh() -> bool:
-    """Whether the compiled kernel is there and no older than its source."""
-    compiled = extension_path()
-    return compiled.exists() and compiled.stat().st_mtime_ns >= SOURCE.stat().st_mtime_ns
+def is_fresh(module: str) -> bool:
+    """Whether a compiled module is there and no older than what it is made of."""
+    compiled, source = extension_path(module), SOURCES[module]
+    parts = [part for part in (source, source.with_suffix(".pxd")) if part.exists()]
+    return compiled.exists() and all(
+        compiled.stat().st_mtime_ns >= part.stat().st_mtime_ns for part in parts
+    )
 
 
 def has_compiler() -> bool:
@@ -35,24 +46,24 @@ def has_compiler() -> bool:
     return shutil.which(command.split()[0]) is not None
 
 
-def build() -> Path:
-    """Compile the kernel and put it in place atomically; the path of the extension module."""
+def build(module: str) -> Path:
+    """Compile a module and put it in place atomically; the path of the extension module."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
     with tempfile.TemporaryDirectory(prefix="kernel-") as folder:
-        extension = Extension(MODULE, [str(SOURCE)], extra_compile_args=["-O3"])
+        extension = Extension(module, [str(SOURCES[module])], extra_compile_args=["-O3"])
         modules = cythonize([extension], build_dir=folder, quiet=True)  # type: ignore[no-untyped-call]
         distribution = Distribution({"ext_modules": modules})
         command = build_ext(distribution)
         command.build_lib = command.build_temp = folder
         command.ensure_finalized()
         command.run()
-        target = extension_path()
+        target = extension_path(module)
         # Beside the target first, since a rename does not cross file systems.
         staged = target.with_name(f".{target.name}.{os.getpid()}")
-        shutil.copyfile(command.get_ext_fullpath(MODULE), staged)
+        shutil.copyfile(command.get_ext_fullpath(module), staged)
         staged.replace(target)
     return target
 
@@ -66,12 +77,13 @@ def main() -> int:
     if not has_compiler():
         _say("no C compiler found: the record kernel stays interpreted (slower, same results)")
         return 0
-    try:
-        target = build()
-    except Exception as error:
-        _say(f"the record kernel did not compile and stays interpreted: {error}")
-        return 1
-    _say(f"compiled the record kernel: {target.name}")
+    for module in SOURCES:
+        try:
+            target = build(module)
+        except Exception as error:
+            _say(f"{module} did not compile and stays interpreted: {error}")
+            return 1
+        _say(f"compiled {module}: {target.name}")
     return 0
 
 

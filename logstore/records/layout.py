@@ -10,7 +10,10 @@ import struct
 from array import array
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from logstore.records.errors import RecordsError
 
 MAGIC: Final = 2
 
@@ -80,6 +83,23 @@ class WalkedBatches:
 
     def __len__(self) -> int:
         return len(self.base_offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class WalkedPieces:
+    """Pieces that were checked: the batches of all, in columns as those of `WalkedBatches`.
+
+    The batches of piece i have the indexes firsts[i] to firsts[i + 1] - 1 (`firsts` has one more
+    than there are pieces). A piece in `errors` (by its index) is bad: what stands in its place in
+    the columns means nothing. Positions count from the beginning of the buffer.
+    """
+
+    positions: array[int]
+    base_offsets: array[int]
+    last_offsets: array[int]
+    max_timestamps: array[int]
+    firsts: array[int]
+    errors: dict[int, RecordsError]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from logstore.objects import (
     ObjectStoreError,
     ShortReadError,
 )
+from logstore.objects.store import RangeRead
 
 KEYS = ["a", "a-b/c", "a.b", "b/1", "b/2/x", "b/2/y", "b/3", "b0", "c_/d=e/f"]
 
@@ -81,6 +82,30 @@ def test_of_many_writers_one_wins(store: ObjectStore) -> None:
     assert len(won) == 1
     assert len(lost) == 7
     assert store.get_all("deep/down/k") == b"%d" % won[0] * 100
+
+
+def test_many_reads_go_where_they_belong_and_fail_alone(store: ObjectStore) -> None:
+    """The parts of a read may lie apart, and in any order in the buffer."""
+    store.put("a", [b"0123456789"])
+    store.put("b", [b"abcdef"])
+    reads = [
+        RangeRead("a", 1, 8, [(1, 2, 6), (5, 4, 0)]),
+        RangeRead("none", 0, 1, [(0, 1, 12)]),
+        RangeRead("b", 0, 2, [(0, 2, 4)]),
+        RangeRead("b", 4, 4, [(4, 4, 8)]),
+    ]
+    buffer = bytearray(13)
+    outcomes = store.get_into(reads, buffer)
+    assert [type(outcome) for outcome in outcomes] == [
+        type(None),
+        ObjectNotFoundError,
+        type(None),
+        ShortReadError,
+    ]
+    assert isinstance(outcomes[3], ShortReadError)
+    assert (outcomes[3].position, outcomes[3].size, outcomes[3].available) == (4, 4, 2)
+    assert buffer[:8] == b"5678ab12"
+    assert store.metrics.gets == 2
 
 
 @pytest.mark.parametrize(("position", "size"), [(0, 1), (0, 10), (3, 4), (9, 1)])

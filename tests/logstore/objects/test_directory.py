@@ -5,6 +5,7 @@ import itertools
 import os
 import random
 import threading
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,8 +19,8 @@ from logstore.objects import (
     StoreMisconfiguredError,
     StoreUnavailableError,
 )
-from logstore.objects.filesystem import OsFileSystem
-from logstore.objects.store import Part
+from logstore.objects.filesystem import FileRanges, OsFileSystem, read_ranges_by_steps
+from logstore.objects.store import Part, RangeRead
 from logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
 
 KEY = "cluster/segments/4321/7.seg"
@@ -172,98 +173,41 @@ def test_a_leftover_that_another_store_sweeps_first_is_no_error(tmp_path: Path) 
     assert os.listdir(tmp_path / ".tmp") == []
 
 
-class CountingFileSystem(OsFileSystem):
-    def __init__(self) -> None:
-        self.opened: set[int] = set()
-        self.opens = 0
-        self.most = 0
-
-    def open(self, path: str) -> int:
-        fd = super().open(path)
-        self.opened.add(fd)
-        self.opens += 1
-        self.most = max(self.most, len(self.opened))
-        return fd
-
-    def close(self, fd: int) -> None:
-        self.opened.discard(fd)
-        super().close(fd)
+def test_nothing_stays_open_behind_a_read(tmp_path: Path) -> None:
+    """The descriptors of this process, before and behind reads of which some fail."""
+    store = DirectoryStore(tmp_path)
+    store.put("k", [b"0123456789"])
+    before = os.listdir("/proc/self/fd")
+    outcomes = store.get_into(
+        [RangeRead("k", 0, 4, [(0, 4, 0)]), RangeRead("none", 0, 4, [(0, 4, 4)])], bytearray(8)
+    )
+    assert [type(outcome) for outcome in outcomes] == [type(None), ObjectNotFoundError]
+    assert os.listdir("/proc/self/fd") == before
 
 
-def test_open_files_are_kept_and_bounded(tmp_path: Path) -> None:
-    files = CountingFileSystem()
-    store = DirectoryStore(tmp_path, file_system=files, open_files=3)
-    for number in range(5):
-        store.put(f"k{number}", [b"0123456789"])
-    for number in (0, 0, 1, 0, 2, 3, 0):
-        assert store.get(f"k{number}", number, 1) == b"%d" % number
-    assert files.opens == 4
-    assert len(files.opened) == 3
-    assert files.most <= 4
-    store.delete(["k0"])
-    assert len(files.opened) == 2
-    store.close()
-    assert files.opened == set()
-    assert store.get("k3", 3, 1) == b"3"
-    assert files.opened == set()
-
-
-def test_a_file_that_is_being_read_is_closed_only_afterwards(tmp_path: Path) -> None:
-    """Else its number could be another file's by then, and wrong bytes be served."""
-    reading, go_on = threading.Event(), threading.Event()
-
-    class SlowRead(CountingFileSystem):
-        def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
-            if not reading.is_set():
-                reading.set()
-                assert go_on.wait(30)
-            return super().read_into(fd, buffer, position)
-
-    files = SlowRead()
-    store = DirectoryStore(tmp_path, file_system=files, open_files=1)
-    store.put("slow", [b"slow"])
-    store.put("other", [b"other"])
-    result: list[bytearray] = []
-    reader = threading.Thread(target=lambda: result.append(store.get("slow", 0, 4)))
-    reader.start()
-    assert reading.wait(30)
-    assert store.get("other", 0, 5) == b"other"
-    store.delete(["slow"])
-    assert len(files.opened) == 2
-    go_on.set()
-    reader.join()
-    assert result == [bytearray(b"slow")]
-    assert len(files.opened) == 1
-
-
-def test_two_readers_that_open_at_once_share_one_cached_file(tmp_path: Path) -> None:
-    both = threading.Barrier(2)
-
-    class Meeting(CountingFileSystem):
-        meet = False
-
-        def open(self, path: str) -> int:
-            if self.meet:
-                both.wait(30)
-            return super().open(path)
-
-    files = Meeting()
-    store = DirectoryStore(tmp_path, file_system=files)
-    store.put("k", [b"x"])
-    files.meet = True
-    readers = [threading.Thread(target=store.get, args=("k", 0, 1)) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join()
-    assert len(files.opened) == 1
+def test_a_file_system_that_knows_single_reads_only_gives_the_same(tmp_path: Path) -> None:
+    files = OsFileSystem()
+    for name, content in (("a", b"abcdef"), ("b", b"0123")):
+        (tmp_path / name).write_bytes(content)
+    ranges = FileRanges(
+        paths=[f"{tmp_path}/{name}" for name in ("a", "none", "b", ".")],
+        firsts=array("q", (0, 2, 3, 4, 5)),
+        positions=array("q", (1, 5, 0, 2, 0)),
+        sizes=array("q", (2, 3, 1, 2, 1)),
+        starts=array("q", (0, 2, 5, 6, 8)),
+    )
+    buffers = bytearray(9), bytearray(9)
+    counts = list(files.read_ranges(ranges, buffers[0]))
+    assert counts == [2, 1, -errno.ENOENT, 2, -errno.EISDIR]
+    assert list(read_ranges_by_steps(files, ranges, buffers[1])) == counts
+    assert buffers[0] == buffers[1] == b"bcf\0\0\x0023\0"
 
 
 def test_a_file_that_shrinks_under_a_reader_is_a_short_read(tmp_path: Path) -> None:
     class Shrinking(OsFileSystem):
-        def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
+        def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
             os.truncate(tmp_path / "k", 4)
-            return super().read_into(fd, buffer, position)
+            return super().read_ranges(ranges, buffer)
 
     store = DirectoryStore(tmp_path, file_system=Shrinking())
     store.put("k", [b"0123456789"])

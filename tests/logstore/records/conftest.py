@@ -21,28 +21,51 @@ def _load(loader: importlib.machinery.SourceFileLoader) -> ModuleType:
     return module
 
 
-def _interpreted() -> ModuleType:
-    name = "logstore.records.kernel_interpreted"
-    return _load(importlib.machinery.SourceFileLoader(name, str(build_kernel.SOURCE)))
+def _interpreted(module: str) -> ModuleType:
+    source = str(build_kernel.SOURCES[module])
+    return _load(importlib.machinery.SourceFileLoader(f"{module}_interpreted", source))
 
 
-def _compiled() -> ModuleType:
-    if not build_kernel.is_fresh():
+def _compiled(module: str) -> ModuleType:
+    if not build_kernel.is_fresh(module):
         if not build_kernel.has_compiler():
             pytest.skip("no C compiler: the compiled kernel is not tested")
-        build_kernel.build()
-    path = str(build_kernel.extension_path())
-    loader = importlib.machinery.ExtensionFileLoader(build_kernel.MODULE, path)
+        build_kernel.build(module)
+    path = str(build_kernel.extension_path(module))
+    loader = importlib.machinery.ExtensionFileLoader(module, path)
     return _load(loader)  # type: ignore[arg-type]
+
+
+KERNEL = "logstore.records.kernel"
+PIECES = "logstore.records.pieces"
+READING = "logstore.objects.reading"
 
 
 @pytest.fixture(scope="session", params=FORMS)
 def kernel(request: pytest.FixtureRequest) -> ModuleType:
     """`logstore.records.kernel`, interpreted and compiled."""
-    return _interpreted() if request.param == "interpreted" else _compiled()
+    return _interpreted(KERNEL) if request.param == "interpreted" else _compiled(KERNEL)
 
 
 @pytest.fixture(scope="session")
 def both_kernels() -> tuple[ModuleType, ModuleType]:
     """The interpreted kernel and the compiled one."""
-    return _interpreted(), _compiled()
+    return _interpreted(KERNEL), _compiled(KERNEL)
+
+
+@pytest.fixture(scope="session", params=FORMS)
+def pieces(request: pytest.FixtureRequest) -> ModuleType:
+    """`logstore.records.pieces`, interpreted and compiled."""
+    return _interpreted(PIECES) if request.param == "interpreted" else _compiled(PIECES)
+
+
+@pytest.fixture(scope="session")
+def both_pieces() -> tuple[ModuleType, ModuleType]:
+    """The interpreted module and the compiled one."""
+    return _interpreted(PIECES), _compiled(PIECES)
+
+
+@pytest.fixture(scope="session", params=FORMS)
+def reading(request: pytest.FixtureRequest) -> ModuleType:
+    """`logstore.objects.reading`, interpreted and compiled."""
+    return _interpreted(READING) if request.param == "interpreted" else _compiled(READING)

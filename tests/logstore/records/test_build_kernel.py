@@ -10,13 +10,15 @@ import pytest
 
 from logstore.records import build_kernel
 
+KERNEL = "logstore.records.kernel"
+
 
 @pytest.fixture
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the source, so that the kernel in use stays as it is."""
     source = tmp_path / "kernel.py"
-    source.write_bytes(build_kernel.SOURCE.read_bytes())
-    monkeypatch.setattr(build_kernel, "SOURCE", source)
+    source.write_bytes(build_kernel.SOURCES[KERNEL].read_bytes())
+    monkeypatch.setattr(build_kernel, "SOURCES", {KERNEL: source})
     return source
 
 
@@ -26,7 +28,7 @@ def test_without_a_compiler_it_says_so_and_ends_well(
     monkeypatch.setenv("CC", "no-such-compiler -O2")
     assert build_kernel.main() == 0
     assert capsys.readouterr().out.count("\n") == 1
-    assert not build_kernel.extension_path().exists()
+    assert not build_kernel.extension_path(KERNEL).exists()
 
 
 def test_a_compiler_that_fails_is_an_error(
@@ -40,14 +42,14 @@ def test_a_compiler_that_fails_is_an_error(
 def test_it_compiles_beside_the_source(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if not build_kernel.has_compiler():
         pytest.skip("no C compiler: the compiled kernel is not tested")
-    assert not build_kernel.is_fresh()
+    assert not build_kernel.is_fresh(KERNEL)
     assert build_kernel.main() == 0
-    target = build_kernel.extension_path()
+    target = build_kernel.extension_path(KERNEL)
     assert target.name in capsys.readouterr().out
     assert sorted(copied.parent.iterdir()) == sorted([copied, target])
-    assert build_kernel.is_fresh()
+    assert build_kernel.is_fresh(KERNEL)
     os.utime(copied, ns=(2**62, 2**62))
-    assert not build_kernel.is_fresh()
+    assert not build_kernel.is_fresh(KERNEL)
 
 
 def signatures(path: Path) -> dict[str, list[str]]:
@@ -59,6 +61,6 @@ def signatures(path: Path) -> dict[str, list[str]]:
     }
 
 
-def test_the_stub_names_what_the_source_defines() -> None:
-    source = build_kernel.SOURCE
+@pytest.mark.parametrize("source", build_kernel.SOURCES.values(), ids=lambda path: path.stem)
+def test_the_stub_names_what_the_source_defines(source: Path) -> None:
     assert signatures(source.with_suffix(".pyi")) == signatures(source)

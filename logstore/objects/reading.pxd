@@ -1,0 +1,49 @@
+# What `reading.py` calls in its compiled form: the system calls of many reads without Python between.
+
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <fcntl.h>
+    #include <stdint.h>
+    #include <string.h>
+    #include <unistd.h>
+
+    static int64_t lacuna_read(int file, uint8_t *out, int64_t size, int64_t position)
+    {
+        int64_t filled = 0;
+        while (filled < size) {
+            ssize_t count = pread(file, out + filled, size - filled, position + filled);
+            if (count < 0 && errno == EINTR)
+                continue;
+            if (count < 0)
+                return -errno;
+            if (count == 0)
+                break;
+            filled += count;
+        }
+        return filled;
+    }
+
+    /* `paths` holds the names one behind the other, each with its NUL. */
+    static void lacuna_read_files(
+        const char *paths, int64_t files, const long long *firsts, const long long *positions,
+        const long long *sizes, const long long *starts, uint8_t *out, long long *counts)
+    {
+        for (int64_t i = 0; i < files; i++, paths += strlen(paths) + 1) {
+            int file;
+            do
+                file = open(paths, O_RDONLY | O_CLOEXEC);
+            while (file < 0 && errno == EINTR);
+            int64_t error = file < 0 ? -errno : 0;
+            for (int64_t k = firsts[i]; k < firsts[i + 1]; k++)
+                counts[k] = file < 0 ? error
+                    : lacuna_read(file, out + starts[k], sizes[k], positions[k]);
+            if (file >= 0)
+                close(file);
+        }
+    }
+    """
+    void lacuna_read_files(
+        const char *paths, long long files, const long long *firsts, const long long *positions,
+        const long long *sizes, const long long *starts, unsigned char *out, long long *counts,
+    ) nogil

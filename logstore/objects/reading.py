@@ -1,0 +1,98 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Many ranges of many files in one call: one source, compiled by Cython or run by Python as it is.
+
+Compiled, the interpreter's lock is not held: between two system calls of a loop in Python, a thread
+waits for whoever holds it, and with objects of some ten kilobytes that is most of a read.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+
+import cython
+
+if not cython.compiled:
+
+    def _read_file(path: str, ranges: list[tuple[int, int, int]], buffer: memoryview) -> list[int]:
+        """What `lacuna_read_files` does with one file."""
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            return [-error.errno for _ in ranges]
+        try:
+            return [
+                _read(file, position, buffer[start : start + size])
+                for position, size, start in ranges
+            ]
+        finally:
+            os.close(file)
+
+    def _read(file: int, position: int, out: memoryview) -> int:
+        filled = 0
+        try:
+            while filled < len(out) and (
+                count := os.preadv(file, [out[filled:]], position + filled)
+            ):
+                filled += count
+        except OSError as error:
+            return -error.errno
+        return filled
+
+
+@cython.ccall
+def read_files(
+    paths: list,
+    firsts: object,
+    positions: object,
+    sizes: object,
+    starts: object,
+    buffer: object,
+) -> object:
+    """Read ranges firsts[i] to firsts[i + 1] - 1 of file paths[i] into a writable buffer.
+
+    Range k is `sizes[k]` bytes from `positions[k]` on, and goes to starts[k] in `buffer`. The
+    columns are array("q"). Gives one more: how many bytes there were of each range, or the negative
+    errno. Raises ValueError for a range that does not fit the buffer.
+    """
+    count: cython.Py_ssize_t = len(positions)
+    files: cython.Py_ssize_t = len(paths)
+    counts = array("q", bytes(8 * count))
+    size: cython.longlong = len(buffer)
+    start_of: cython.longlong[::1] = memoryview(starts)
+    size_of: cython.longlong[::1] = memoryview(sizes)
+    k: cython.Py_ssize_t
+    if len(starts) != count or len(sizes) != count or len(firsts) != files + 1:
+        raise ValueError("the columns of a read are of different lengths")
+    if firsts[0] != 0 or firsts[files] != count:
+        raise ValueError("the files of a read do not have all of its ranges")
+    for k in range(count):
+        if start_of[k] < 0 or size_of[k] < 1 or start_of[k] > size - size_of[k]:
+            raise ValueError(f"range {k} does not fit the buffer")
+    if not count:
+        return counts
+    if cython.compiled:
+        names: bytes = b"\0".join([os.fsencode(path) for path in paths]) + b"\0"
+        name: cython.p_char = names
+        first_of: cython.longlong[::1] = memoryview(firsts)
+        position_of: cython.longlong[::1] = memoryview(positions)
+        count_of: cython.longlong[::1] = memoryview(counts)
+        out: cython.uchar[::1] = memoryview(buffer)
+        with cython.nogil:
+            lacuna_read_files(  # noqa: F821 - declared in reading.pxd
+                name,
+                files,
+                cython.address(first_of[0]),
+                cython.address(position_of[0]),
+                cython.address(size_of[0]),
+                cython.address(start_of[0]),
+                cython.address(out[0]),
+                cython.address(count_of[0]),
+            )
+    else:
+        view = memoryview(buffer)
+        for i, path in enumerate(paths):
+            ranges = range(firsts[i], firsts[i + 1])
+            asked = [(positions[j], sizes[j], starts[j]) for j in ranges]
+            counts[firsts[i] : firsts[i + 1]] = array("q", _read_file(path, asked, view))
+    return counts

@@ -1,0 +1,174 @@
+"""Many pieces in one call, on both forms: what the kernel's walks find, piece by piece."""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from itertools import pairwise
+from types import ModuleType
+
+import pytest
+from crc32c import crc32c
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord
+from logstore.records.errors import CorruptBatchError, RecordsError
+from logstore.records.kernel import walk_and_patch, walk_stored
+from logstore.records.layout import WalkedBatches, WalkedPieces
+
+
+def batch(count: int, size: int = 3, base_offset: int = 0) -> bytes:
+    records = tuple(
+        NewRecord(offset_delta=delta, timestamp=5 + delta, value=b"v" * size)
+        for delta in range(count)
+    )
+    return BatchToWrite(records=records, base_offset=base_offset).encode()
+
+
+def walk(
+    module: ModuleType,
+    data: bytearray,
+    pieces: list[tuple[int, int, int, int]],
+    verify: bool = True,
+) -> WalkedPieces:
+    """`pieces`: (size, base_offset, next_offset, has_true_offsets)."""
+    starts = [0]
+    for size, *_ in pieces:
+        starts.append(starts[-1] + size)
+    columns = (array("q", column) for column in zip(*(piece[1:] for piece in pieces), strict=True))
+    walked = module.walk_pieces(data, array("q", starts), *columns, verify)
+    assert isinstance(walked, WalkedPieces)
+    return walked
+
+
+def test_s20_pieces_get_their_own_offsets_and_columns(pieces: ModuleType) -> None:
+    parts = [batch(3), batch(1), batch(2), batch(5, base_offset=70)]
+    data = bytearray(b"".join(parts))
+    sizes = [len(part) for part in parts]
+    walked = walk(
+        pieces,
+        data,
+        [(sizes[0] + sizes[1], 100, 104, 0), (sizes[2], 200, 202, 0), (sizes[3], 60, 90, 1)],
+    )
+    assert list(walked.firsts) == [0, 2, 3, 4]
+    assert list(walked.base_offsets) == [100, 103, 200, 70]
+    assert list(walked.last_offsets) == [102, 103, 201, 74]
+    assert list(walked.max_timestamps) == [7, 5, 6, 9]
+    assert list(walked.positions) == [0, *(sum(sizes[: i + 1]) for i in range(4))]
+    assert walked.errors == {}
+    for position, base_offset in zip(walked.positions, walked.base_offsets, strict=False):
+        header = BatchHeader.parse(data, position)
+        assert (header.base_offset, header.partition_leader_epoch) == (base_offset, 0)
+
+
+def test_a_bad_piece_is_an_error_of_its_own_and_the_others_are_there(pieces: ModuleType) -> None:
+    parts = [batch(3), batch(1), batch(2), batch(1)]
+    data = bytearray(b"".join(parts))
+    data[len(parts[0]) + 65] ^= 1
+    bounds = [(100, 103), (103, 104), (104, 105), (200, 201)]
+    walked = walk(
+        pieces,
+        data,
+        [(len(part), *bound, 0) for part, bound in zip(parts, bounds, strict=True)],
+    )
+    assert set(walked.errors) == {1, 2}
+    assert "CRC-32C" in str(walked.errors[1])
+    assert "end at another offset" in str(walked.errors[2])
+    assert [walked.base_offsets[walked.firsts[i]] for i in (0, 3)] == [100, 200]
+    with pytest.raises(ValueError, match="piece 0 does not lie"):
+        pieces.walk_pieces(data, array("q", (0, 2**40)), *[array("q", (0,))] * 3, True)
+    with pytest.raises(ValueError, match="different lengths"):
+        pieces.walk_pieces(data, array("q", (0,)), *[array("q", (0,))] * 3, True)
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 1000, 3071, 3072, 3073, 7000, 100_000])
+def test_the_checksum_is_crc32c_at_every_size(pieces: ModuleType, size: int) -> None:
+    """The compiled form has its own, which sums three blocks side by side."""
+    value = b"".join(zlib.crc32(b"%d" % i).to_bytes(4, "big") for i in range(size // 4 + 1))[:size]
+    data = bytearray(BatchToWrite(records=(NewRecord(offset_delta=0, value=value),)).encode())
+    assert int.from_bytes(data[17:21], "big") == crc32c(data[21:])
+    assert not walk(pieces, bytearray(data), [(len(data), 0, 1, 0)]).errors
+    data[-1] ^= 0x80
+    assert walk(pieces, bytearray(data), [(len(data), 0, 1, 0)]).errors
+    assert not walk(pieces, bytearray(data), [(len(data), 0, 1, 0)], verify=False).errors
+
+
+LOG = b"".join(batch(count, 10 * count, 10 * count) for count in range(1, 5))
+edits = st.lists(st.tuples(st.integers(0, 2**16), st.binary(min_size=1, max_size=9)), max_size=2)
+
+
+def walked_or_error(
+    piece: bytearray, base_offset: int, verify: bool, true_offsets: int
+) -> WalkedBatches | RecordsError:
+    """What the kernel's walk says; a piece without batches is no piece."""
+    try:
+        walked = (walk_stored if true_offsets else walk_and_patch)(piece, base_offset, verify)
+    except RecordsError as error:
+        return error
+    return walked if len(walked) else CorruptBatchError("its batches end at another offset", 0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    changes=edits,
+    cuts=st.lists(st.integers(0, len(LOG)), max_size=3),
+    base_offset=st.integers(0, 2**62),
+    verify=st.booleans(),
+    true_offsets=st.integers(0, 1),
+)
+def test_both_forms_find_what_the_walks_find(
+    both_pieces: tuple[ModuleType, ModuleType],
+    changes: list[tuple[int, bytes]],
+    cuts: list[int],
+    base_offset: int,
+    verify: bool,
+    true_offsets: int,
+) -> None:
+    data = bytearray(LOG)
+    for at, replacement in changes:
+        at %= len(data)
+        data[at : at + len(replacement)] = replacement[: len(data) - at]
+    bounds = [0, *sorted(cuts), len(data)]
+    shape = [(end - begin, base_offset, 2**63 - 1, true_offsets) for begin, end in pairwise(bounds)]
+    buffers = [bytearray(data) for _ in both_pieces]
+    found = [
+        walk(module, buffer, shape, verify)
+        for module, buffer in zip(both_pieces, buffers, strict=True)
+    ]
+    assert [str(error) for error in found[0].errors.values()] == [
+        str(error) for error in found[1].errors.values()
+    ]
+    assert found[0].errors.keys() == found[1].errors.keys()
+    for index, (begin, end) in enumerate(pairwise(bounds)):
+        piece = bytearray(data[begin:end])
+        walked = walked_or_error(piece, base_offset, verify, true_offsets)
+        if isinstance(walked, RecordsError):
+            assert str(found[0].errors[index]) == str(walked)
+            continue
+        for module, buffer in zip(found, buffers, strict=True):
+            first, stop = module.firsts[index], module.firsts[index + 1]
+            assert module.base_offsets[first:stop] == walked.base_offsets
+            assert module.last_offsets[first:stop] == walked.last_offsets
+            assert module.max_timestamps[first:stop] == walked.max_timestamps
+            assert [at - begin for at in module.positions[first:stop]] == list(
+                walked.positions[:-1]
+            )
+            assert buffer[begin:end] == piece
+
+
+def test_files_are_read_alike(reading: ModuleType, tmp_path: object) -> None:
+    for name, content in (("a", b"abcdef"), ("b", b"0123")):
+        with open(f"{tmp_path}/{name}", "wb") as file:
+            file.write(content)
+    columns = [array("q", column) for column in ((0, 2, 3, 4), (1, 5, 0, 2), (2, 3, 1, 2))]
+    starts = array("q", (4, 0, 3, 6))
+    buffer = bytearray(8)
+    paths = [f"{tmp_path}/{name}" for name in ("a", "none", "b")]
+    assert list(reading.read_files(paths, *columns, starts, buffer)) == [2, 1, -2, 2]
+    assert buffer == b"f\0\0\0bc23"
+    with pytest.raises(ValueError, match="range 3 does not fit"):
+        reading.read_files(paths, *columns, array("q", (4, 0, 3, 7)), buffer)
+    with pytest.raises(ValueError, match="different lengths"):
+        reading.read_files(paths[:2], *columns, starts, buffer)
+    assert list(reading.read_files([], array("q", (0,)), *[array("q")] * 3, buffer)) == []
