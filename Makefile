@@ -4,10 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PROTOC  = $(BIN)/python -m grpc_tools.protoc -I proto
 
-.PHONY: help setup run demo test lint proto coverage bench clean
+.PHONY: help setup run demo test lint proto coverage bench bench-quick bench-keep clean
 
 help:            ## what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready  ## a virtual environment in .venv with the `lacuna` command in it
 
@@ -15,7 +15,7 @@ KERNEL := $(foreach part,records/kernel records/pieces objects/reading,logstore/
 
 $(VENV)/.ready: pyproject.toml setup.py $(KERNEL)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench,demo,dev]'
 	$(BIN)/python -m logstore.records.build_kernel
 	touch $@
 
@@ -42,8 +42,14 @@ proto: setup     ## regenerate the messages from proto/
 coverage: setup  ## branch coverage of logstore/ and controlplane/
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 tests/logstore tests/controlplane tests/rules
 
-bench: setup     ## the workload, against Lacuna
-	$(BIN)/python bench/run.py
+bench: setup     ## Lacuna and Apache Kafka side by side, in full (half an hour)
+	$(BIN)/python -m bench.run
+
+bench-quick: setup  ## the same with less work, in three minutes
+	$(BIN)/python -m bench.run --size quick
+
+bench-keep: setup  ## the last full run becomes that of docs/performance.md, and the README's picture
+	$(BIN)/python -m bench.run --again --keep
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -108,10 +108,24 @@ def produce(
         client.poll(0)
 
 
+def ready_producer(target: Target, topic: str, pool: list[bytes] = POOL, **settings: Any) -> Any:
+    """A producer that has its producer id and its connections: each partition has got one record of it.
+
+    librdkafka may wait half a second for the first, which says nothing about the server. Raises BenchError.
+    """
+    client = producer(target, **settings)
+    client.list_topics(topic, timeout=TIMEOUT_SECONDS)
+    deliveries = Deliveries()
+    for index in range(PARTITIONS):
+        produce(client, topic, index, deliveries, pool)
+    flush(client)
+    deliveries.check(PARTITIONS)
+    return client
+
+
 def fill(target: Target, topic: str, count: int, pool: list[bytes] = POOL, **settings: Any) -> None:
     """`count` records, all acknowledged. Raises BenchError."""
     client = producer(target, **settings)
-    client.list_topics(topic, timeout=TIMEOUT_SECONDS)
     deliveries = Deliveries()
     for index in range(count):
         produce(client, topic, index, deliveries, pool)

@@ -40,7 +40,9 @@ def worse(before: Results, now: Results) -> Iterator[Change]:
                 then = before.spread(row.work, row.target, figure)
                 if then is None or _loss(figure, then.median, spread.median) <= TOLERANCE:
                     continue
-                if _overlap(then, spread) or _machine_explains(before, now, row.work, figure, row.target):
+                if _overlap(then, spread) or _machine_explains(
+                    before, now, row.work, figure, row.target
+                ):
                     continue
                 yield Change(row.work, row.target, figure, then.median, spread.median)
 

@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 POM = HERE / "pom.xml"
 JARS = HERE / "out"
 FSYNC = {"log.flush.interval.messages": "1"}
-HEAP = "1G"
+HEAP = "1G"  # what its own start script gives it
 JVM = (f"-Xms{HEAP}", f"-Xmx{HEAP}", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 CLUSTER_ID = "bGFjdW5hLWJlbmNoLS0tLQ"
@@ -118,7 +118,9 @@ class Kafka(Target):
     def start(self) -> None:
         """Raises KafkaMissing, BenchError."""
         libraries = f"{jars()}/*"
-        self._folder = tempfile.TemporaryDirectory(prefix="kafka-bench-", ignore_cleanup_errors=True)
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="kafka-bench-", ignore_cleanup_errors=True
+        )
         folder = Path(self._folder.name)
         client, controller = _free_ports(2)
         properties = folder / "server.properties"
@@ -166,3 +168,6 @@ class Kafka(Target):
                 process.kill()
                 process.wait()
         self._folder.cleanup()
+
+    def forget(self) -> None:
+        """Nothing to do: it keeps records in the page cache alone."""

@@ -14,7 +14,7 @@ CONTROL_READY = "control plane: "
 class Lacuna(Target):
     """`lacuna up` on a folder that is thrown away; `options` are further options of the command.
 
-    `environment`-wide settings stay as users get them: fsync before every acknowledgement, one worker, 128 MiB of cache.
+    Without options it runs as users get it: one worker, 128 MiB of cache, no waiting before a flush.
     """
 
     def __init__(self, options: Sequence[str] = (), label: str = "lacuna") -> None:
@@ -72,10 +72,16 @@ class LacunaGrpc(Lacuna):
         self.settings = " ".join(["lacuna controlplane + lacuna agent", *options])
 
     def _run(self) -> None:
-        control = Process(["controlplane", f"--data={self.data}", "--listen=127.0.0.1:0"], CONTROL_READY)
+        control = Process(
+            ["controlplane", f"--data={self.data}", "--listen=127.0.0.1:0"], CONTROL_READY
+        )
         self._processes = [control]
         objects = self.data / "objects"
-        arguments = [f"--control={control.value}", f"--objects={objects}", f"--listen={self._listen}"]
+        arguments = [
+            f"--control={control.value}",
+            f"--objects={objects}",
+            f"--listen={self._listen}",
+        ]
         agent = Process(["agent", *arguments, *self._options], READY)
         self._processes = [agent, control]
         self._listen = agent.value

@@ -33,8 +33,8 @@ def latency(bench: Bench) -> Iterator[Row]:
 
 
 def _measure(target: Target, topic: str, count: int, measured: Measured) -> None:
-    """The first half second is thrown away: connections, InitProducerId."""
-    warm_up = RATE // 2
+    """The first second is thrown away: connections, InitProducerId."""
+    warm_up = RATE
     total = count + warm_up
     milliseconds: list[float] = []
     ready = threading.Barrier(2)

@@ -51,6 +51,7 @@ def client_settings() -> dict[str, dict[str, object]]:
     return {
         "producer": dict(clients.PRODUCER),
         "consumer": dict(reading.CONSUMER),
+        "consumer, reading to the end": dict(reading.ENDS_SOON),
         "consumer, tuned": dict(reading.TUNED),
     }
 
@@ -92,7 +93,9 @@ def _disk() -> str:
             os.write(file.fileno(), data[:1024])
             os.fdatasync(file.fileno())
             times.append(time.perf_counter() - started)
-    return f"{rate:,.0f} MB/s with fsync; append and fdatasync {statistics.median(times) * 1e3:.2f} ms"
+    return (
+        f"{rate:,.0f} MB/s with fsync; append and fdatasync {statistics.median(times) * 1e3:.2f} ms"
+    )
 
 
 def _copying() -> float:

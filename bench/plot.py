@@ -11,6 +11,8 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure as Picture
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from bench.aborts import work_of
@@ -42,6 +44,8 @@ STYLE = {
     "lines.markersize": 5.5,
     "lines.solid_capstyle": "round",
 }
+LOOKS = {WIRE_BYTES: "-", STORE_BYTES: (0, (1, 1.6))}
+WHAT = {WIRE_BYTES: "over the wire", STORE_BYTES: "out of the store"}
 Curve = list[tuple[int, Spread]]
 
 
@@ -51,8 +55,8 @@ def draw(results: Results, path: Path) -> None:
     if len(shares) < 3:
         raise ValueError("the picture needs the section aborts: run it")
     with mpl.rc_context(STYLE):
-        picture = Picture(figsize=(11, 4.3), layout="constrained")
-        picture.get_layout_engine().set(w_pad=0.12)
+        layout = ConstrainedLayoutEngine(w_pad=0.14)
+        picture = Picture(figsize=(11, 4.3), layout=layout)
         rates, moved = picture.subplots(1, 2)
         _draw_rates(rates, results, shares)
         _draw_bytes(moved, results, shares)
@@ -102,8 +106,31 @@ def _draw_rates(axes: Any, results: Results, shares: Sequence[int]) -> None:
 def _draw_bytes(axes: Any, results: Results, shares: Sequence[int]) -> None:
     axes.set_yscale("log")
     for target, colour in COLOURS.items():
-        for figure, look, what in ((WIRE_BYTES, "-", "wire"), (STORE_BYTES, ":", "store")):
+        for figure, look in LOOKS.items():
             curve = _curve(results, shares, target, figure)
             _line(axes, curve, colour, linestyle=look, marker="o" if look == "-" else "")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _bytes(value)))
     axes.set_title("Bytes moved for a committed record", loc="left", color=INK, fontweight="bold")
+    handles = [
+        Line2D([], [], color=INK, linestyle=look, label=WHAT[figure])
+        for figure, look in LOOKS.items()
+    ]
+    axes.legend(handles=handles, loc="upper left", frameon=False)
+
+
+def _name(axes: Any, name: str, curve: Curve, colour: str) -> None:
+    """The target's name above its curve, where there is most room: a quarter of the way."""
+    share, spread = curve[len(curve) // 3]
+    axes.annotate(
+        name,
+        (share, spread.most),
+        xytext=(6, 9),
+        textcoords="offset points",
+        color=colour,
+        fontweight="bold",
+    )
+
+
+def _bytes(value: float) -> str:
+    """1 KB, 10 KB, 100 KB at the ticks."""
+    return f"{value / 1000:,g} KB" if value >= 1000 else f"{value:g} B"

@@ -89,9 +89,7 @@ def _row_json(row: Row) -> dict[str, Any]:
         "target": row.target,
         "repeated": row.repeated,
         "noisy": row.noisy,
-        "median": {
-            figure.name: _short(spread.median) for figure, spread in row.spreads().items()
-        },
+        "median": {figure.name: _short(spread.median) for figure, spread in row.spreads().items()},
         "runs": [{figure.name: _short(value) for figure, value in run.items()} for run in row.runs],
     }
 

@@ -130,8 +130,11 @@ class Bench:
         self._again(run, noisy, rows)
         return [row for label in rows for row in rows[label]]
 
-    def forget(self, target: Target) -> None:
-        """Nothing of what was written or read is in the server's own memory, yet it has served a consumer."""
+    def forget(self, target: Target) -> str:
+        """Nothing of what was written or read is in the server's own memory, yet it has served a consumer.
+
+        Returns the topic that this one has read.
+        """
         target.forget()
         if target.label not in self._warm:
             self._warm[target.label] = self.topics(target).create("warm")
@@ -139,6 +142,7 @@ class Bench:
             target.forget()
         consume(target, self._warm[target.label]).check(WARM_RECORDS)
         self.rest()
+        return self._warm[target.label]
 
     def rest(self) -> None:
         """Until dirty pages are written out and no target works, or 15 s have gone."""

@@ -1,4 +1,4 @@
-"""Runs the benchmark: `python bench/run.py`, or `make bench` and `make bench-quick`.
+"""Runs the benchmark: `python -m bench.run`, or `make bench` and `make bench-quick`.
 
 Lacuna and Apache Kafka do the same work in turns on the same machine; bench/rounds.py says how. Prints a table a
 section, which goals are met, and what got worse since the last run of this size that was kept; writes all runs as JSON.
@@ -11,9 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
 from bench import machine, report
 from bench.compare import worse
 from bench.figures import Row
@@ -25,6 +22,7 @@ from bench.rounds import FULL, QUICK, SMOKE, Bench
 from bench.sections import KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC, SECTIONS
 from bench.target import Foreign, Target
 
+ROOT = Path(__file__).resolve().parent.parent
 SIZES = {size.name: size for size in (SMOKE, QUICK, FULL)}
 TARGETS: dict[str, Callable[[], Target]] = {
     LACUNA: Lacuna,

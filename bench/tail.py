@@ -41,18 +41,22 @@ def tail(bench: Bench) -> Iterator[Row]:
             raise BenchError("the tail was to be aborted, and records of it were committed")
 
     def run(target: Target, measured: Measured) -> None:
-        bench.forget(target)
-        _measure(target, topics[target.label], starts[target.label], measured)
+        warm = bench.forget(target)
+        with Fetcher(target.bootstrap) as fetcher:
+            fetcher.fetch(warm, {0: 0})  # it has seen this version of Fetch, too
+            _measure(fetcher, target, topics[target.label], starts[target.label], measured)
 
     yield from bench.rounds([work_of(records)], run)
     for target in bench.targets:
         bench.topics(target).drop(topics[target.label])
 
 
-def _measure(target: Target, topic: str, start: tuple[int, ...], measured: Measured) -> None:
+def _measure(
+    fetcher: Fetcher, target: Target, topic: str, start: tuple[int, ...], measured: Measured
+) -> None:
     answers: list[Answer] = []
     offsets = dict(enumerate(start))
-    with Fetcher(target.bootstrap) as fetcher, Meter(target) as meter:
+    with Meter(target) as meter:
         started = time.perf_counter()
         while not answers or not answers[-1].at_end:
             if len(answers) == ANSWERS_AT_MOST:

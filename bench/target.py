@@ -32,6 +32,7 @@ class Target(ABC):
     def stop(self) -> None:
         """Ends it, and deletes its data."""
 
+    @abstractmethod
     def forget(self) -> None:
         """Empties what the server itself keeps in memory of records, so that the next read goes to its store.
 
@@ -73,6 +74,9 @@ class Foreign(Target):
 
     def stop(self) -> None:
         """Nothing to do."""
+
+    def forget(self) -> None:
+        """Cannot be asked for: what it has cached stays."""
 
 
 def is_foreign(target: Target) -> bool:

@@ -6,13 +6,13 @@ defaults, once with its queue opened ("tuned").
 
 from collections.abc import Iterator
 
-from bench.clients import RECORD_BYTES, Deliveries, flush, produce, producer
+from bench.clients import RECORD_BYTES, Deliveries, flush, produce, ready_producer
 from bench.figures import CPU_PER_GIB, GIBIBYTE, KILO_RECORDS, MEGABYTE, THROUGHPUT, Row, Run
 from bench.meter import Meter
 from bench.reading import TUNED, consume
 from bench.rounds import Bench, Measured
 from bench.target import Target
-from bench.topics import TIMEOUT_SECONDS
+from bench.topics import PARTITIONS
 
 CODECS = ("none", "lz4")
 WORKS = ("produce", "read_committed", "read_committed, tuned")
@@ -36,8 +36,7 @@ def _produce_and_read(
     bench: Bench, target: Target, codec: str, records: int, measured: Measured
 ) -> None:
     topic = bench.topics(target).create(f"produce-{codec}")
-    client = producer(target, compression_type=codec)
-    client.list_topics(topic, timeout=TIMEOUT_SECONDS)
+    client = ready_producer(target, topic, compression_type=codec)
     deliveries = Deliveries()
     with Meter(target) as meter:
         for index in range(records):
@@ -48,8 +47,8 @@ def _produce_and_read(
     for settings in ({}, TUNED):
         bench.forget(target)
         consumed = consume(target, topic, **settings)
-        consumed.check(records)
-        figures = _figures(consumed.meter, records, consumed.last_record_seconds)
+        consumed.check(records + PARTITIONS)
+        figures = _figures(consumed.meter, consumed.records, consumed.last_record_seconds)
         measured.add(consumed.meter, figures)
     bench.topics(target).drop(topic)
 

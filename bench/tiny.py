@@ -5,13 +5,12 @@ They are read twice: first after the server has forgotten what it had in memory,
 
 from collections.abc import Iterator
 
-from bench.clients import TINY, Deliveries, fill, flush, produce, producer
+from bench.clients import TINY, Deliveries, fill, flush, produce, ready_producer
 from bench.figures import CPU_PER_1000, KILO_RECORDS, STORE_BYTES, WIRE_BYTES, Better, Figure, Row
 from bench.meter import Meter
 from bench.reading import TUNED, consume
 from bench.rounds import Bench, Measured
 from bench.target import Target
-from bench.topics import TIMEOUT_SECONDS
 
 REQUESTS = Figure("requests/s", Better.MORE)
 ONE_A_REQUEST = {"batch_num_messages": 1, "linger_ms": 0}
@@ -43,8 +42,7 @@ def tiny(bench: Bench) -> Iterator[Row]:
 
 def _produce(bench: Bench, target: Target, measured: Measured) -> None:
     topic = bench.topics(target).create("tiny-produce")
-    client = producer(target, **ONE_A_REQUEST)
-    client.list_topics(topic, timeout=TIMEOUT_SECONDS)
+    client = ready_producer(target, topic, TINY, **ONE_A_REQUEST)
     requests = bench.size.tiny_requests
     deliveries = Deliveries()
     with Meter(target) as meter:
