@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from controlplane.decision import Context, Decision
 from controlplane.errors import ErrorCode
 from controlplane.state.refusals import MalformedCommand
-from controlplane.state.settings import LEASE_DURATION_MS
+from controlplane.state.settings import LEASE_DURATION_MS, MAX_PER_TICK
 from controlplane.state.state import Lease, State
 from controlplane.v1.cluster_pb2 import (
     Agent,
@@ -69,7 +69,7 @@ def tick_leases(state: State, context: Context) -> list[JournalRecord]:
     for lease_id in state.leases:
         if lease_id not in state.lease_deadlines:
             state.lease_deadlines.set(lease_id, context.now_ms + LEASE_DURATION_MS)
-    due = state.lease_deadlines.due(context.now_ms)
+    due = state.lease_deadlines.due(context.now_ms, MAX_PER_TICK)
     return [leases_ended(due, context.now_ms)] if due else []
 
 

@@ -26,6 +26,9 @@ LONGEST_PIN_MS: Final = 7 * 24 * 3_600_000
 #: A tick's records name at most so many things; the next tick goes on.
 MAX_PER_TICK: Final = 10_000
 
+#: A tick looks at so many partitions for records past their retention.
+RETENTION_SCAN: Final = 256
+
 #: Merging looks at so many extents below the last stable offset of a partition, and at so many in
 #: one plan.
 MERGE_WINDOW: Final = 2_048

@@ -95,6 +95,9 @@ class State:
         self.watched: dict[PartitionKey, int] = {}
         self.changes: list[PartitionDelta | ClusterDelta] = []
         self.lease_deadlines: Deadlines[int] = Deadlines()
+        self.retention_queue: list[
+            PartitionKey
+        ] = []  # not yet looked at in this round, the next last
         self.merge_cursor = 0
         self.merge_noted_ms = 0
         #: partition -> its last stable offset at the two last notes, the older one first

@@ -4,7 +4,7 @@ from controlplane.decision import Context
 from controlplane.state.housekeeping import log_starts_moved, pins_ended
 from controlplane.state.log_replay import HOUR_MS
 from controlplane.state.partition import Partition
-from controlplane.state.settings import MAX_PER_TICK, PRODUCER_ID_EXPIRATION_MS
+from controlplane.state.settings import MAX_PER_TICK, PRODUCER_ID_EXPIRATION_MS, RETENTION_SCAN
 from controlplane.state.state import State
 from controlplane.state.transactions import coordinator_abort
 from controlplane.topic_configs import effective, is_deleted_by_retention
@@ -22,7 +22,7 @@ _NO_TIMESTAMP = -1
 
 def tick_transactions(state: State, context: Context) -> list[JournalRecord]:
     """S8: aborts transactions past their timeout and bumps their epochs."""
-    due = state.transaction_deadlines.due(context.now_ms)[:MAX_PER_TICK]
+    due = state.transaction_deadlines.due(context.now_ms, MAX_PER_TICK)
     return [
         coordinator_abort(
             state.producers[producer_id], context.now_ms, state.next_producer_id + number
@@ -33,7 +33,7 @@ def tick_transactions(state: State, context: Context) -> list[JournalRecord]:
 
 def tick_transactional_ids(state: State, context: Context) -> list[JournalRecord]:
     """transactional.id.expiration.ms."""
-    due = state.expirations.due(context.now_ms)[:MAX_PER_TICK]
+    due = state.expirations.due(context.now_ms, MAX_PER_TICK)
     if not due:
         return []
     record = TransactionalIdsExpired(transactional_ids=due)
@@ -87,22 +87,46 @@ def _expired_in(state: State, hour: int) -> list[tuple[tuple[bytes, int], int]]:
 
 
 def tick_retention(state: State, context: Context) -> list[JournalRecord]:
-    """retention.ms and retention.bytes: whole extents from the front, below the LSO."""
+    """retention.ms and retention.bytes: whole extents from the front, below the LSO.
+
+    A tick looks at RETENTION_SCAN partitions and the next one goes on, so that it costs the same with
+    however many; Kafka looks once in five minutes (log.retention.check.interval.ms).
+    """
     moves: list[LogStartMove] = []
-    for topic in state.topics.values():
-        if not is_deleted_by_retention(topic.configs):
+    limits: dict[bytes, _Limits] = {}
+    for partition in _in_turn(state):
+        if not len(partition.extents):
             continue
-        retention_ms = int(effective(topic.configs, "retention.ms"))
-        retention_bytes = int(effective(topic.configs, "retention.bytes"))
-        oldest_ms = context.now_ms - retention_ms if retention_ms >= 0 else None
-        for partition in topic.partitions:
-            if not len(partition.extents):
-                continue
-            offset = _retained_from(partition, oldest_ms, retention_bytes)
-            if offset > partition.log_start_offset:
-                moved = TopicPartition(topic_id=topic.topic_id, partition=partition.key[1])
-                moves.append(LogStartMove(partition=moved, log_start_offset=offset))
+        topic_id = partition.key[0]
+        if topic_id not in limits:
+            limits[topic_id] = _limits_of(state.topics[topic_id].configs, context.now_ms)
+        offset = _retained_from(partition, *limits[topic_id])
+        if offset > partition.log_start_offset:
+            moves.append(LogStartMove(partition=partition.message, log_start_offset=offset))
     return [log_starts_moved(moves, context.now_ms)] if moves else []
+
+
+def _in_turn(state: State) -> list[Partition]:
+    """The next partitions to look at; each once before any comes again."""
+    queue = state.retention_queue
+    if not queue:
+        queue.extend(each.key for topic in state.topics.values() for each in topic.partitions)
+        queue.reverse()
+    keys = queue[-RETENTION_SCAN:]
+    del queue[-RETENTION_SCAN:]
+    return [state.partitions[key] for key in reversed(keys) if key in state.partitions]
+
+
+#: Records older than the time go, and what is beyond the bytes; None and -1 keep all.
+_Limits = tuple[int | None, int]
+
+
+def _limits_of(configs: dict[str, str], now_ms: int) -> _Limits:
+    if not is_deleted_by_retention(configs):
+        return None, -1
+    retention_ms = int(effective(configs, "retention.ms"))
+    retention_bytes = int(effective(configs, "retention.bytes"))
+    return (now_ms - retention_ms if retention_ms >= 0 else None), retention_bytes
 
 
 def _retained_from(partition: Partition, oldest_ms: int | None, retention_bytes: int) -> int:

@@ -1,0 +1,68 @@
+"""Deadlines against the plainest dictionary, and what a tick of many partitions looks at."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.state.deadlines import Deadlines
+from controlplane.state.settings import RETENTION_SCAN
+from controlplane.v1.log_pb2 import CommitSegment, SegmentId, SegmentSlice
+from tests.controlplane.state.cluster import Cluster, add_batch
+
+STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 30) | st.none()), max_size=30)
+
+
+@given(STEPS, st.lists(st.integers(0, 31), max_size=4), st.integers(1, 7))
+def test_what_is_due_is_what_a_dictionary_says(
+    steps: list[tuple[int, int | None]], looks: list[int], limit: int
+) -> None:
+    deadlines, model = Deadlines[int](), dict[int, int]()
+    for now_ms in [*sorted(looks), 31]:
+        for key, deadline_ms in steps:
+            if deadline_ms is None:
+                deadlines.discard(key)
+                model.pop(key, None)
+            else:
+                deadlines.set(key, deadline_ms)
+                model[key] = deadline_ms
+            assert (key in deadlines) == (key in model)
+        expected = [key for at_ms, key in sorted((at, key) for key, at in model.items())]
+        expected = [key for key in expected if model[key] <= now_ms]
+        assert deadlines.due(now_ms, 99) == expected
+        some = deadlines.due(now_ms, limit)
+        assert set(some) <= set(expected)
+        assert len(some) == min(limit, len(expected))
+        for key in some:
+            deadlines.discard(key)
+            del model[key]
+
+
+def test_all_that_is_due_comes_however_few_a_look_takes() -> None:
+    deadlines = Deadlines[int]()
+    for key in range(10):
+        deadlines.set(key, 100 - key)
+        deadlines.set(key, 50 + key)
+    came = []
+    while some := deadlines.due(60, 3):
+        came.extend(some)
+        for key in some:
+            deadlines.discard(key)
+    assert sorted(came) == list(range(10))
+
+
+def test_retention_looks_at_many_partitions_in_turn() -> None:
+    cluster = Cluster()
+    count = 2 * RETENTION_SCAN + 10
+    cluster.create("a", count, retention_ms="1000")
+    slices = []
+    for index in range(count):
+        given_slice = SegmentSlice(partition=cluster.partition(f"a-{index}"))
+        add_batch(given_slice, timestamp=cluster.now_ms)
+        slices.append(given_slice)
+    segment = SegmentId(lease_id=cluster.lease_id, sequence=1)
+    cluster.do("commit_segment", CommitSegment(segment=segment, object_size=999, slices=slices))
+    assert cluster.tick(2_000) == ["log_starts_moved"]
+    left = [len(each.extents) for each in cluster.state.partitions.values()]
+    assert left == [0] * RETENTION_SCAN + [1] * (count - RETENTION_SCAN)
+    assert cluster.tick() + cluster.tick() == ["log_starts_moved"] * 2
+    assert not any(len(each.extents) for each in cluster.state.partitions.values())
+    assert cluster.tick() == []
