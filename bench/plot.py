@@ -20,7 +20,7 @@ from bench.figures import KILO_RECORDS, STORE_BYTES, WIRE_BYTES, Figure, Spread
 from bench.results import Results
 from bench.sections import KAFKA, LACUNA
 
-INK = "#7d8590"
+INK = "#78818b"
 COLOURS = {LACUNA: "#1f9e89", KAFKA: "#e0703a"}
 NAMES = {LACUNA: "Lacuna", KAFKA: "Apache Kafka"}
 STYLE = {
@@ -44,8 +44,15 @@ STYLE = {
     "lines.markersize": 5.5,
     "lines.solid_capstyle": "round",
 }
-LOOKS = {WIRE_BYTES: "-", STORE_BYTES: (0, (1, 1.6))}
-WHAT = {WIRE_BYTES: "over the wire", STORE_BYTES: "out of the store"}
+RING = {"marker": "o", "markersize": 9.5, "markerfacecolor": "none", "markeredgewidth": 1.6}
+LOOKS: dict[Figure, dict[str, Any]] = {
+    WIRE_BYTES: {"linestyle": "-"},
+    STORE_BYTES: {"linestyle": "", **RING},
+}
+WHAT = {WIRE_BYTES: "over the wire", STORE_BYTES: "read from the store"}
+ROOM_BELOW = 0.4
+TICKS = (0, 10, 25, 50, 75, 90, 99)
+TITLE: dict[str, Any] = {"loc": "left", "color": INK, "fontweight": "bold", "pad": 14}
 Curve = list[tuple[int, Spread]]
 
 
@@ -55,15 +62,16 @@ def draw(results: Results, path: Path) -> None:
     if len(shares) < 3:
         raise ValueError("the picture needs the section aborts: run it")
     with mpl.rc_context(STYLE):
-        layout = ConstrainedLayoutEngine(w_pad=0.14)
+        layout = ConstrainedLayoutEngine(w_pad=0.16, h_pad=0.12)
         picture = Picture(figsize=(11, 4.3), layout=layout)
         rates, moved = picture.subplots(1, 2)
         _draw_rates(rates, results, shares)
         _draw_bytes(moved, results, shares)
         for axes in (rates, moved):
-            axes.set_xticks([0, 25, 50, 75, 90, 99])
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
-            axes.set_xlabel("aborted records in the log")
+            axes.set_xticks(TICKS)
+            axes.minorticks_off()
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+            axes.set_xlabel("aborted records in the log, %", labelpad=6)
             axes.tick_params(length=0)
             axes.spines["left"].set_visible(False)
         metadata = {"Date": None} if path.suffix == ".svg" else {}
@@ -90,17 +98,20 @@ def _line(axes: Any, curve: Curve, colour: str, **look: Any) -> None:
     most = [spread.most for _, spread in curve]
     axes.fill_between(shares, least, most, color=colour, alpha=0.16, linewidth=0)
     medians = [spread.median for _, spread in curve]
-    axes.plot(shares, medians, color=colour, clip_on=False, **{"marker": "o", **look})
+    axes.plot(shares, medians, color=colour, clip_on=False, zorder=3, **look)
 
 
 def _draw_rates(axes: Any, results: Results, shares: Sequence[int]) -> None:
     for target, colour in COLOURS.items():
         curve = _curve(results, shares, target, KILO_RECORDS)
-        _line(axes, curve, colour)
-        _name(axes, NAMES[target], curve, colour)
+        _line(axes, curve, colour, marker="o")
+        _name(axes, target, curve)
+    axes.margins(y=0.12)
     axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f} k"))
-    axes.set_title("Committed records a second", loc="left", color=INK, fontweight="bold")
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f} k" if value else "0")
+    )
+    axes.set_title("Committed records a second", **TITLE)
 
 
 def _draw_bytes(axes: Any, results: Results, shares: Sequence[int]) -> None:
@@ -108,25 +119,29 @@ def _draw_bytes(axes: Any, results: Results, shares: Sequence[int]) -> None:
     for target, colour in COLOURS.items():
         for figure, look in LOOKS.items():
             curve = _curve(results, shares, target, figure)
-            _line(axes, curve, colour, linestyle=look, marker="o" if look == "-" else "")
+            _line(axes, curve, colour, **look)
+        wire = _curve(results, shares, target, WIRE_BYTES)
+        _name(axes, target, wire, below=target == LACUNA, left=target == KAFKA)
+    axes.set_ylim(bottom=ROOM_BELOW * min(spread.least for _, spread in wire))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _bytes(value)))
-    axes.set_title("Bytes moved for a committed record", loc="left", color=INK, fontweight="bold")
+    axes.set_title("Bytes moved for a committed record", **TITLE)
     handles = [
-        Line2D([], [], color=INK, linestyle=look, label=WHAT[figure])
-        for figure, look in LOOKS.items()
+        Line2D([], [], color=INK, **look, label=WHAT[figure]) for figure, look in LOOKS.items()
     ]
     axes.legend(handles=handles, loc="upper left", frameon=False)
 
 
-def _name(axes: Any, name: str, curve: Curve, colour: str) -> None:
-    """The target's name above its curve, where there is most room: a quarter of the way."""
-    share, spread = curve[len(curve) // 3]
+def _name(axes: Any, target: str, curve: Curve, *, below: bool = False, left: bool = False) -> None:
+    """The target's name beside the middle of its curve: above or below, to the left or to the right."""
+    share, spread = curve[len(curve) // 2 - 1]
     axes.annotate(
-        name,
-        (share, spread.most),
-        xytext=(6, 9),
+        NAMES[target],
+        (share, spread.least if below else spread.most),
+        xytext=(-10 if left else 6, -9 if below else 9),
         textcoords="offset points",
-        color=colour,
+        ha="right" if left else "left",
+        va="top" if below else "bottom",
+        color=COLOURS[target],
         fontweight="bold",
     )
 
