@@ -1,7 +1,7 @@
 """What the figures should reach, as data, and whether they do.
 
-A goal speaks of one figure of one piece of work on `target`. With `against` it is a ratio to the same figure of that
-target; with `reference` to that work's figure. Without either it is the figure itself. At least `limit` where more is
+A goal speaks of one figure of one piece of work on `target`. With `against` it is a ratio to the same work on that
+target, with `reference` to that work on the same target. Without either it is the figure itself. At least `limit` where more is
 better, at most `limit` where less is.
 """
 
@@ -43,12 +43,10 @@ class Goal:
 
     def __str__(self) -> str:
         sign = "≥" if self.figure.better is Better.MORE else "≤"
-        unit = "" if self.against or self.reference else f" {self.figure.name}"
-        to = " of ".join(each for each in (self.reference, self.against) if each)
-        ratio = f" × {to}" if to else ""
         who = "" if self.target == LACUNA else f" ({self.target})"
-        measure = f": {self.figure.name}" if ratio else ""
-        return f"{self.work}{who}{measure} {sign} {self.limit:,g}{ratio or unit}"
+        of = self.reference or self.against
+        ratio = f" × {of}" if of else ""
+        return f"{self.work}{who}: {self.figure.name} {sign} {self.limit:,g}{ratio}"
 
 
 def _throughput() -> Iterable[Goal]:
@@ -124,9 +122,8 @@ def judge(results: Results) -> list[Verdict]:
             if value is None:
                 continue
             if goal.against or goal.reference:
-                other = results.median(
-                    goal.reference or goal.work, goal.against or goal.target, goal.figure
-                )
+                work, target = goal.reference or goal.work, goal.against or goal.target
+                other = results.median(work, target, goal.figure)
                 if not other:
                     continue
                 value /= other

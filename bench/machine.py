@@ -15,6 +15,7 @@ import confluent_kafka
 from bench import clients, kafka, reading
 
 SYNCS = 50
+WRITE_BYTES = 256 << 20
 COPY_BYTES = 64 << 20
 GIGABYTE = 1e9
 
@@ -82,11 +83,11 @@ def _disk() -> str:
     data = os.urandom(1 << 20)
     with tempfile.TemporaryFile() as file:
         started = time.perf_counter()
-        for _ in range(COPY_BYTES // len(data)):
+        for _ in range(WRITE_BYTES // len(data)):
             file.write(data)
         file.flush()
         os.fsync(file.fileno())
-        rate = COPY_BYTES / (time.perf_counter() - started) / 1e6
+        rate = WRITE_BYTES / (time.perf_counter() - started) / 1e6
         times = []
         for _ in range(SYNCS):
             started = time.perf_counter()

@@ -59,7 +59,7 @@ def _cell(spreads: dict[Figure, Spread], figure: Figure) -> str:
 
 
 def _ratio(spreads: dict[str, dict[Figure, Spread]], yardstick: str, figure: Figure) -> str:
-    if figure is OTHERS or figure.name == OTHERS.name:
+    if figure == OTHERS:
         return ""
     ours = spreads.get(LACUNA, {}).get(figure)
     theirs = spreads.get(yardstick, {}).get(figure)
@@ -89,13 +89,13 @@ def in_markdown(lines: Sequence[Sequence[str]]) -> str:
 
 
 def remarks(rows: Sequence[Row]) -> Iterator[str]:
-    """What was done again, and what is noisy all the same."""
+    """What was done again, and what is noisy all the same; works that were measured in one go share a line."""
+    works: dict[tuple[str, int, int], list[str]] = {}
     for row in rows:
-        if row.repeated:
-            kept = f"; {row.noisy} noisy ones kept" if row.noisy else ""
-            yield f"{row.work}, {row.target}: {row.repeated} noisy runs done again{kept}"
-        elif row.noisy:
-            yield f"{row.work}, {row.target}: {row.noisy} noisy runs kept"
+        if row.repeated or row.noisy:
+            works.setdefault((row.target, row.repeated, row.noisy), []).append(row.work)
+    for (target, repeated, noisy), names in works.items():
+        yield f"noise beside {target}: {repeated} runs done again, {noisy} noisy ones kept: {'; '.join(names)}"
 
 
 def verdict_line(verdict: Verdict) -> str:

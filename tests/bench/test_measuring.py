@@ -1,0 +1,70 @@
+"""What is counted: processes, reads, aborted shares, single Fetch answers."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.aborts import RECORDS, is_aborted, transactions_for, write
+from bench.errors import BenchError
+from bench.fetches import Fetcher
+from bench.meter import Meter, process_tree, read_bytes
+from bench.reading import consume
+from bench.rounds import FULL
+from bench.target import Foreign
+from bench.topics import PARTITIONS, Topics
+from lacuna.testing import Cluster
+
+
+@pytest.mark.parametrize("share", [*FULL.aborted_shares, 100])
+def test_so_many_percent_are_aborted_and_evenly(share: int) -> None:
+    aborted = [is_aborted(number, share) for number in range(200)]
+    assert sum(aborted) == 2 * share
+    assert all(abs(sum(aborted[:n]) - n * share / 100) < 1 for n in range(200))
+
+
+def test_enough_is_committed_to_be_timed() -> None:
+    for share in FULL.aborted_shares:
+        committed = transactions_for(share, FULL) * (100 - share) / 100
+        assert committed >= FULL.committed_transactions
+
+
+def test_reads_and_children_of_the_server_count(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(1 << 20))
+    code = f"open({str(file)!r}, 'rb').read(); print('read', flush=True); input()"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"read\n"
+        assert child.pid in process_tree([os.getpid()])
+        assert read_bytes([child.pid]) >= 1 << 20
+        child.communicate(b"\n")
+
+
+def test_a_process_that_is_gone_counts_nothing() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        child.wait()
+    with Meter(Foreign("127.0.0.1:1", child.pid, "gone")) as meter:
+        pass
+    assert (meter.server_cpu_seconds, meter.read_bytes) == (0, 0)
+
+
+def test_an_aborted_tail_is_one_small_answer() -> None:
+    """S17: and a count that is off is an error, whatever the speed."""
+    with Cluster() as cluster:
+        target = Foreign(cluster.bootstrap, 0, "lacuna")
+        topic = Topics(target).create("tail")
+        committed = write(target, topic, 4, 0)
+        consumed = consume(target, topic)
+        consumed.check(committed)
+        with pytest.raises(BenchError, match=f"expected {committed + 1} records"):
+            consumed.check(committed + 1)
+        assert write(target, topic, 8, 100) == 0
+        with Fetcher(cluster.bootstrap) as fetcher:
+            answer = fetcher.fetch(topic, dict(enumerate(consumed.positions)))
+        assert answer.at_end
+        assert answer.wire_bytes < 200 * PARTITIONS
+        assert sum(answer.next_offsets.values()) >= committed + 8 * RECORDS

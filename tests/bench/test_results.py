@@ -1,0 +1,72 @@
+"""Results go to JSON and back; tables out of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.figures import OTHERS, THROUGHPUT, WIRE_BYTES, Row
+from bench.report import BEGIN, END, in_columns, in_markdown, remarks, rewrite, table
+from bench.results import Results
+
+ROWS = [
+    Row("read", "kafka", [{THROUGHPUT: 100.0, OTHERS: 1.0}]),
+    Row(
+        "read",
+        "lacuna",
+        [{THROUGHPUT: 150.0, OTHERS: 0.0}, {THROUGHPUT: 250.0, OTHERS: 9.0}],
+        repeated=3,
+        noisy=1,
+    ),
+    Row("written", "lacuna", [{WIRE_BYTES: 1036.25}]),
+]
+
+
+def test_there_and_back(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "results.json"
+    results = Results("full", {"seconds": 3}, {"section": ROWS})
+    results.save(path)
+    again = Results.load(path)
+    assert again is not None
+    assert (again.size, again.facts) == ("full", {"seconds": 3})
+    again.sections["section"][2].runs[0][WIRE_BYTES] = 1036.25  # five digits are kept
+    assert again.sections == results.sections
+    document = json.loads(path.read_text())
+    assert document["sections"]["section"][1]["median"]["MB/s"] == 200.0
+
+
+def test_what_is_not_there_or_of_another_format_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    assert Results.load(path) is None
+    path.write_text('{"label": "lacuna", "results": {}}')
+    assert Results.load(path) is None
+
+
+def test_the_table_has_ours_first_spreads_and_ratios() -> None:
+    assert table(ROWS) == [
+        ["work", "", "lacuna", "kafka", "lacuna / kafka"],
+        ["read", "MB/s", "200 (150–250)", "100", "2"],
+        ["", "others %", "4.5 (0–9)", "1", ""],
+        ["written", "wire bytes/record", "1,036", "", ""],
+    ]
+    assert in_columns(table(ROWS)).splitlines()[1].split() == [
+        *("read", "MB/s", "200", "(150–250)", "100", "2")
+    ]
+    assert in_markdown(table(ROWS)).splitlines()[1] == "| --- | --- | ---: | ---: | ---: |"
+
+
+def test_noise_is_said() -> None:
+    assert list(remarks(ROWS)) == [
+        "noise beside lacuna: 3 runs done again, 1 noisy ones kept: read"
+    ]
+
+
+def test_a_page_is_rewritten_between_its_markers_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n\n{BEGIN}\nold\n{END}\n\nafter\n")
+    rewrite(page, "new")
+    rewrite(page, "newer")
+    assert page.read_text() == f"before\n\n{BEGIN}\n\nnewer\n\n{END}\n\nafter\n"
+    page.write_text("no markers")
+    with pytest.raises(ValueError, match="put them where the table goes"):
+        rewrite(page, "new")

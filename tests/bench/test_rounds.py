@@ -1,0 +1,80 @@
+"""Turns are fair: warm-ups thrown away, targets interleaved, noisy runs again, and not for ever."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from bench.figures import OTHERS, THROUGHPUT
+from bench.meter import Meter
+from bench.rounds import NOISE_PERCENT, SMOKE, Bench, Measured
+from bench.target import Foreign, Target
+
+A, B = Foreign("127.0.0.1:1", 0, "a"), Foreign("127.0.0.1:2", 0, "b")
+
+
+class Restless(Bench):
+    """Does not wait for the machine."""
+
+    def rest(self) -> None:
+        """At once."""
+
+
+@dataclass
+class Work:
+    """Notes who is asked; `noise` are the neighbours' loads in turn, nothing after the last."""
+
+    noise: Iterator[float] = field(default_factory=lambda: iter(()))
+    done: list[str] = field(default_factory=list)
+
+    def __call__(self, target: Target, measured: Measured) -> None:
+        self.done.append(target.label)
+        meter = Meter(target)
+        meter.others_percent = next(self.noise, 0.0)
+        measured.add(meter, {THROUGHPUT: float(len(self.done))})
+
+
+def bench(runs: int, repeats: int = 0) -> Bench:
+    return Restless([A, B], replace(SMOKE, runs=runs, repeats=repeats))
+
+
+def test_warm_ups_first_and_then_in_turns() -> None:
+    work = Work()
+    rows = bench(3).rounds(["work"], work)
+    assert work.done == ["a", "b", "a", "b", "a", "b", "a", "b"]
+    assert [(row.target, [run[THROUGHPUT] for run in row.runs]) for row in rows] == [
+        ("a", [3, 5, 7]),
+        ("b", [4, 6, 8]),
+    ]
+
+
+def test_a_warm_up_of_its_own_takes_the_place_of_a_run() -> None:
+    work = Work()
+    warmed: list[str] = []
+    rows = bench(1).rounds(["work"], work, warm_up=lambda target: warmed.append(target.label))
+    assert (warmed, work.done) == (["a", "b"], ["a", "b"])
+    assert [len(row.runs) for row in rows] == [1, 1]
+
+
+def test_a_noisy_run_is_done_again_until_it_is_quiet() -> None:
+    work = Work(iter([0.0, 0.0, 50.0, 0.0, 40.0, 1.0]))
+    a, b = bench(1, repeats=5).rounds(["work"], work)
+    assert work.done == ["a", "b", "a", "b", "a", "a"]
+    assert (a.runs, a.repeated, a.noisy) == ([{THROUGHPUT: 6.0, OTHERS: 1.0}], 2, 0)
+    assert (b.repeated, b.noisy) == (0, 0)
+
+
+def test_what_stays_noisy_is_kept_at_its_quietest_and_said() -> None:
+    work = Work(iter([0.0, 0.0, 50.0, 0.0, 20.0, 30.0]))
+    a, _ = bench(1, repeats=2).rounds(["work"], work)
+    assert (a.runs, a.repeated, a.noisy) == ([{THROUGHPUT: 5.0, OTHERS: 20.0}], 2, 1)
+
+
+def test_the_clocks_grain_is_no_noise() -> None:
+    meter = Meter(A)
+    meter.others_percent, meter.grain_percent = NOISE_PERCENT + 5, 5.0
+    measured = Measured()
+    measured.add(meter, {})
+    assert measured.excess_percent == 0
+
+
+def test_a_section_gets_the_targets_that_it_wants_and_foreign_ones() -> None:
+    assert bench(1).among(["lacuna"]).targets == [A, B]
