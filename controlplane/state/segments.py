@@ -1,11 +1,15 @@
 """The segment table: which objects are referred to, which were replaced when, and who pins them."""
 
+from array import array
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 #: (lease id, sequence)
 SegmentKey = tuple[int, int]
+
+_FORGOTTEN = -1
 
 
 class Pin(NamedTuple):
@@ -15,43 +19,130 @@ class Pin(NamedTuple):
     ends_ms: int
 
 
+class SegmentRow(NamedTuple):
+    """One object: its size in bytes, and how many extents refer to it."""
+
+    key: SegmentKey
+    object_size: int
+    live_extents: int
+
+
+class _Columns:
+    """The segments of one lease, ordered by sequence, 20 bytes each.
+
+    They come nearly in order. One that is forgotten leaves its row until half of all are such.
+    """
+
+    __slots__ = ("forgotten", "live", "sequences", "sizes")
+
+    def __init__(self) -> None:
+        self.sequences: array[int] = array("q")
+        self.sizes: array[int] = array("q")
+        self.live: array[int] = array("i")
+        self.forgotten = 0
+
+    def find(self, sequence: int) -> int | None:
+        """The row of a segment, if it is there."""
+        row = bisect_left(self.sequences, sequence)
+        if row < len(self.sequences) and self.sequences[row] == sequence:
+            return row if self.live[row] != _FORGOTTEN else None
+        return None
+
+    def add(self, sequence: int, object_size: int, live: int) -> None:
+        """Adds one that is not there."""
+        if not self.sequences or sequence > self.sequences[-1]:
+            self.sequences.append(sequence)
+            self.sizes.append(object_size)
+            self.live.append(live)
+            return
+        row = bisect_left(self.sequences, sequence)
+        if self.sequences[row] == sequence:
+            if self.live[row] != _FORGOTTEN:
+                raise ValueError(f"the segment with sequence {sequence} was added before")
+            self.forgotten -= 1
+            self.sizes[row], self.live[row] = object_size, live
+            return
+        self.sequences.insert(row, sequence)
+        self.sizes.insert(row, object_size)
+        self.live.insert(row, live)
+
+    def forget(self, row: int) -> None:
+        """Takes one out."""
+        self.live[row] = _FORGOTTEN
+        self.forgotten += 1
+        if 2 * self.forgotten > len(self.live):
+            kept = [row for row, live in enumerate(self.live) if live != _FORGOTTEN]
+            self.sequences = array("q", map(self.sequences.__getitem__, kept))
+            self.sizes = array("q", map(self.sizes.__getitem__, kept))
+            self.live = array("i", map(self.live.__getitem__, kept))
+            self.forgotten = 0
+
+
 class SegmentTable:
     """Objects that were committed and are not yet collected. Only replay changes it."""
 
-    __slots__ = ("live", "pins", "replaced", "sizes")
+    __slots__ = ("_leases", "pins", "replaced")
 
     def __init__(self) -> None:
-        self.live: dict[SegmentKey, int] = {}  # number of extents that refer to it, above 0
+        self._leases: dict[int, _Columns] = {}
         self.replaced: dict[SegmentKey, int] = {}  # when the last extent went, in that order
-        self.sizes: dict[SegmentKey, int] = {}
         self.pins: dict[int, Pin] = {}
 
     def __contains__(self, key: SegmentKey) -> bool:
-        return key in self.sizes
+        columns = self._leases.get(key[0])
+        return columns is not None and columns.find(key[1]) is not None
+
+    def __len__(self) -> int:
+        return sum(len(each.live) - each.forgotten for each in self._leases.values())
+
+    def __iter__(self) -> Iterator[SegmentRow]:
+        """Ordered by key."""
+        for lease_id, columns in sorted(self._leases.items()):
+            rows = zip(columns.sequences, columns.sizes, columns.live, strict=True)
+            for sequence, object_size, live in rows:
+                if live != _FORGOTTEN:
+                    yield SegmentRow((lease_id, sequence), object_size, live)
+
+    def size_of(self, key: SegmentKey) -> int:
+        """The size of one that is there, in bytes; KeyError where it is not."""
+        columns, row = self._find(key)
+        return columns.sizes[row]
 
     def add(self, key: SegmentKey, object_size: int, extents: int, now_ms: int) -> None:
-        """Registers an object; one that nothing refers to is replaced from the start."""
-        self.sizes[key] = object_size
-        if extents:
-            self.live[key] = extents
-        else:
+        """Registers an object; one that nothing refers to is replaced from the start.
+
+        Raises ValueError where it was registered before.
+        """
+        columns = self._leases.get(key[0])
+        if columns is None:
+            columns = self._leases[key[0]] = _Columns()
+        columns.add(key[1], object_size, extents)
+        if not extents:
             self.replaced[key] = now_ms
 
     def release(self, lease_ids: Iterable[int], sequences: Iterable[int], now_ms: int) -> None:
-        """Takes away one reference for each (lease id, sequence)."""
+        """Takes away one reference for each (lease id, sequence); KeyError for one that is not there."""
         gone = Counter(zip(lease_ids, sequences, strict=True))
         for key, count in gone.items():
-            left = self.live[key] - count
-            if left:
-                self.live[key] = left
-            else:
-                del self.live[key]
+            columns, row = self._find(key)
+            columns.live[row] -= count
+            if not columns.live[row]:
                 self.replaced[key] = now_ms
 
     def forget(self, key: SegmentKey) -> None:
         """The object is deleted from the bucket."""
         if self.replaced.pop(key, None) is not None:
-            del self.sizes[key]
+            columns, row = self._find(key)
+            columns.forget(row)
+            if not len(columns.live):
+                del self._leases[key[0]]
+
+    def _find(self, key: SegmentKey) -> tuple[_Columns, int]:
+        columns = self._leases[key[0]]
+        row = columns.find(key[1])
+        if row is None:
+            raise KeyError(key)
+        return columns, row
 
     def collectable(self, now_ms: int, grace_ms: int, limit: int) -> list[SegmentKey]:
         """Replaced objects past the grace period that no pin holds, oldest first."""

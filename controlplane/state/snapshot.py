@@ -8,7 +8,7 @@ from array import array
 from controlplane.groups import Groups
 from controlplane.state.log_replay import HOUR_MS
 from controlplane.state.partition import BATCH_NUMBERS, Partition, ProducerWindow, key_of
-from controlplane.state.segments import Pin, SegmentTable
+from controlplane.state.segments import Pin, SegmentRow, SegmentTable
 from controlplane.state.settings import TRANSACTIONAL_ID_EXPIRATION_MS
 from controlplane.state.state import Lease, State, TopicState
 from controlplane.state.topics import plain
@@ -248,14 +248,15 @@ def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> No
 
 def _segments(table: SegmentTable) -> SegmentsSnapshot:
     """Live ones ordered by id, then replaced ones in the order in which they were."""
-    live = sorted(table.live)
-    keys = [*live, *table.replaced]
+    live = [row for row in table if row.live_extents]
+    replaced = [SegmentRow(key, table.size_of(key), 0) for key in table.replaced]
+    rows = [*live, *replaced]
     return SegmentsSnapshot(
-        lease_ids=[lease_id for lease_id, _ in keys],
-        sequences=[sequence for _, sequence in keys],
-        object_sizes=[table.sizes[key] for key in keys],
-        live_extents=[table.live.get(key, 0) for key in keys],
-        replaced_ms=[table.replaced.get(key, -1) for key in keys],
+        lease_ids=[row.key[0] for row in rows],
+        sequences=[row.key[1] for row in rows],
+        object_sizes=[row.object_size for row in rows],
+        live_extents=[row.live_extents for row in rows],
+        replaced_ms=[*[-1] * len(live), *table.replaced.values()],
     )
 
 

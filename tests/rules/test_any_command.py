@@ -130,10 +130,9 @@ def _check_sums(state: State) -> None:
             found = state.producers[producer_id]
             assert found.is_ongoing
             assert partition.key in found.partitions
-    assert references == Counter(state.segments.live)
-    assert (
-        state.segments.sizes.keys() == state.segments.live.keys() | state.segments.replaced.keys()
-    )
+    live = {row.key: row.live_extents for row in state.segments if row.live_extents}
+    assert references == Counter(live)
+    assert {row.key for row in state.segments} == live.keys() | state.segments.replaced.keys()
 
 
 def _replayed(journal: list[bytes]) -> State:

@@ -354,8 +354,9 @@ def _check_invariants(state: machine.State) -> None:
         assert list(partition.ongoing.values()) == sorted(partition.ongoing.values())
         for producer_id in partition.ongoing:
             assert partition.key in state.producers[producer_id].partitions
-    assert referred == state.segments.live
-    assert set(state.segments.sizes) == set(referred) | set(state.segments.replaced)
+    live = {row.key: row.live_extents for row in state.segments if row.live_extents}
+    assert referred == live
+    assert {row.key for row in state.segments} == set(referred) | set(state.segments.replaced)
 
 
 def _dead(partition: Any) -> list[tuple[int, int]]:

@@ -336,7 +336,7 @@ def test_metadata_does_not_grow_with_aborted_transactions_nor_with_flushes() -> 
         sizes.append(len(machine.snapshot(cluster.state)))
         found = cluster.found("a-0")
         assert (len(found.extents), len(found.dead)) == (1, 0)
-        assert len(cluster.state.segments.sizes) == 1
+        assert len(cluster.state.segments) == 1
     answers = len(cluster.state.leases[1].recent)
     assert answers == 64
     assert max(sizes[1:]) - min(sizes[1:]) < 64, sizes

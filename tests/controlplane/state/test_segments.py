@@ -1,0 +1,46 @@
+"""The segment table against the plainest dictionaries."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.state.segments import SegmentTable
+
+KEYS = st.tuples(st.integers(1, 2), st.integers(0, 6))
+STEPS = st.lists(st.tuples(st.sampled_from(["add", "release", "forget"]), KEYS), max_size=60)
+
+
+@given(STEPS)
+def test_rows_are_what_dictionaries_say(steps: list[tuple[str, tuple[int, int]]]) -> None:
+    table, sizes, live = SegmentTable(), dict[tuple[int, int], int](), dict[tuple[int, int], int]()
+    for now_ms, (step, key) in enumerate(steps):
+        if step == "add" and key not in sizes:
+            extents = now_ms % 3
+            table.add(key, now_ms, extents, now_ms)
+            sizes[key], live[key] = now_ms, extents
+        elif step == "release" and live.get(key):
+            table.release([key[0]], [key[1]], now_ms)
+            live[key] -= 1
+        elif step == "forget":
+            table.forget(key)
+            if live.get(key) == 0:
+                del sizes[key], live[key]
+        assert [tuple(row) for row in table] == [(k, sizes[k], live[k]) for k in sorted(sizes)]
+        assert len(table) == len(sizes)
+        assert all(table.size_of(k) == sizes[k] for k in sizes)
+        assert (key in table) == (key in sizes)
+        assert set(table.replaced) == {k for k in live if not live[k]}
+
+
+def test_what_is_not_there_cannot_be_released_nor_added_twice() -> None:
+    table = SegmentTable()
+    table.add((1, 5), 10, 1, 0)
+    for key in [(1, 4), (2, 5)]:
+        with pytest.raises(KeyError):
+            table.release([key[0]], [key[1]], 0)
+    with pytest.raises(ValueError, match="sequence 5 was added before"):
+        table.add((1, 5), 10, 1, 0)
+    table.release([1], [5], 7)
+    table.forget((1, 5))
+    with pytest.raises(KeyError):
+        table.size_of((1, 5))
