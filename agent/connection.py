@@ -11,8 +11,8 @@ one begins with FIRST_BYTES and grows as it fills, so that a size field alone ta
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from struct import Struct
+from typing import NamedTuple
 
 from agent.apis.registry import request_header_version
 from agent.wire import Buffer
@@ -31,8 +31,7 @@ class FrameError(Exception):
     """Bytes that are no Kafka request, or one too large. The connection is of no more use."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFrame:
+class RequestFrame(NamedTuple):
     """One request as received. `body` is read-only; `size` is the frame's, as its size field."""
 
     api_key: int

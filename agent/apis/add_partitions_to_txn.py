@@ -45,7 +45,10 @@ class Transaction:
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """One command a transaction."""
     transactions = _transactions(request)
-    codes = await asyncio.gather(*(_add(context, each) for each in transactions))
+    if len(transactions) == 1:  # always, where a producer asks
+        codes = [await _add(context, transactions[0])]
+    else:
+        codes = await asyncio.gather(*(_add(context, each) for each in transactions))
     return _answer(request, transactions, codes)
 
 

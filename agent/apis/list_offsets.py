@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build, version_of
 from agent.apis.transactions import find_partitions
-from agent.fetch.cache import ExtentError, ExtentGoneError
 from agent.fetch.codec import READ_COMMITTED
+from agent.fetch.loading import ExtentError, ExtentGoneError
 from agent.fetch.lookup import TimedOffset, first_at_or_after, latest_by_time
 from agent.fetch.service import KAFKA_STORAGE_ERROR, log
 from controlplane.errors import ErrorCode

@@ -1,27 +1,31 @@
-"""From plans to entries: out of the cache, read together where they are missing, read ahead."""
+"""From plans to spans: out of the cache, read together where they are missing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from agent.fetch.cache import Entry, ExtentCache, ExtentError
-from agent.fetch.plan import Key, Piece, Plan
+from agent.fetch.cache import ExtentCache, Found
+from agent.fetch.loading import ExtentError
+from agent.fetch.plan import Piece, Plan
+from agent.fetch.stretch import Span
 from agent.fetch.synthesize import COALESCED_BATCH_BYTES, Coalescer
 
 # A smaller answer is made of the batches as they are: whole ones up to the limit (KIP-74, S15).
 SMALLEST_COALESCED_ANSWER: Final = 2 * COALESCED_BATCH_BYTES
 
+#: Pieces [first, end) of a plan, which are not in memory.
+_Missing: TypeAlias = tuple[int, int]
+
 
 @dataclass(slots=True)
 class Gathered:
-    """The entries of a plan, in order, up to the piece that could not be had.
+    """The spans of a plan, in order, up to the piece that could not be had.
 
     There `resume_offset` then is, and `error` says why. `is_ahead_due`: what follows the plan should
-    be read now. `is_coalesced`: batches may be larger than they were
-    produced.
+    be read now. `is_coalesced`: batches may be larger than they were produced.
     """
 
-    entries: list[Entry]
+    spans: list[Span]
     resume_offset: int
     error: ExtentError | None = None
     is_ahead_due: bool = False
@@ -29,7 +33,7 @@ class Gathered:
 
 
 class Gatherer:
-    """Gets entries of several partitions at once: a fetch waits for its slowest read only."""
+    """Gets spans of several partitions at once: a fetch waits for its slowest read only."""
 
     def __init__(self, cache: ExtentCache) -> None:
         self._cache = cache
@@ -37,66 +41,87 @@ class Gatherer:
 
     async def gather(self, plans: Sequence[Plan], may_coalesce: bool = True) -> list[Gathered]:
         """One Gathered a plan; errors are in it. A plan with a small limit is never coalesced."""
-        missing: list[Piece] = []
+        runs: list[Sequence[Piece]] = []
+        found = []
         coalesced = [may_coalesce and plan.max_bytes >= SMALLEST_COALESCED_ANSWER for plan in plans]
-        found = [
-            self._find(plan.pieces, missing, is_coalesced)
-            for plan, is_coalesced in zip(plans, coalesced, strict=True)
-        ]
-        loaded: dict[Key, Entry | ExtentError] = {}
-        if missing:
-            loaded = await self._cache.read(missing)
+        for plan, is_coalesced in zip(plans, coalesced, strict=True):
+            found.append(self._find(plan.pieces, runs, is_coalesced))
+        loaded: Found = await self._cache.read(runs) if runs else {}
         return [
             self._finish(plan, slots, loaded, is_coalesced)
             for plan, slots, is_coalesced in zip(plans, found, coalesced, strict=True)
         ]
 
     def _find(
-        self, pieces: list[Piece], missing: list[Piece], is_coalesced: bool
-    ) -> list[Entry | Piece]:
-        """An entry for every piece (or for several, coalesced); what is missing stands as it is."""
-        slots: list[Entry | Piece] = []
-        index = 0
+        self, pieces: Sequence[Piece], runs: list[Sequence[Piece]], is_coalesced: bool
+    ) -> list[Span | _Missing]:
+        """What there is of the pieces, in order; runs of what is missing are added to `runs`."""
+        slots: list[Span | _Missing] = []
+        missing = index = 0
         while index < len(pieces):
-            entry = self._cache.get_coalesced(pieces, index) if is_coalesced else None
-            if entry is None:
-                entry = self._cache.get(pieces[index])
-            if entry is None:
-                missing.append(pieces[index])
-                slots.append(pieces[index])
+            span = self._cache.find_coalesced(pieces, index) if is_coalesced else None
+            span = span or self._cache.find(pieces, index)
+            if span is None:
                 index += 1
-            else:
-                slots.append(entry)
-                index += entry.piece_count
+                continue
+            _add_missing(pieces, missing, index, slots, runs)
+            slots.append(span)
+            missing = index = index + span.end_piece - span.first_piece
+        _add_missing(pieces, missing, index, slots, runs)
         return slots
 
     def _finish(
-        self,
-        plan: Plan,
-        slots: list[Entry | Piece],
-        loaded: dict[Key, Entry | ExtentError],
-        is_coalesced: bool,
+        self, plan: Plan, slots: list[Span | _Missing], loaded: Found, is_coalesced: bool
     ) -> Gathered:
         gathered = Gathered([], plan.resume_offset, is_coalesced=is_coalesced)
         for slot in slots:
-            if isinstance(slot, Entry):
-                entry = slot
+            if isinstance(slot, Span):
+                gathered.spans.append(slot)
             else:
                 gathered.is_ahead_due = True
-                result = loaded[slot.key]
-                if isinstance(result, ExtentError):
-                    gathered.error = result
-                    gathered.resume_offset = slot.base_offset
+                if not _take_loaded(gathered, plan.pieces, slot, loaded):
                     break
-                entry = result
-            if entry.wants_ahead:
-                entry.wants_ahead = False
+        for span in gathered.spans:
+            load = span.stretch.load
+            if load.wants_ahead:
+                load.wants_ahead = False
                 gathered.is_ahead_due = True
-            gathered.entries.append(entry)
         if not is_coalesced:
             return gathered
         try:
-            gathered.entries = self._coalescer.merge(gathered.entries)
+            gathered.spans = self._coalescer.merge(gathered.spans)
         except ExtentError as error:
-            gathered.error, gathered.entries = error, []
+            gathered.error, gathered.spans = error, []
         return gathered
+
+
+def _add_missing(
+    pieces: Sequence[Piece],
+    first: int,
+    end: int,
+    slots: list[Span | _Missing],
+    runs: list[Sequence[Piece]],
+) -> None:
+    if first < end:
+        slots.append((first, end))
+        runs.append(pieces[first:end])
+
+
+def _take_loaded(
+    gathered: Gathered, pieces: Sequence[Piece], missing: _Missing, loaded: Found
+) -> bool:
+    """Add the spans of what was missing, until an error; False: there was one."""
+    index, end = missing
+    wanted = pieces[:end]
+    while index < end:
+        place = loaded[pieces[index][:3]]
+        if isinstance(place, ExtentError):
+            gathered.error = place
+            gathered.resume_offset = pieces[index].base_offset
+            return False
+        stretch, first = place
+        span = stretch.span(first, wanted, index)
+        assert span is not None, "what was read is not coalesced"
+        gathered.spans.append(span)
+        index += span.end_piece - span.first_piece
+    return True

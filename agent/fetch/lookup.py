@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent.fetch.cache import Entry, ExtentCache, ExtentError
+from agent.fetch.cache import ExtentCache
+from agent.fetch.loading import ExtentError
 from agent.fetch.plan import Piece, piece_at
+from agent.fetch.stretch import Span
 from controlplane.extents import DeadRanges, ExtentTable
 from logstore.records.batch import RecordBatch, read_batches
 
@@ -33,8 +35,8 @@ async def first_at_or_after(
     ]
     log_start_offset = view.log_start_offset
     for piece in pieces:
-        entry = await read_piece(cache, piece)
-        for batch in _batches_from(entry, timestamp, log_start_offset):
+        span = await read_piece(cache, piece)
+        for batch in _batches_from(span, timestamp, log_start_offset):
             # The log may start inside a batch, so its first such record need not be the one.
             for record in batch.records():
                 if record.timestamp >= timestamp and record.offset >= log_start_offset:
@@ -58,15 +60,18 @@ async def latest_by_time(
     return await first_at_or_after(cache, view, extents.max_timestamps[best], is_committed)
 
 
-async def read_piece(cache: ExtentCache, piece: Piece) -> Entry:
+async def read_piece(cache: ExtentCache, piece: Piece) -> Span:
     """One extent's batches. Raises ExtentError."""
-    entry = cache.get(piece)
-    if entry is not None:
-        return entry
-    result = (await cache.read((piece,)))[piece.key]
-    if isinstance(result, ExtentError):
-        raise result
-    return result
+    pieces = [piece]
+    span = cache.find(pieces, 0)
+    if span is None:
+        result = (await cache.read((pieces,)))[piece.key]
+        if isinstance(result, ExtentError):
+            raise result
+        stretch, first = result
+        span = stretch.part(first, first + 1)
+        assert span is not None, "what was read is not coalesced"
+    return span
 
 
 def _visible(view: "PartitionView", is_committed: bool) -> Iterator[int]:
@@ -82,10 +87,11 @@ def _visible(view: "PartitionView", is_committed: bool) -> Iterator[int]:
             yield index
 
 
-def _batches_from(entry: Entry, timestamp: int, log_start_offset: int) -> Iterator[RecordBatch]:
+def _batches_from(span: Span, timestamp: int, log_start_offset: int) -> Iterator[RecordBatch]:
     """The batches that may hold such a record."""
-    view = entry.view
-    for index, max_timestamp in enumerate(entry.max_timestamps):
-        if max_timestamp >= timestamp and entry.last_offsets[index] >= log_start_offset:
-            begin, end = entry.positions[index], entry.positions[index + 1]
-            yield from read_batches(view[begin:end], verify=False)
+    stretch = span.stretch
+    for index in range(span.first, span.end):
+        is_late = stretch.max_timestamps[index] >= timestamp
+        if is_late and stretch.last_offsets[index] >= log_start_offset:
+            begin, end = stretch.positions[index], stretch.positions[index + 1]
+            yield from read_batches(stretch.data[begin:end], verify=False)

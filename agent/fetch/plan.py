@@ -140,25 +140,3 @@ def piece_at(extents: ExtentTable, index: int) -> Piece:
         extents.next_offsets[index],
         extents.flags[index],
     )
-
-
-def group_reads(pieces: list[Piece], read_gap: int, max_bytes: int) -> list[list[Piece]]:
-    """Pieces that one read of the store should bring: neighbours in one object, in order (S18).
-
-    Two are neighbours where the bytes between them are at most `read_gap`; a group spans at most
-    `max_bytes` unless one piece is larger.
-    """
-    groups: list[list[Piece]] = []
-    for piece in pieces:
-        if groups:
-            first, last = groups[-1][0], groups[-1][-1]
-            gap = piece.position - last.end_position
-            if (
-                piece[:2] == last[:2]
-                and 0 <= gap <= read_gap
-                and piece.end_position - first.position <= max_bytes
-            ):
-                groups[-1].append(piece)
-                continue
-        groups.append([piece])
-    return groups

@@ -12,12 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from agent.fetch.cache import (
-    ExtentCache,
-    ExtentCorruptError,
-    ExtentError,
-    ExtentGoneError,
-)
+from agent.fetch.cache import ExtentCache
 from agent.fetch.codec import (
     FIRST_ZSTD,
     NO_SESSION,
@@ -28,6 +23,7 @@ from agent.fetch.codec import (
     TopicAnswer,
 )
 from agent.fetch.gather import Gathered, Gatherer
+from agent.fetch.loading import ExtentCorruptError, ExtentError, ExtentGoneError
 from agent.fetch.plan import Plan, plan_fetch
 from agent.fetch.sessions import Interest, Opened, Sessions, Watch
 from agent.fetch.settings import FetchSettings
@@ -38,7 +34,7 @@ from controlplane.v1.control_pb2 import Command
 from controlplane.v1.log_pb2 import ReadPartitions
 
 if TYPE_CHECKING:
-    from agent.fetch.cache import Part
+    from agent.fetch.fresh import Part
     from controlplane.client import ControlClient, PartitionView
     from logstore.objects.store import ObjectStore
     from logstore.segments.paths import SegmentId
@@ -297,7 +293,7 @@ class FetchService:
         gone = [
             index
             for index, found in enumerate(gathered)
-            if isinstance(found.error, ExtentGoneError) and not found.entries
+            if isinstance(found.error, ExtentGoneError) and not found.spans
         ]
         if gone:
             views = [looks[index].interest.view for index in gone]
@@ -311,18 +307,26 @@ class FetchService:
             )
             for index, found in zip(gone, replanned, strict=True):
                 gathered[index] = found
-        for look, found in zip(looks, gathered, strict=True):
-            if found.is_ahead_due:
-                self._read_ahead(look, request.isolation_level == READ_COMMITTED)
+        if any(found.is_ahead_due for found in gathered):
+            self._read_ahead(looks, request.isolation_level == READ_COMMITTED)
         return gathered
 
-    def _read_ahead(self, look: Look, is_committed: bool) -> None:
-        view, plan, limit = look.interest.view, look.plan, self.settings.read_ahead_bytes
-        if view is None or plan is None or plan.resume_offset >= plan.end_offset or not limit:
+    def _read_ahead(self, looks: list[Look], is_committed: bool) -> None:
+        """Begin to read what the next fetch wants: as much again, of all partitions together."""
+        dues = []
+        for look in looks:
+            view, plan = look.interest.view, look.plan
+            if view is not None and plan is not None and plan.resume_offset < plan.end_offset:
+                dues.append((view, plan))
+        limit = self.settings.read_ahead_bytes // max(len(dues), 1)
+        if not limit:
             return
-        dead = view.dead if is_committed else None
-        ahead = plan_fetch(view.extents, dead, plan.resume_offset, plan.end_offset, limit)
-        self.cache.read_ahead(ahead.pieces)
+        runs = []
+        for view, plan in dues:
+            dead = view.dead if is_committed else None
+            ahead = plan_fetch(view.extents, dead, plan.resume_offset, plan.end_offset, limit)
+            runs.append(ahead.pieces)
+        self.cache.read_ahead(runs)
 
     def _emit(
         self,
@@ -332,12 +336,12 @@ class FetchService:
         limit: int,
         at_least_one: bool,
     ) -> PartitionAnswer:
-        if found.error is not None and not found.entries:
+        if found.error is not None and not found.spans:
             return PartitionAnswer(look.interest.partition, _error_code(found.error))
-        if request.version < FIRST_ZSTD and any(map(holds_zstd, found.entries)):
+        if request.version < FIRST_ZSTD and any(map(holds_zstd, found.spans)):
             return PartitionAnswer(look.interest.partition, UNSUPPORTED_COMPRESSION_TYPE)
         emission = emit(
-            found.entries, look.interest.fetch_offset, found.resume_offset, limit, at_least_one
+            found.spans, look.interest.fetch_offset, found.resume_offset, limit, at_least_one
         )
         answer = self._empty(look.interest, look)
         return answer._replace(records=emission.buffers, size=emission.size)

@@ -18,8 +18,9 @@ class FetchSettings:
     """One read of the store."""
     max_reads: int = 16
     """Reads at once, and threads for them, where the store likes as many."""
-    read_ahead_bytes: int = 4 * MEBIBYTE
-    """Live bytes behind what was asked that are read before they are asked for; 0 for none."""
+    read_ahead_bytes: int = 16 * MEBIBYTE
+    """Live bytes behind what was asked that are read before they are asked for, of all partitions of
+    a fetch together; 0 for none."""
     max_sessions: int = 1000
     """max.incremental.fetch.session.cache.slots"""
     max_session_partitions: int = 500_000

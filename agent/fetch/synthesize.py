@@ -1,4 +1,4 @@
-"""From cached extents to the buffers of an answer (S15-S20): pass through, coalesce, fill.
+"""From cached spans to the buffers of an answer (S15-S20): pass through, coalesce, fill.
 
 Passing through is a slice of what is cached. Runs of small batches are coalesced once and cached.
 A hole behind the last record is closed by the filler, which is also all there is where nothing is
@@ -6,12 +6,14 @@ left.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from agent.fetch.cache import Entry, ExtentCache, ExtentCorruptError
+from agent.fetch.cache import ExtentCache
+from agent.fetch.loading import ExtentCorruptError
+from agent.fetch.stretch import Span
 from agent.wire import Buffer
 from logstore.records.control import filler
 from logstore.records.errors import RecordsError
@@ -37,38 +39,40 @@ class Emission:
 
 
 def emit(
-    entries: Sequence[Entry],
+    spans: Sequence[Span],
     asked_offset: int,
     resume_offset: int,
     max_bytes: int,
     at_least_one: bool,
 ) -> Emission:
-    """The batches of `entries` from the one that holds `asked_offset` or follows it (S15).
+    """The batches of `spans` from the one that holds `asked_offset` or follows it (S15).
 
     At most `max_bytes`, but the first batch in any case with `at_least_one` (KIP-74). From the last
-    entry on there is nothing live before `resume_offset`: a filler takes the client there where it
+    span on there is nothing live before `resume_offset`: a filler takes the client there where it
     fits, and in any case where it is all there is (S16, S17).
     """
     slices = _Slices()
     size = 0
     position = asked_offset
-    for entry in entries:
-        first = bisect_left(entry.last_offsets, asked_offset) if entry is entries[0] else 0
-        count = len(entry.last_offsets)
-        if first == count:
+    for index, span in enumerate(spans):
+        stretch, first, end = span.stretch, span.first, span.end
+        if not index:
+            first = bisect_left(stretch.last_offsets, asked_offset, first, end)
+        if first == end:
             continue
-        positions = entry.positions
-        stop = count
-        if positions[count] - positions[first] > max_bytes - size:
-            stop = bisect_right(positions, positions[first] + max_bytes - size) - 1
+        positions = stretch.positions
+        begin = positions[first]
+        stop = end
+        if positions[end] - begin > max_bytes - size:
+            stop = bisect_right(positions, begin + max_bytes - size, first, end) - 1
             if stop <= first and at_least_one and not size:
                 stop = first + 1
         if stop > first:
-            slices.add(entry.data, entry.start + positions[first], entry.start + positions[stop])
-            size += positions[stop] - positions[first]
-            position = entry.last_offsets[stop - 1] + 1
-        if stop < count:
-            resume_offset = entry.base_offsets[max(stop, first)]
+            slices.add(stretch.data, begin, positions[stop])
+            size += positions[stop] - begin
+            position = stretch.last_offsets[stop - 1] + 1
+        if stop < end:
+            resume_offset = stretch.base_offsets[max(stop, first)]
             break
     buffers = slices.finish()
     if position < resume_offset:
@@ -81,7 +85,7 @@ def emit(
 
 
 class _Slices:
-    """Slices of entries; one that goes on where the last one ended makes that one longer."""
+    """Slices of loads; one that goes on where the last one ended makes that one longer."""
 
     __slots__ = ("_begin", "_buffers", "_data", "_end")
 
@@ -105,55 +109,80 @@ class _Slices:
 
 
 class Coalescer:
-    """Replaces runs of entries with small batches by one entry with large ones (S19).
+    """Replaces spans of small batches by spans of large ones (S19).
 
-    A run is at most COALESCE_SOURCE_BYTES (or one entry), so that what it costs is bounded, and
-    what it gives is cached.
+    What is coalesced at once is at most COALESCE_SOURCE_BYTES (or one piece), so that what it costs
+    is bounded, and what it gives is cached.
     """
 
     def __init__(self, cache: ExtentCache) -> None:
         self._cache = cache
 
-    def merge(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The same records in as few entries as may be. Raises ExtentCorruptError."""
-        if not any(entry.is_small for entry in entries):
-            return list(entries)
-        merged: list[Entry] = []
-        run: list[Entry] = []
+    def merge(self, spans: Sequence[Span]) -> list[Span]:
+        """The same records in as few batches as may be. Raises ExtentCorruptError."""
+        if not any(span.is_small for span in spans):
+            return list(spans)
+        merged: list[Span] = []
+        run: list[Span] = []
         run_size = 0
-        for entry in entries:
-            if not entry.is_small or run_size + entry.size > COALESCE_SOURCE_BYTES:
+        for span in spans:
+            if not span.is_small:
                 self._flush(run, merged)
                 run, run_size = [], 0
-            if entry.is_small:
-                run.append(entry)
-                run_size += entry.size
-            else:
-                merged.append(entry)
+                merged.append(span)
+                continue
+            for part in _in_parts(span):
+                if run_size + part.size > COALESCE_SOURCE_BYTES:
+                    self._flush(run, merged)
+                    run, run_size = [], 0
+                run.append(part)
+                run_size += part.size
         self._flush(run, merged)
         return merged
 
-    def _flush(self, run: list[Entry], merged: list[Entry]) -> None:
+    def _flush(self, run: list[Span], merged: list[Span]) -> None:
         if not run:
             return
-        if len(run) == 1 and len(run[0].base_offsets) == 1:
-            merged.append(run[0])
+        first = run[0]
+        if len(run) == 1 and first.end - first.first == 1:
+            merged.append(first)
             return
+        base_offset = first.stretch.base_offsets[first.first]
         try:
-            batches = coalesce([entry.view for entry in run], -1, COALESCED_BATCH_BYTES)
+            batches = coalesce([span.view for span in run], -1, COALESCED_BATCH_BYTES)
             data = bytearray().join(batches)
-            walked = walk_stored(data, run[0].base_offsets[0], False)
+            walked = walk_stored(data, base_offset, False)
         except (RecordsError, ValueError) as error:
             raise ExtentCorruptError(
-                f"offsets from {run[0].base_offsets[0]} on cannot be coalesced: {error}"
+                f"offsets from {base_offset} on cannot be coalesced: {error}"
             ) from error
-        merged.append(self._cache.add_coalesced(data, walked, run))
+        pieces = [piece for span in run for piece in span.pieces]
+        merged.append(self._cache.add_coalesced(data, walked, pieces))
 
 
-def holds_zstd(entry: Entry) -> bool:
+def _in_parts(span: Span) -> Iterator[Span]:
+    """The span in parts of at most COALESCE_SOURCE_BYTES, or of one piece."""
+    pieces = span.stretch.pieces
+    first, size = span.first_piece, 0
+    for index in range(first, span.end_piece):
+        if index > first and size + pieces[index].size > COALESCE_SOURCE_BYTES:
+            yield _part(span, first, index)
+            first, size = index, 0
+        size += pieces[index].size
+    yield _part(span, first, span.end_piece)
+
+
+def _part(span: Span, first: int, end: int) -> Span:
+    part = span.stretch.part(first, end)
+    assert part is not None, "every piece of what was read has a batch"
+    return part
+
+
+def holds_zstd(span: Span) -> bool:
     """Whether any batch is compressed with zstd, which Fetch below v10 may not carry (KIP-110)."""
-    low_attributes = entry.start + ATTRIBUTES_AT + 1
+    data = span.stretch.data
+    low_attributes = ATTRIBUTES_AT + 1
     return any(
-        entry.data[low_attributes + position] & CODEC_MASK == Codec.ZSTD
-        for position in entry.positions[:-1]
+        data[low_attributes + position] & CODEC_MASK == Codec.ZSTD
+        for position in span.stretch.positions[span.first : span.end]
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from logstore.records import kernel
 from logstore.records.compression import (
@@ -49,9 +49,11 @@ if TYPE_CHECKING:
 Headers: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BatchHeader:
-    """The first 61 bytes of a batch; names are Kafka's, `crc` is the stored CRC-32C."""
+class BatchHeader(NamedTuple):
+    """The first 61 bytes of a batch; names are Kafka's, `crc` is the stored CRC-32C.
+
+    A named tuple, since one is made for every batch that is produced.
+    """
 
     base_offset: int
     batch_length: int
@@ -81,7 +83,7 @@ class BatchHeader:
             )
         if len(data) - position < HEADER_SIZE:
             raise TruncatedBatchError(position, HEADER_SIZE)
-        header = cls(*HEADER.unpack_from(data, position))
+        header = cls._make(HEADER.unpack_from(data, position))
         if header.size < HEADER_SIZE:
             raise CorruptBatchError(
                 f"its batch_length gives it {header.size} bytes in all", position
@@ -90,21 +92,7 @@ class BatchHeader:
 
     def pack(self) -> bytes:
         """The 61 bytes, with the fields as they are."""
-        return HEADER.pack(
-            self.base_offset,
-            self.batch_length,
-            self.partition_leader_epoch,
-            self.magic,
-            self.crc,
-            self.attributes,
-            self.last_offset_delta,
-            self.base_timestamp,
-            self.max_timestamp,
-            self.producer_id,
-            self.producer_epoch,
-            self.base_sequence,
-            self.record_count,
-        )
+        return HEADER.pack(*self)
 
     @property
     def size(self) -> int:

@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logstore.records import kernel
 from logstore.records.batch import BatchHeader, RecordBatch
@@ -64,8 +64,7 @@ class ProduceRules:
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchSummary:
+class BatchSummary(NamedTuple):
     """A well-formed batch: all that a commit needs to know of it.
 
     `max_timestamp` is that of the records, whatever the header says (`declared_max_timestamp`), and
@@ -98,20 +97,19 @@ def validate_produced(buffer: Buffer, rules: ProduceRules, now_ms: int) -> Batch
     Raises a RecordsError whose `kafka_error` is what the producer is to be told.
     """
     data = memoryview(buffer)
-    _check_framing(data, rules)
-    header = BatchHeader.parse(data)
+    header = _framed(data, rules)
     batch = RecordBatch(header, data)
     batch.verify()
-    _check_header(header, rules)
+    codec = _check_header(header, rules)
     section: Buffer = data[HEADER_SIZE:]
-    if header.codec is not Codec.NONE:
+    if codec is not Codec.NONE:
         section = batch.section(rules.max_decompressed_bytes)
     times = kernel.validate_records(
         section, header.record_count, header.base_timestamp, rules.require_keys
     )
     _check_times(times, rules, now_ms)
     return BatchSummary(
-        size=header.size,
+        size=len(data),
         record_count=header.record_count,
         last_offset_delta=header.last_offset_delta,
         base_timestamp=header.base_timestamp,
@@ -122,7 +120,7 @@ def validate_produced(buffer: Buffer, rules: ProduceRules, now_ms: int) -> Batch
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
         last_sequence=header.last_sequence,
-        codec=header.codec,
+        codec=codec,
         is_transactional=header.is_transactional,
     )
 
@@ -153,13 +151,14 @@ def _with_max_timestamp(batch: Buffer, timestamp_type: TimestampType, max_timest
     return with_crc(changed)
 
 
-def _check_framing(data: memoryview, rules: ProduceRules) -> None:
-    """One batch, whole, of magic 2, of a size that the topic takes."""
+def _framed(data: memoryview, rules: ProduceRules) -> BatchHeader:
+    """The header of one batch, whole, of magic 2, of a size that the topic takes."""
     if len(data) > MAGIC_AT and data[MAGIC_AT] < MAGIC:
         raise InvalidRecordError(f"Produce v3 and above carries magic 2, not {data[MAGIC_AT]}")
     if len(data) < HEADER_SIZE:
         raise InvalidRecordError(f"there must be exactly one batch, not {len(data)} bytes")
-    size = BatchHeader.parse(data).size
+    header = BatchHeader.parse(data)
+    size = header.size
     if size > rules.max_message_bytes:
         raise BatchTooLargeError("the batch", size, rules.max_message_bytes)
     if size > len(data):
@@ -168,12 +167,14 @@ def _check_framing(data: memoryview, rules: ProduceRules) -> None:
         raise InvalidRecordError(
             f"there must be exactly one batch; {len(data) - size} bytes follow"
         )
+    return header
 
 
-def _check_header(header: BatchHeader, rules: ProduceRules) -> None:
-    if header.codec is Codec.ZSTD and not rules.zstd_allowed:
+def _check_header(header: BatchHeader, rules: ProduceRules) -> Codec:
+    codec = header.codec
+    if codec is Codec.ZSTD and not rules.zstd_allowed:
         raise UnsupportedCodecError("zstd needs Produce v7 or above")
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if header.attributes & LOG_APPEND_TIME_BIT:
         raise InvalidTimestampError("a producer may not set the timestamp type LogAppendTime")
     if header.base_offset != 0:
         raise InvalidRecordError(f"base_offset is {header.base_offset}, not 0")
@@ -184,6 +185,7 @@ def _check_header(header: BatchHeader, rules: ProduceRules) -> None:
     if header.is_control:
         raise InvalidRecordError("a client may not write control records")
     _check_producer(header)
+    return codec
 
 
 def _check_producer(header: BatchHeader) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import pathlib
 from typing import Any
@@ -94,7 +93,7 @@ def test_headers_are_written_as_they_were_read(name: str) -> None:
     """S20: a header that was read packs to its own 61 bytes."""
     for batch in _batches(name):
         assert batch.header.pack() == bytes(batch.data[:61])
-        moved = dataclasses.replace(batch.header, base_offset=99, partition_leader_epoch=0)
+        moved = batch.header._replace(base_offset=99, partition_leader_epoch=0)
         assert moved.pack()[16:] == bytes(batch.data[16:61])
 
 

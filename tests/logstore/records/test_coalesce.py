@@ -130,7 +130,7 @@ def test_s19_many_producers_become_one_batch(kernel: ModuleType) -> None:
 def test_s19_the_delete_horizon_is_cleared(kernel: ModuleType) -> None:
     data = plain(0, 0, 1).encode()
     header = BatchHeader.parse(data)
-    marked = dataclasses.replace(header, attributes=header.attributes | 0x40)
+    marked = header._replace(attributes=header.attributes | 0x40)
     (merged,) = kernel.coalesce([with_crc(bytearray(marked.pack() + data[HEADER_SIZE:]))])
     assert not BatchHeader.parse(merged).has_delete_horizon
 
@@ -224,7 +224,7 @@ def test_a_truncated_chunk(kernel: ModuleType) -> None:
 
 
 def forged(data: bytes, **fields: int) -> bytes:
-    return dataclasses.replace(BatchHeader.parse(data), **fields).pack() + data[HEADER_SIZE:]
+    return BatchHeader.parse(data)._replace(**fields).pack() + data[HEADER_SIZE:]
 
 
 @pytest.mark.parametrize(

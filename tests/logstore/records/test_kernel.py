@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -122,7 +121,7 @@ def test_walk_without_verification_leaves_the_checksum_alone(kernel: ModuleType)
 @pytest.mark.parametrize("delta", [-1, -(2**31)])
 def test_walk_refuses_negative_deltas(kernel: ModuleType, delta: int) -> None:
     data = produced(1)
-    header = dataclasses.replace(BatchHeader.parse(data), last_offset_delta=delta)
+    header = BatchHeader.parse(data)._replace(last_offset_delta=delta)
     with pytest.raises(CorruptBatchError, match="last_offset_delta"):
         kernel.walk_and_patch(bytearray(header.pack() + data[HEADER_SIZE:]), 0, False)
 

@@ -42,15 +42,14 @@ def sent(**changes: object) -> bytes:
 def forged(batch: BatchToWrite = BATCH, **fields: int) -> bytes:
     """A batch whose header says what no producer would, under a right checksum."""
     data = batch.encode()
-    header = dataclasses.replace(BatchHeader.parse(data), **fields)
+    header = BatchHeader.parse(data)._replace(**fields)
     return with_crc(bytearray(header.pack() + data[HEADER_SIZE:]))
 
 
 def with_section(section: bytes, codec: Codec = Codec.NONE, count: int = 1) -> bytes:
     """A batch of `count` records whose section is `section` as it is."""
     header = BatchHeader.parse(PLAIN.encode())
-    header = dataclasses.replace(
-        header,
+    header = header._replace(
         attributes=int(codec),
         batch_length=49 + len(section),
         record_count=count,
