@@ -1,8 +1,8 @@
 """What the figures should reach, as data, and whether they do.
 
 A goal speaks of one figure of one piece of work on `target`. With `against` it is a ratio to the same work on that
-target, with `reference` to that work on the same target. Without either it is the figure itself. At least `limit` where more is
-better, at most `limit` where less is.
+target, with `reference` to that work on the same target, without either the figure itself: at least `limit` where
+more is better, at most `limit` where less is.
 """
 
 from collections.abc import Iterable

@@ -7,7 +7,7 @@ the rounds decide in which order and how often:
 
 Before each run dirty pages are written out and every target is waited for until it rests, so that nobody pays for the
 one before. A run beside which the neighbours used more than `NOISE_PERCENT` of the machine is done again, at most
-`size.repeats` times a row; if that did not help, the least disturbed runs are kept and counted as noisy.
+`size.repeats` times; if that did not help, its least disturbed try is kept and counted as noisy.
 """
 
 import os
@@ -29,13 +29,18 @@ REST_SECONDS = 0.2
 REST_WAIT_SECONDS = 15.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is done."""
+    """How much is done.
+
+    `repeats`: how often a noisy run is done again, as long as not more than `repeat_seconds` went into that in all.
+    """
 
     name: str
     runs: int
     repeats: int
+    repeat_seconds: float
+    warm_seconds: float
     records: int
     transaction_seconds: float
     abort_transactions: int
@@ -47,21 +52,53 @@ class Size:
     latency_seconds: float
 
 
-SMOKE = Size("smoke", 1, 0, 8_000, 0.5, 40, 4, (0, 50), 1_000, 4_000, 500, 0.5)
-QUICK = Size("quick", 3, 2, 100_000, 1.5, 400, 40, (0, 50, 90), 10_000, 60_000, 5_000, 3.0)
+SMOKE = Size(
+    name="smoke",
+    runs=1,
+    repeats=0,
+    repeat_seconds=0,
+    warm_seconds=0.2,
+    records=8_000,
+    transaction_seconds=0.5,
+    abort_transactions=40,
+    committed_transactions=4,
+    aborted_shares=(0, 50),
+    tail_records=1_000,
+    tiny_records=2_000,
+    tiny_requests=500,
+    latency_seconds=0.5,
+)
+QUICK = Size(
+    name="quick",
+    runs=3,
+    repeats=2,
+    repeat_seconds=30,
+    warm_seconds=5,
+    records=50_000,
+    transaction_seconds=1,
+    abort_transactions=300,
+    committed_transactions=30,
+    aborted_shares=(0, 90),
+    tail_records=10_000,
+    tiny_records=20_000,
+    tiny_requests=3_000,
+    latency_seconds=2,
+)
 FULL = Size(
-    "full",
+    name="full",
     runs=3,
     repeats=3,
+    repeat_seconds=900,
+    warm_seconds=20,
     records=500_000,
-    transaction_seconds=6.0,
-    abort_transactions=3000,
+    transaction_seconds=6,
+    abort_transactions=3_000,
     committed_transactions=100,
     aborted_shares=(0, 10, 25, 50, 75, 90, 95, 99),
     tail_records=100_000,
-    tiny_records=500_000,
-    tiny_requests=60_000,
-    latency_seconds=10.0,
+    tiny_records=200_000,
+    tiny_requests=50_000,
+    latency_seconds=10,
 )
 
 
@@ -80,6 +117,13 @@ class Measured:
 
 
 @dataclass(slots=True)
+class Patience:
+    """Seconds that may still go into doing noisy runs again."""
+
+    seconds: float
+
+
+@dataclass(slots=True)
 class Bench:
     """What a section is given: the targets and the size of the work; `started` are all that run meanwhile."""
 
@@ -88,11 +132,17 @@ class Bench:
     started: Sequence[Target] = ()
     _topics: dict[str, Topics] = field(default_factory=dict)
     _warm: dict[str, str] = field(default_factory=dict)
+    _patience: Patience = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._patience = Patience(self.size.repeat_seconds)
 
     def among(self, labels: Collection[str]) -> "Bench":
         """The same for a section that measures these targets; a foreign one always counts."""
         targets = [each for each in self.targets if each.label in labels or is_foreign(each)]
-        return replace(self, targets=targets, started=self.started or self.targets)
+        bench = replace(self, targets=targets, started=self.started or self.targets)
+        bench._patience = self._patience
+        return bench
 
     def topics(self, target: Target) -> Topics:
         """Makes and drops topics there."""
@@ -171,14 +221,14 @@ class Bench:
         """Noisy runs are done again, in turns too; what stays noisy is kept and counted."""
         for _ in range(self.size.repeats):
             for place, (target, before) in enumerate(noisy):
-                if before.excess_percent > 0:
+                if before.excess_percent > 0 and self._patience.seconds > 0:
+                    started = time.monotonic()
                     measured = self._once(run, target)
+                    self._patience.seconds -= time.monotonic() - started
                     for row in rows[target.label]:
                         row.repeated += 1
-                    noisy[place] = (
-                        target,
-                        min(before, measured, key=lambda each: each.excess_percent),
-                    )
+                    quieter = min(before, measured, key=lambda each: each.excess_percent)
+                    noisy[place] = (target, quieter)
         for target, measured in noisy:
             _keep(rows[target.label], measured)
             for row in rows[target.label]:

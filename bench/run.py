@@ -21,6 +21,7 @@ from bench.results import Results
 from bench.rounds import FULL, QUICK, SMOKE, Bench
 from bench.sections import KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC, SECTIONS
 from bench.target import Foreign, Target
+from bench.warming import warm
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = {size.name: size for size in (SMOKE, QUICK, FULL)}
@@ -134,6 +135,7 @@ def _start(stack: ExitStack, arguments: argparse.Namespace) -> Iterator[Target]:
 
 def _measure(bench: Bench, sections: Sequence[str], results: Results) -> None:
     """All sections in turn; a table is printed as soon as it is there."""
+    warm(bench)
     for name in sections:
         section = SECTIONS[name]
         rows = list(section.run(bench.among(section.targets)))

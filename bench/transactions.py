@@ -40,16 +40,15 @@ def transactions(bench: Bench) -> Iterator[Row]:
             topics: dict[str, str] = topics,
         ) -> None:
             seconds = bench.size.transaction_seconds
-            _measure(target, topics[target.label], producers, seconds, measured)
+            measure(target, topics[target.label], producers, seconds, measured)
 
         yield from bench.rounds([work_of(producers)], run)
         for target in bench.targets:
             bench.topics(target).drop(topics[target.label])
 
 
-def _measure(
-    target: Target, topic: str, producers: int, seconds: float, measured: Measured
-) -> None:
+def measure(target: Target, topic: str, producers: int, seconds: float, measured: Measured) -> None:
+    """So many producers commit for so long; afterwards `measured` has the figures."""
     commits: list[float] = []
     ready = threading.Barrier(producers + 1)
     stem = f"{topic}-{time.monotonic_ns()}"

@@ -32,8 +32,8 @@ class Work:
         measured.add(meter, {THROUGHPUT: float(len(self.done))})
 
 
-def bench(runs: int, repeats: int = 0) -> Bench:
-    return Restless([A, B], replace(SMOKE, runs=runs, repeats=repeats))
+def bench(runs: int, repeats: int = 0, seconds: float = 60) -> Bench:
+    return Restless([A, B], replace(SMOKE, runs=runs, repeats=repeats, repeat_seconds=seconds))
 
 
 def test_warm_ups_first_and_then_in_turns() -> None:
@@ -66,6 +66,12 @@ def test_what_stays_noisy_is_kept_at_its_quietest_and_said() -> None:
     work = Work(iter([0.0, 0.0, 50.0, 0.0, 20.0, 30.0]))
     a, _ = bench(1, repeats=2).rounds(["work"], work)
     assert (a.runs, a.repeated, a.noisy) == ([{THROUGHPUT: 5.0, OTHERS: 20.0}], 2, 1)
+
+
+def test_patience_ends_for_all_sections_together() -> None:
+    work = Work(iter([0.0, 0.0, 50.0, 0.0]))
+    a, _ = bench(1, repeats=5, seconds=0).among(["lacuna"]).rounds(["work"], work)
+    assert (a.repeated, a.noisy) == (0, 1)
 
 
 def test_the_clocks_grain_is_no_noise() -> None:
