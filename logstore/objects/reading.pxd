@@ -47,3 +47,6 @@ cdef extern from *:
         const char *paths, long long files, const long long *firsts, const long long *positions,
         const long long *sizes, const long long *starts, unsigned char *out, long long *counts,
     ) nogil
+
+cdef extern from "Python.h":
+    int PyByteArray_Resize(object data, Py_ssize_t size) except -1

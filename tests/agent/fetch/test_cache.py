@@ -29,7 +29,7 @@ def forget(log: Log) -> None:
     cache = log.fetch_service.cache
     while cache._loads:
         cache._forget(cache._loads.popitem()[0])
-    assert (cache.metrics.bytes_now, cache._entries, cache._coalesced) == (0, {}, {})
+    assert (cache.metrics.bytes_now, cache._places, cache._coalesced) == (0, {}, {})
     assert cache._fresh == {}
 
 

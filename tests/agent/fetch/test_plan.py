@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.fetch.explain import Fate, explain
-from agent.fetch.plan import Piece, group_reads, plan_fetch
+from agent.fetch.plan import Piece, plan_fetch
 from controlplane.extents import COLUMNS, DeadRanges, ExtentTable
 from controlplane.v1.log_pb2 import Extents
 
@@ -180,28 +179,6 @@ def test_s18_a_hundred_thousand_aborted_runs_are_one_step() -> None:
     plan = plan_fetch(extents, dead, 0, count, 1000)
     assert as_runs(plan.pieces) == [(count - 1, count, 1)]
     assert looked <= 5
-
-
-@pytest.mark.parametrize(
-    ("gap", "limit", "expected"),
-    [
-        (0, 10_000, [[0, 1], [2], [3]]),
-        (50, 10_000, [[0, 1, 2], [3]]),
-        (50, 200, [[0, 1], [2], [3]]),
-        (10**6, 10**6, [[0, 1, 2], [3]]),
-    ],
-)
-def test_s18_reads_join_neighbours_of_one_object_within_the_gap(
-    gap: int, limit: int, expected: list[list[int]]
-) -> None:
-    pieces = [
-        Piece(1, 1, 0, 100, 0, 1, 0),
-        Piece(1, 1, 100, 100, 1, 2, 0),
-        Piece(1, 1, 250, 100, 5, 6, 0),
-        Piece(1, 2, 350, 100, 6, 7, 0),
-    ]
-    groups = group_reads(pieces, gap, limit)
-    assert [[pieces.index(piece) for piece in group] for group in groups] == expected
 
 
 def test_a_plan_describes_itself() -> None:

@@ -1,0 +1,169 @@
+"""What is read together, where it goes, and what a failed read leaves out (S18)."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.fetch.loading import (
+    ExtentCorruptError,
+    ExtentGoneError,
+    ExtentUnavailableError,
+    LoadPlan,
+    ReadBuffer,
+    load,
+    plan_loads,
+)
+from agent.fetch.plan import Piece
+from agent.fetch.stretch import Stretch
+from logstore.objects.faults import Fault, FaultKind, FaultyStore
+from logstore.objects.memory import MemoryStore
+from tests.agent.fetch.log import make_batch
+
+
+def key_of(piece: Piece) -> str:
+    return f"{piece.lease_id}/{piece.sequence}"
+
+
+def plan(
+    runs: list[list[Piece]], gap: int = 0, max_read_bytes: int = 1 << 30, load_bytes: int = 1 << 30
+) -> list[LoadPlan]:
+    return plan_loads(
+        runs, key_of, read_gap=gap, max_read_bytes=max_read_bytes, load_bytes=load_bytes
+    )
+
+
+@pytest.mark.parametrize(
+    ("gap", "limit", "expected"),
+    [
+        (0, 10_000, [[0, 1], [2], [3]]),
+        (50, 10_000, [[0, 1, 2], [3]]),
+        (50, 200, [[0, 1], [2], [3]]),
+        (10**6, 10**6, [[0, 1, 2], [3]]),
+    ],
+)
+def test_s18_reads_join_neighbours_of_one_object_within_the_gap(
+    gap: int, limit: int, expected: list[list[int]]
+) -> None:
+    pieces = [
+        Piece(1, 1, 0, 100, 0, 1, 0),
+        Piece(1, 1, 100, 100, 1, 2, 0),
+        Piece(1, 1, 250, 100, 5, 6, 0),
+        Piece(1, 2, 350, 100, 6, 7, 0),
+    ]
+    (made,) = plan([pieces], gap, limit)
+    assert made.sources == expected
+    assert [read.key for read in made.reads] == ["1/1"] * (len(expected) - 1) + ["1/2"]
+    assert [read.position for read in made.reads] == [
+        pieces[indexes[0]].position for indexes in expected
+    ]
+
+
+def test_slices_of_two_partitions_are_one_read_and_stand_apart_in_memory() -> None:
+    first = [Piece(1, n, 0, 10, n, n + 1, 0) for n in range(3)]
+    second = [Piece(1, n, 10, 7, n, n + 1, 0) for n in range(3)]
+    (made,) = plan([first, second])
+    assert [len(read.parts) for read in made.reads] == [2, 2, 2]
+    assert made.pieces == first + second
+    assert made.bounds == [0, 3, 6]
+    assert list(made.starts) == [0, 10, 20, 30, 37, 44, 51]
+    assert made.reads[1].parts == [(0, 10, 10), (10, 7, 37)]
+
+
+runs_of_pieces = st.lists(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(0, 5)), max_size=8),
+    max_size=4,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(shape=runs_of_pieces, gap=st.integers(0, 6), load_bytes=st.integers(1, 40))
+def test_every_piece_is_read_once_to_a_place_of_its_own(
+    shape: list[list[tuple[int, int, int]]], gap: int, load_bytes: int
+) -> None:
+    """And those of a stretch are consecutive ones of a run."""
+    ends: dict[int, int] = {}
+    runs = []
+    for run in shape:
+        pieces: list[Piece] = []
+        for sequence, size, space in run:
+            position = ends.get(sequence, 0) + space
+            ends[sequence] = position + size
+            pieces.append(Piece(1, sequence, position, size, len(pieces), len(pieces) + 1, 0))
+        runs.append(pieces)
+    seen = []
+    for made in plan(runs, gap, 20, load_bytes):
+        parts = {
+            (read.key, position): (size, start)
+            for read in made.reads
+            for position, size, start in read.parts
+        }
+        assert sum(len(read.parts) for read in made.reads) == len(made.pieces)
+        for read in made.reads:
+            end = max(position + size for position, size, _ in read.parts)
+            assert (read.parts[0][0], end) == (read.position, read.position + read.size)
+        for index, piece in enumerate(made.pieces):
+            assert parts[key_of(piece), piece.position] == (piece.size, made.starts[index])
+            assert made.starts[index + 1] == made.starts[index] + piece.size
+        for begin, end in itertools.pairwise(made.bounds):
+            stretch = made.pieces[begin:end]
+            assert any(
+                run[at : at + len(stretch)] == stretch for run in runs for at in range(len(run))
+            )
+        seen += made.pieces
+    assert sorted(seen) == sorted(piece for run in runs for piece in run)
+
+
+def filled(count: int) -> tuple[FaultyStore, list[Piece]]:
+    """Objects of two batches each, and pieces of them in turn."""
+    store = MemoryStore()
+    pieces: list[Piece] = []
+    for number in range(count):
+        batches = [make_batch(b"%d-%d" % (number, index)) for index in range(2)]
+        store.put(f"1/{number}", batches)
+        pieces += [
+            Piece(1, number, index * len(batches[0]), len(batches[0]), at, at + 1, 0)
+            for index, at in enumerate((2 * number, 2 * number + 1))
+        ]
+    return FaultyStore(store), pieces
+
+
+def spans(stretches: list[Stretch]) -> list[list[int]]:
+    return [[piece.base_offset for piece in stretch.pieces] for stretch in stretches]
+
+
+def test_what_failed_is_in_no_stretch_and_says_why() -> None:
+    store, pieces = filled(4)
+    changed = store.inner.get_all("1/2")
+    changed[-1] ^= 1
+    store.inner.delete(["1/1", "1/2"])
+    store.inner.put("1/2", [changed])
+    store.fail(Fault("get", FaultKind.ERROR, "1/3"))
+    (made,) = plan([pieces])
+    loaded = load(made, store, ReadBuffer())
+    assert spans(loaded.stretches) == [[0, 1], [4]]
+    kinds = {piece.base_offset: type(error) for piece, error in loaded.errors}
+    assert kinds.pop(2) is kinds.pop(3) is ExtentGoneError
+    assert kinds.pop(6) is kinds.pop(7) is ExtentUnavailableError
+    assert kinds == {5: ExtentCorruptError}
+    assert all("segment 1-" in str(error) for _, error in loaded.errors)
+    assert loaded.bytes_read == sum(piece.size for piece in pieces[:3])
+
+
+def test_bytes_that_a_failed_read_left_are_never_taken_for_its_own() -> None:
+    """The buffer may hold an old batch there, and its checksum would be right."""
+    store, pieces = filled(2)
+    (made,) = plan([pieces])
+    sound = ReadBuffer()
+    assert spans(load(made, store, sound).stretches) == [[0, 1, 2, 3]]
+
+    class Stale(ReadBuffer):
+        """Memory as it was before."""
+
+        def __setitem__(self, place: object, value: object) -> None:
+            super().__setitem__(place, bytes(sound) if value == bytes(len(sound)) else value)  # type: ignore[call-overload]
+
+    store.fail(Fault("get", FaultKind.ERROR, "1/0"))
+    loaded = load(made, store, Stale())
+    assert spans(loaded.stretches) == [[2, 3]]
