@@ -10,6 +10,7 @@ from typing import Self
 from bench.target import Target
 
 TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
+_CPUCLOCK_SCHED = 2
 _GONE = (FileNotFoundError, ProcessLookupError)
 
 
@@ -30,15 +31,19 @@ def process_tree(roots: Iterable[int]) -> set[int]:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """User and system time that these processes have used so far."""
+    """User and system time that these processes have used so far, in nanoseconds' steps, ended threads included."""
     total = 0
     for pid in pids:
         try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        except _GONE:
+            total += time.clock_gettime_ns(_cpu_clock(pid))
+        except OSError:  # it has ended
             continue
-        total += int(fields[11]) + int(fields[12])
-    return total * TICK_SECONDS
+    return total / 1e9
+
+
+def _cpu_clock(pid: int) -> int:
+    """Linux's clock of another process's CPU time: what clock_getcpuclockid(3) gives, which Python lacks."""
+    return (~pid << 3) | _CPUCLOCK_SCHED
 
 
 def read_bytes(pids: Iterable[int]) -> int:

@@ -10,7 +10,7 @@ import pytest
 from bench.aborts import RECORDS, is_aborted, transactions_for, write
 from bench.errors import BenchError
 from bench.fetches import Fetcher
-from bench.meter import Meter, process_tree, read_bytes
+from bench.meter import TICK_SECONDS, Meter, cpu_seconds, process_tree, read_bytes
 from bench.reading import consume
 from bench.rounds import FULL
 from bench.target import Foreign
@@ -42,6 +42,25 @@ def test_reads_and_children_of_the_server_count(tmp_path: Path) -> None:
         assert child.pid in process_tree([os.getpid()])
         assert read_bytes([child.pid]) >= 1 << 20
         child.communicate(b"\n")
+
+
+def test_work_of_ended_threads_counts() -> None:
+    code = "import threading; t = threading.Thread(target=sum, args=(range(3_000_000),)); t.start(); t.join()"
+    command = [sys.executable, "-c", f"{code}; print('done', flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        before = cpu_seconds([child.pid])
+        assert child.stdout.readline() == b"done\n"
+        used = cpu_seconds([child.pid])
+        assert used > before
+        assert used == pytest.approx(sum_of_stat(child.pid), abs=0.05)
+        child.communicate(b"\n")
+
+
+def sum_of_stat(pid: int) -> float:
+    """The same out of /proc, in ticks of 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) * TICK_SECONDS
 
 
 def test_a_process_that_is_gone_counts_nothing() -> None:
