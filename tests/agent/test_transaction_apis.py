@@ -342,10 +342,13 @@ def test_every_advertised_version_has_a_reader_and_header_versions() -> None:
 @pytest.mark.parametrize("tags", [b"\x01\x7f\x03abc", b"\x02\x05\x00\x7f\x01x"])
 def test_unknown_tagged_fields_are_skipped(tags: bytes) -> None:
     """KIP-482, at the end of the request and of what is nested in it."""
-    api = discover().get(26, 4)
-    assert api is not None
-    plain = request_class(26, 4)(**TRANSACTION, committed=True)
-    assert api.read(memoryview(encode_body(plain)[:-1] + tags), 4) == plain
+    for key, version, fields in ((26, 4, {"committed": True}), (25, 3, {"group_id": "g"})):
+        api = discover().get(key, version)
+        assert api is not None
+        body = encode_body(request_class(key, version)(**TRANSACTION, **fields))
+        assert api.read(memoryview(body[:-1] + tags), version) == api.read(
+            memoryview(body), version
+        )
     topic = nested(37, 2, "CreatePartitionsTopic", name="t", count=7, assignments=None)
     growth = request_class(37, 2)(
         topics=(topic,), timeout=datetime.timedelta(seconds=1), validate_only=True
