@@ -2,11 +2,12 @@
 
 The point is the fault layer: `logstore.objects.unsynced` keeps the same interface and forgets what
 was not synced. So the interface tells apart what POSIX tells apart: the bytes of a file (`fsync`)
-and the names in a directory (`fsync_dir`).
+and the names in a directory (`fsync_directory`).
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -38,12 +39,16 @@ class FileRanges:
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """`size` in bytes, `modified_ms` since 1970, `links` the number of names the file has."""
+    """`size` in bytes, `modified_ms` since 1970, `links` the number of names the file has.
+
+    `inode` is the file's own number, the same under each of its names for as long as it has one.
+    """
 
     size: int
     modified_ms: int
     links: int
     is_directory: bool
+    inode: int
 
 
 class FileSystem(Protocol):
@@ -53,13 +58,22 @@ class FileSystem(Protocol):
         """Open a new file for writing; `FileExistsError` if the name is taken."""
 
     def open(self, path: str) -> int:
-        """Open a file for reading."""
+        """Open a file or a directory for reading."""
+
+    def open_for_update(self, path: str) -> int:
+        """Open a file for reading and writing."""
 
     def lock(self, fd: int) -> bool:
         """Take the file's advisory lock until `close`, or say at once that someone else has it."""
 
+    def wait_for_lock(self, fd: int) -> None:
+        """Take the file's advisory lock until `close`, however long someone else has it."""
+
     def write(self, fd: int, parts: Sequence[Part]) -> None:
         """Append all bytes of all parts."""
+
+    def write_at(self, fd: int, parts: Sequence[Part], position: int) -> None:
+        """Write all bytes of all parts from `position` on, over what is there."""
 
     def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
         """Fill `buffer` from `position`; how many bytes there were."""
@@ -70,11 +84,20 @@ class FileSystem(Protocol):
     def fsync(self, fd: int) -> None:
         """Make the bytes of a file durable, not its name."""
 
+    def fdatasync(self, fd: int) -> None:
+        """Make durable what was written over bytes that were durable before."""
+
+    def start_writeback(self, fd: int) -> None:
+        """Let the disk begin with the bytes of a file. A hint, which promises nothing."""
+
     def close(self, fd: int) -> None:
         """Close; says nothing about durability."""
 
     def link(self, source: str, target: str) -> None:
         """Give a file a second name, atomically; `FileExistsError` if that is taken."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a name, atomically, over the target if that is there."""
 
     def unlink(self, path: str) -> None:
         """Take a name away."""
@@ -84,6 +107,9 @@ class FileSystem(Protocol):
 
     def fsync_directory(self, path: str) -> None:
         """Make the names in a directory durable (not those above or below it)."""
+
+    def is_taken(self, path: str) -> bool:
+        """Whether there is anything of that name. Cheaper than `info`."""
 
     def info(self, path: str) -> FileInfo:
         """What the name stands for."""
@@ -104,6 +130,9 @@ class OsFileSystem:
     def open(self, path: str) -> int:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
+    def open_for_update(self, path: str) -> int:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
     def lock(self, fd: int) -> bool:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -111,16 +140,23 @@ class OsFileSystem:
             return False
         return True
 
+    def wait_for_lock(self, fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+
     def write(self, fd: int, parts: Sequence[Part]) -> None:
-        views = [memoryview(part).cast("B") for part in parts if len(part)]
-        first = 0
-        while first < len(views):
-            written = os.writev(fd, views[first : first + _IOV_MAX])
-            while first < len(views) and written >= len(views[first]):
-                written -= len(views[first])
-                first += 1
-            if written:
-                views[first] = views[first][written:]
+        left = [memoryview(part).cast("B") for part in parts if len(part)]
+        while left:
+            left = _after(left, os.writev(fd, left[:_IOV_MAX]))
+
+    def write_at(self, fd: int, parts: Sequence[Part], position: int) -> None:
+        written = os.pwritev(fd, parts, position)
+        if written == sum(map(len, parts)):
+            return
+        left = _after([memoryview(part).cast("B") for part in parts if len(part)], written)
+        while left:
+            position += written
+            written = os.pwritev(fd, left, position)
+            left = _after(left, written)
 
     def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
         filled = 0
@@ -139,11 +175,21 @@ class OsFileSystem:
     def fsync(self, fd: int) -> None:
         os.fsync(fd)
 
+    def fdatasync(self, fd: int) -> None:
+        _fdatasync(fd)
+
+    def start_writeback(self, fd: int) -> None:
+        if _sync_file_range is not None:
+            _sync_file_range(fd, 0, 0, _SYNC_FILE_RANGE_WRITE)
+
     def close(self, fd: int) -> None:
         os.close(fd)
 
     def link(self, source: str, target: str) -> None:
         os.link(source, target)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
 
     def unlink(self, path: str) -> None:
         os.unlink(path)
@@ -157,6 +203,9 @@ class OsFileSystem:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def is_taken(self, path: str) -> bool:
+        return os.access(path, os.F_OK)
 
     def info(self, path: str) -> FileInfo:
         return _info(os.stat(path))
@@ -192,4 +241,29 @@ def read_ranges_by_steps(
 
 def _info(result: os.stat_result) -> FileInfo:
     is_directory = (result.st_mode & 0o170000) == 0o040000
-    return FileInfo(result.st_size, result.st_mtime_ns // 1_000_000, result.st_nlink, is_directory)
+    return FileInfo(
+        result.st_size,
+        result.st_mtime_ns // 1_000_000,
+        result.st_nlink,
+        is_directory,
+        result.st_ino,
+    )
+
+
+def _after(views: list[memoryview], written: int) -> list[memoryview]:
+    """What is left of `views` after so many bytes."""
+    first = 0
+    while first < len(views) and written >= len(views[first]):
+        written -= len(views[first])
+        first += 1
+    left = views[first:]
+    if written:
+        left[0] = left[0][written:]
+    return left
+
+
+_fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has none
+_sync_file_range = getattr(ctypes.CDLL(None), "sync_file_range", None)  # Linux only
+if _sync_file_range is not None:
+    _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+_SYNC_FILE_RANGE_WRITE = 2

@@ -12,12 +12,13 @@ shows:
 and `skip_sync(n)` makes the n-th sync a lie, so that a test can show that it would have noticed.
 
 What survives `crash()` is what the strictest file system keeps: of a file the bytes of its last
-`fsync` (none if there was none), of a directory the names of its last `fsync_directory`. With
-`keep` each unsynced change survives by chance, as a page cache writes back in any order; with
+`fsync` (none if there was none), of a directory the names of its last `fsync_directory`; an
+`fdatasync` keeps bytes, but no growth of a file. With `keep` each unsynced change survives by
+chance, as a page cache writes back in any order, of a large file each sector by itself; with
 `cut_power_after` the crash comes between any two calls.
 
-It is a `FileSystem`, and has the calls besides that a database makes (`open_or_create`, `write_at`,
-`truncate`, `rename`), so that SQLite can run on it through a VFS.
+It is a `FileSystem`, and has the calls besides that a database makes (`open_or_create`,
+`truncate`), so that SQLite can run on it through a VFS.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ from typing import TypeAlias
 from logstore.objects.filesystem import FileInfo, FileRanges, read_ranges_by_steps
 from logstore.objects.store import Part
 
+SECTOR = 512
+"""Bytes of a file that survive together or not at all."""
+
+_inodes = itertools.count(2)
+
 
 class PowerCutError(Exception):
     """The power is off: nothing works before `crash()`. No OSError: nobody may handle it."""
@@ -43,12 +49,15 @@ class _File:
     durable: bytes = b""
     modified_ms: int = 0
     locked_by: int | None = None
+    inode: int = field(default_factory=lambda: next(_inodes))
 
 
 @dataclass(eq=False, slots=True)
 class _Directory:
     entries: dict[str, _Node] = field(default_factory=dict)
     durable: dict[str, _Node] = field(default_factory=dict)
+    locked_by: int | None = None
+    inode: int = field(default_factory=lambda: next(_inodes))
 
 
 _Node: TypeAlias = _File | _Directory
@@ -59,7 +68,7 @@ class UnsyncedFileSystem:
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.syncs: list[str] = []
-        """Every sync that was asked for: `fsync` or `fsync_directory`, and the path."""
+        """Every sync that was asked for: `fsync`, `fdatasync` or `fsync_directory`, and the path."""
         self.calls = 0
         """Changes and syncs that were asked for."""
         self._now_ms = now_ms
@@ -109,26 +118,34 @@ class UnsyncedFileSystem:
         self._fds[fd] = (node, path)
         return fd
 
+    def open_for_update(self, path: str) -> int:
+        return self.open(path)
+
     def open_or_create(self, path: str) -> int:
         """Open a file for reading and writing."""
         parent, name = self._parent(path)
         return self.open(path) if name in parent.entries else self.create(path)
 
     def lock(self, fd: int) -> bool:
-        file = self._file(fd)
-        if file.locked_by is None:
-            file.locked_by = fd
-        return file.locked_by == fd
+        node, _ = self._fds[fd]
+        if node.locked_by is None:
+            node.locked_by = fd
+        return node.locked_by == fd
+
+    def wait_for_lock(self, fd: int) -> None:
+        """Fails where the lock is not free: nobody could free it meanwhile."""
+        if not self.lock(fd):
+            raise _error(errno.EDEADLK, self._fds[fd][1])
 
     def write(self, fd: int, parts: Sequence[Part]) -> None:
         file = self._file(fd)
         for part in parts:
-            self.write_at(fd, part, len(file.content))
+            self.write_at(fd, [part], len(file.content))
 
-    def write_at(self, fd: int, data: Part, position: int) -> None:
+    def write_at(self, fd: int, parts: Sequence[Part], position: int) -> None:
         """Write at any position; a gap before it reads as zeros."""
         self._change()
-        file = self._file(fd)
+        file, data = self._file(fd), b"".join(parts)
         file.content.extend(bytes(max(0, position - len(file.content))))
         file.content[position : position + len(data)] = data
         file.modified_ms = self._now_ms()
@@ -151,9 +168,18 @@ class UnsyncedFileSystem:
         if self._sync("fsync", self._fds[fd][1]):
             file.durable = bytes(file.content)
 
+    def fdatasync(self, fd: int) -> None:
+        file = self._file(fd)
+        if self._sync("fdatasync", self._fds[fd][1]):
+            size = len(file.durable)
+            file.durable = bytes(file.content[:size]).ljust(size, b"\0")
+
+    def start_writeback(self, fd: int) -> None:
+        """What is written back and what is not is decided at the crash."""
+
     def close(self, fd: int) -> None:
         node, _ = self._fds.pop(fd)
-        if isinstance(node, _File) and node.locked_by == fd:
+        if node.locked_by == fd:
             node.locked_by = None
 
     def link(self, source: str, target: str) -> None:
@@ -191,6 +217,13 @@ class UnsyncedFileSystem:
         directory = self._directory(path)
         if self._sync("fsync_directory", path):
             directory.durable = dict(directory.entries)
+
+    def is_taken(self, path: str) -> bool:
+        try:
+            self._find(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def info(self, path: str) -> FileInfo:
         return self._info(self._find(path))
@@ -241,9 +274,9 @@ class UnsyncedFileSystem:
 
     def _info(self, node: _Node) -> FileInfo:
         if isinstance(node, _Directory):
-            return FileInfo(size=0, modified_ms=0, links=1, is_directory=True)
+            return FileInfo(0, 0, links=1, is_directory=True, inode=node.inode)
         links = sum(found is node for found in _nodes(self._root))
-        return FileInfo(len(node.content), node.modified_ms, links, is_directory=False)
+        return FileInfo(len(node.content), node.modified_ms, links, False, node.inode)
 
 
 class _Survivors:
@@ -262,14 +295,14 @@ class _Survivors:
                 entries[name] = self.directory(node)
             elif node is not None:
                 entries[name] = self._file(node)
-        return _Directory(entries, dict(entries))
+        return _Directory(entries, dict(entries), inode=lost.inode)
 
     def _file(self, lost: _File) -> _File:
         """Once a file, however many names it has."""
         file = self._files.get(id(lost))
         if file is None:
             content = self._content(lost)
-            file = _File(bytearray(content), content, lost.modified_ms)
+            file = _File(bytearray(content), content, lost.modified_ms, inode=lost.inode)
             self._files[id(lost)] = file
         return file
 
@@ -277,8 +310,22 @@ class _Survivors:
         if lost.content == lost.durable or not self._keep():
             return lost.durable
         content = bytes(lost.content)
+        if self._keep():
+            return content
+        if len(content) > SECTOR:
+            return self._torn(lost.durable, content)
         half = len(content) // 2  # the rest is as it was: what was synced is never lost
-        return content if self._keep() else content[:half] + lost.durable[half:]
+        return content[:half] + lost.durable[half:]
+
+    def _torn(self, before: bytes, after: bytes) -> bytes:
+        """Any of the sectors that changed."""
+        torn = bytearray(before)
+        for start in range(0, len(after), SECTOR):
+            sector = after[start : start + SECTOR]
+            if before[start : start + SECTOR] != sector and self._keep():
+                torn.extend(bytes(max(0, start - len(torn))))
+                torn[start : start + SECTOR] = sector
+        return bytes(torn)
 
 
 def _nodes(directory: _Directory) -> Iterator[_Node]:

@@ -51,7 +51,7 @@ class UnsyncedFile:
         return bytes(buffer[: self.files.read_into(self.fd, memoryview(buffer), offset)])
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
-        self.files.write_at(self.fd, data, offset)
+        self.files.write_at(self.fd, [data], offset)
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802
         self.files.truncate(self.fd, newsize)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from logstore.objects.filesystem import FileSystem, OsFileSystem
-from logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
+from logstore.objects.unsynced import SECTOR, PowerCutError, UnsyncedFileSystem
 
 
 @pytest.fixture(params=["real", "unsynced"])
@@ -95,7 +95,7 @@ def test_unsynced_bytes_are_lost() -> None:
     fd = files.create("/a")
     files.write(fd, [b"synced"])
     files.fsync(fd)
-    files.write_at(fd, b"not", 0)
+    files.write_at(fd, [b"not"], 0)
     files.fsync_directory("/")
     files.crash()
     assert read(files, "/a") == b"synced"
@@ -115,7 +115,7 @@ def test_unsynced_names_are_lost_and_unsynced_removals_undone() -> None:
 def test_truncating_and_rewriting_need_a_sync_too() -> None:
     files = UnsyncedFileSystem()
     fd = files.open_or_create("/a")
-    files.write_at(fd, b"tail", 4)
+    files.write_at(fd, [b"tail"], 4)
     files.fsync(fd)
     files.fsync_directory("/")
     files.truncate(fd, 2)
@@ -146,7 +146,7 @@ def test_what_was_synced_is_never_torn() -> None:
     files.write(fd, [b"12345678"])
     files.fsync(fd)
     files.fsync_directory("/")
-    files.write_at(fd, b"abcd", 2)
+    files.write_at(fd, [b"abcd"], 2)
     told = iter([True, False])
     files.crash(keep=lambda: next(told))
     assert read(files, "/a") == b"12ab5678"
@@ -172,3 +172,80 @@ def test_without_power_nothing_works_until_the_crash() -> None:
         files.fsync(fd)
     files.crash()
     files.create("/a")
+
+
+def test_both_kinds_write_in_place_alike(files: FileSystem, base: str) -> None:
+    write(files, f"{base}/a", b"0123456789")
+    fd = files.open_for_update(f"{base}/a")
+    files.write_at(fd, [b"ab", b"", bytearray(b"cd")], 3)
+    files.write_at(fd, [], 3)
+    files.fdatasync(fd)
+    files.start_writeback(fd)
+    buffer = bytearray(10)
+    assert files.read_into(fd, memoryview(buffer), 0) == 10
+    assert buffer == b"012abcd789"
+    files.close(fd)
+
+
+def test_both_kinds_move_and_number_files_alike(files: FileSystem, base: str) -> None:
+    write(files, f"{base}/a", b"a")
+    write(files, f"{base}/b", b"b")
+    inode = files.info(f"{base}/a").inode
+    assert files.info(f"{base}/b").inode != inode
+    files.rename(f"{base}/a", f"{base}/b")
+    assert files.info(f"{base}/b").inode == inode
+    assert files.is_taken(f"{base}/b")
+    assert not files.is_taken(f"{base}/a")
+    assert not files.is_taken(f"{base}/b/c")
+    assert files.is_taken(base)
+
+
+def test_both_kinds_lock_directories_and_wait_for_a_free_lock(files: FileSystem, base: str) -> None:
+    one, other = files.open(base), files.open(base)
+    files.wait_for_lock(one)
+    assert not files.lock(other)
+    files.close(one)
+    files.wait_for_lock(other)
+    files.close(other)
+
+
+def test_waiting_for_a_lock_that_nobody_can_free_is_an_error() -> None:
+    files = UnsyncedFileSystem()
+    one, other = files.open("/"), files.open("/")
+    files.wait_for_lock(one)
+    with pytest.raises(OSError, match="EDEADL"):
+        files.wait_for_lock(other)
+
+
+def test_a_file_keeps_its_number_over_a_crash() -> None:
+    files = UnsyncedFileSystem()
+    write(files, "/a", b"")
+    files.fsync_directory("/")
+    inode = files.info("/a").inode
+    files.crash()
+    assert files.info("/a").inode == inode
+
+
+def test_fdatasync_keeps_bytes_but_no_growth() -> None:
+    files = UnsyncedFileSystem()
+    fd = files.create("/a")
+    files.write(fd, [b"12345678"])
+    files.fsync(fd)
+    files.fsync_directory("/")
+    files.write_at(fd, [b"abcd"], 6)
+    files.fdatasync(fd)
+    files.crash()
+    assert read(files, "/a") == b"123456ab"
+
+
+def test_chance_may_keep_any_sector_of_a_large_file() -> None:
+    files = UnsyncedFileSystem()
+    fd = files.create("/a")
+    files.write(fd, [b"1" * SECTOR])
+    files.fsync(fd)
+    files.fsync_directory("/")
+    files.write_at(fd, [b"2" * SECTOR * 4], 0)
+    told = iter([True, False, False, True, False, True])
+    files.crash(keep=lambda: next(told))
+    expected = b"1" * SECTOR + b"2" * SECTOR + bytes(SECTOR) + b"2" * SECTOR
+    assert read(files, "/a") == expected
