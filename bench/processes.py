@@ -1,5 +1,6 @@
 """Servers as processes of their own: start, wait for the line that says ready, end."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -24,9 +25,11 @@ class Process:
         self.value = ""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "lacuna", *arguments],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            env={**os.environ, "LACUNA_SUPERVISED": "1"},  # it ends with us, however we end
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -34,7 +37,7 @@ class Process:
         if not self.value:
             self._process.kill()
             self._process.wait()
-            self._reader.join(STOP_SECONDS)
+            self._close()
             told = "\n".join(self._lines)
             raise BenchError(f"lacuna {' '.join(arguments)} did not start:\n{told}")
 
@@ -53,6 +56,11 @@ class Process:
                     self._told.set()
         self._told.set()
 
+    def _close(self) -> None:
+        self._reader.join(STOP_SECONDS)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
     def stop(self) -> None:
         """Ctrl-C. Raises BenchError where it does not end cleanly."""
         self._process.send_signal(signal.SIGINT)
@@ -63,7 +71,7 @@ class Process:
             self._process.wait()
             raise BenchError(f"process {self.pid} did not end in {STOP_SECONDS:.0f} s") from None
         finally:
-            self._reader.join(STOP_SECONDS)
+            self._close()
         if code:
             told = "\n".join(self._lines)
             raise BenchError(f"process {self.pid} ended with {code}:\n{told}")

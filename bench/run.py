@@ -5,6 +5,7 @@ section, which goals are met, and what got worse since the last run of this size
 """
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,6 +41,7 @@ PICTURE = ROOT / "docs" / "aborted.svg"
 
 def main() -> None:
     """Command line."""
+    signal.signal(signal.SIGTERM, _end)
     arguments = _arguments()
     out = arguments.out or OUT / f"{arguments.size}.json"
     before = Results.load(KEPT if arguments.size == FULL.name else out)
@@ -72,6 +74,11 @@ def _run(arguments: argparse.Namespace) -> Results:
         _measure(Bench(targets, size), arguments.sections, results)
     results.facts["seconds"] = round(time.monotonic() - started)
     return results
+
+
+def _end(number: int, frame: object) -> None:
+    """As Ctrl-C would: the servers are ended and their data deleted."""
+    raise SystemExit(128 + number)
 
 
 def _arguments() -> argparse.Namespace:
