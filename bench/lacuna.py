@@ -47,10 +47,11 @@ class Lacuna(Target):
         finally:
             self._folder.cleanup()
 
-    def forget(self) -> None:
+    def forget(self) -> bool:
         """A restart."""
         self._end()
         self._run()
+        return True
 
     def _run(self) -> None:
         arguments = ["up", f"--data={self.data}", f"--listen={self._listen}", *self._options]

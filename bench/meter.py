@@ -119,4 +119,5 @@ class Meter:
         others = (busy - self._busy) * TICK_SECONDS - own - self.server_cpu_seconds
         total = max((everything - self._all) * TICK_SECONDS, TICK_SECONDS)
         self.others_percent = max(0.0, 100 * others / total)
-        self.grain_percent = 100 * 2 * TICK_SECONDS / total
+        # Nobody says which processes the server is, so it cannot be told apart from its neighbours.
+        self.grain_percent = 100 * 2 * TICK_SECONDS / total if pids else 100.0

@@ -32,7 +32,7 @@ TUNED: dict[str, Any] = {
 #: So that the end of a partition, an answer without records, is told soon. Where there is data nobody waits.
 ENDS_SOON: dict[str, Any] = {"fetch.wait.max.ms": 50}
 
-_STATISTICS_MS = 100
+_STATISTICS_MS = 50
 
 
 @dataclass(slots=True)

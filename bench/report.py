@@ -9,6 +9,7 @@ from bench.results import Results
 from bench.sections import KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
 
 ORDER = (LACUNA, LACUNA_GRPC, KAFKA, KAFKA_FSYNC)
+RATIOS = ((LACUNA, KAFKA), (LACUNA, KAFKA_FSYNC), (LACUNA_GRPC, KAFKA))
 BEGIN = "<!-- begin of what `make bench` writes -->"
 END = "<!-- end of what `make bench` writes -->"
 
@@ -34,22 +35,17 @@ def targets_of(rows: Sequence[Row]) -> list[str]:
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
-    """A heading, then a line for each work and figure: its spread per target, then Lacuna's ratios."""
+    """A heading, then a line for each work and figure: its spread per target, then ratios."""
     targets = targets_of(rows)
-    yardsticks = [each for each in (KAFKA, KAFKA_FSYNC) if each in targets]
-    heading = ["work", "", *targets]
-    if LACUNA in targets:
-        heading += [f"lacuna / {each}" for each in yardsticks]
-    else:
-        yardsticks = []
-    lines = [heading]
+    pairs = [pair for pair in RATIOS if set(pair) <= set(targets)]
+    lines = [["work", "", *targets, *(" / ".join(pair) for pair in pairs)]]
     for work in dict.fromkeys(row.work for row in rows):
         spreads = {row.target: row.spreads() for row in rows if row.work == work}
         figures = dict.fromkeys(figure for each in spreads.values() for figure in each)
         for place, figure in enumerate(figures):
             line = ["" if place else work, figure.name]
             line += [_cell(spreads.get(target, {}), figure) for target in targets]
-            line += [_ratio(spreads, each, figure) for each in yardsticks]
+            line += [_ratio(spreads, *pair, figure) for pair in pairs]
             lines.append(line)
     return lines
 
@@ -58,12 +54,12 @@ def _cell(spreads: dict[Figure, Spread], figure: Figure) -> str:
     return spread_of(spreads[figure]) if figure in spreads else ""
 
 
-def _ratio(spreads: dict[str, dict[Figure, Spread]], yardstick: str, figure: Figure) -> str:
-    if figure == OTHERS:
-        return ""
-    ours = spreads.get(LACUNA, {}).get(figure)
+def _ratio(
+    spreads: dict[str, dict[Figure, Spread]], target: str, yardstick: str, figure: Figure
+) -> str:
+    ours = spreads.get(target, {}).get(figure)
     theirs = spreads.get(yardstick, {}).get(figure)
-    if ours is None or theirs is None or not theirs.median:
+    if figure == OTHERS or ours is None or theirs is None or not theirs.median:
         return ""
     return number(ours.median / theirs.median)
 

@@ -151,9 +151,11 @@ def _measure(bench: Bench, sections: Sequence[str], results: Results) -> None:
 
 
 def _print_facts(results: Results) -> None:
-    for group in ("machine", "versions", "clients"):
+    for group in ("machine", "versions"):
         for name, value in results.facts[group].items():
             print(f"{name}: {value}")
+    for name, settings in results.facts["clients"].items():
+        print(f"{name}: {', '.join(f'{key}={value}' for key, value in settings.items())}")
 
 
 def _print_section(name: str, rows: Sequence[Row]) -> None:

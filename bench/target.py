@@ -33,10 +33,11 @@ class Target(ABC):
         """Ends it, and deletes its data."""
 
     @abstractmethod
-    def forget(self) -> None:
+    def forget(self) -> bool:
         """Empties what the server itself keeps in memory of records, so that the next read goes to its store.
 
-        The operating system's page cache stays warm, for every target alike.
+        Returns whether it had to be restarted for that. The operating system's page cache stays warm, for every
+        target alike.
         """
 
     def __enter__(self) -> Self:
@@ -75,8 +76,9 @@ class Foreign(Target):
     def stop(self) -> None:
         """Nothing to do."""
 
-    def forget(self) -> None:
+    def forget(self) -> bool:
         """Cannot be asked for: what it has cached stays."""
+        return False
 
 
 def is_foreign(target: Target) -> bool:

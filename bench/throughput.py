@@ -4,7 +4,7 @@ Reads are read_committed and the first after the server has forgotten what it ha
 defaults, once with its queue opened ("tuned").
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from bench.clients import RECORD_BYTES, Deliveries, flush, produce, ready_producer
 from bench.figures import CPU_PER_GIB, GIBIBYTE, KILO_RECORDS, MEGABYTE, THROUGHPUT, Row, Run
@@ -15,25 +15,34 @@ from bench.target import Target
 from bench.topics import PARTITIONS
 
 CODECS = ("none", "lz4")
-WORKS = ("produce", "read_committed", "read_committed, tuned")
+READ = "read_committed"
+READ_TUNED = "read_committed, tuned"
 
 
 def throughput(bench: Bench) -> Iterator[Row]:
     """Rows per codec: produce, read_committed, read_committed tuned."""
+    consumers: dict[str, dict[str, object]] = {READ_TUNED: TUNED}
+    if bench.size.default_consumer:
+        consumers = {READ: {}, **consumers}
     for codec in CODECS:
 
         def run(target: Target, measured: Measured, codec: str = codec) -> None:
-            _produce_and_read(bench, target, codec, bench.size.records, measured)
+            _produce_and_read(bench, target, codec, bench.size.records, consumers, measured)
 
         def warm_up(target: Target, codec: str = codec) -> None:
-            _produce_and_read(bench, target, codec, bench.size.records // 2, Measured())
+            _produce_and_read(bench, target, codec, bench.size.records // 2, consumers, Measured())
 
-        works = [f"{work}, {codec}" for work in WORKS]
+        works = [f"{work}, {codec}" for work in ("produce", *consumers)]
         yield from bench.rounds(works, run, warm_up=warm_up)
 
 
 def _produce_and_read(
-    bench: Bench, target: Target, codec: str, records: int, measured: Measured
+    bench: Bench,
+    target: Target,
+    codec: str,
+    records: int,
+    consumers: Mapping[str, Mapping[str, object]],
+    measured: Measured,
 ) -> None:
     topic = bench.topics(target).create(f"produce-{codec}")
     client = ready_producer(target, topic, compression_type=codec)
@@ -44,7 +53,7 @@ def _produce_and_read(
         flush(client)
     deliveries.check(records)
     measured.add(meter, _figures(meter, records, meter.seconds))
-    for settings in ({}, TUNED):
+    for settings in consumers.values():
         bench.forget(target)
         consumed = consume(target, topic, **settings)
         consumed.check(records + PARTITIONS)

@@ -1,6 +1,7 @@
 """The benchmark runs from end to end and counts what it reads; its figures decide nothing here."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,11 +24,20 @@ WORKS = {
 }
 
 
-def run(tmp_path: Path, *options: str) -> tuple[dict[str, Any], str]:
+def run(
+    tmp_path: Path, *options: str, path: str = os.environ["PATH"]
+) -> tuple[dict[str, Any], str]:
     """The results, and what was printed."""
     out = tmp_path / "smoke.json"
     command = [sys.executable, "-m", "bench.run", "--size=smoke", f"--out={out}", *options]
-    ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    ran = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+        env={**os.environ, "PATH": path},
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return json.loads(out.read_text()), ran.stdout
 
@@ -56,6 +66,14 @@ def test_every_section_gives_its_rows(tmp_path: Path) -> None:
 def test_through_grpc_as_well(tmp_path: Path) -> None:
     document, _ = run(tmp_path, "--targets=lacuna grpc", "--sections=transactions")
     assert {row["target"] for row in rows(document)} == {"lacuna grpc"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_without_java_lacuna_alone_is_measured(tmp_path: Path) -> None:
+    document, printed = run(tmp_path, "--sections=tail", path=str(tmp_path))
+    assert {row["target"] for row in rows(document)} == {"lacuna"}
+    assert "kafka is left out, so there are no ratios to it: there is no java" in printed
 
 
 @pytest.mark.java
