@@ -8,12 +8,12 @@ they stand by partition, in the order of their offsets: so many a small piece le
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Final
 
 from agent.fetch.plan import Piece
 from agent.fetch.stretch import Load, Stretch
+from controlplane.extents import FLAG_TRUE_OFFSETS
 from logstore.objects.reading import grow
 from logstore.objects.store import (
     ObjectNotFoundError,
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 BATCH_OVERHEAD: Final = 32
 PIECE_OVERHEAD: Final = 300
 LOAD_OVERHEAD: Final = 2000
-
-#: piece, number of its run, its place in the run
-_Tagged: TypeAlias = tuple[Piece, int, int]
-_tag: Final = itemgetter(1, 2)
 
 
 class ExtentError(Exception):
@@ -99,79 +95,86 @@ def plan_loads(
     Two pieces with at most `read_gap` bytes between them are one read (S18), which spans at most
     `max_read_bytes` unless one piece is larger.
     """
-    tagged = sorted(
-        (piece, number, index) for number, run in enumerate(runs) for index, piece in enumerate(run)
-    )
-    return [_plan_load(part, key_of, read_gap, max_read_bytes) for part in _cut(tagged, load_bytes)]
+    pieces = [piece for run in runs for piece in run]
+    heads = {0, *accumulate(map(len, runs))}
+    by_bucket = sorted(range(len(pieces)), key=pieces.__getitem__)
+    return [
+        _plan_load(pieces, part, heads, key_of, read_gap, max_read_bytes)
+        for part in _cut(pieces, by_bucket, load_bytes)
+    ]
 
 
-def _cut(tagged: list[_Tagged], load_bytes: int) -> Iterator[list[_Tagged]]:
+def _cut(pieces: list[Piece], by_bucket: list[int], load_bytes: int) -> Iterator[list[int]]:
     """Parts of about `load_bytes`; between two objects if possible."""
     first = size = 0
-    for index, (piece, _, _) in enumerate(tagged):
-        if size >= load_bytes and (size >= 2 * load_bytes or piece[:2] != tagged[index - 1][0][:2]):
-            yield tagged[first:index]
-            first, size = index, 0
-        size += piece.size
-    if first < len(tagged):
-        yield tagged[first:]
+    last: tuple[int, ...] = ()
+    for place, index in enumerate(by_bucket):
+        piece = pieces[index]
+        if size >= load_bytes and (size >= 2 * load_bytes or piece[:2] != last):
+            yield by_bucket[first:place]
+            first, size = place, 0
+        size += piece[3]
+        last = piece[:2]
+    if first < len(by_bucket):
+        yield by_bucket[first:]
 
 
 def _plan_load(
-    tagged: list[_Tagged], key_of: Callable[[Piece], str], read_gap: int, max_read_bytes: int
+    pieces: list[Piece],
+    part: list[int],
+    heads: set[int],
+    key_of: Callable[[Piece], str],
+    read_gap: int,
+    max_read_bytes: int,
 ) -> LoadPlan:
-    ordered = sorted(tagged, key=_tag)
-    starts = array("q", (0, *accumulate(piece.size for piece, _, _ in ordered)))
-    index_of: dict[tuple[int, int], int] = {}
-    bounds = []
-    expected = (-1, -1)
-    for index, (_, number, place) in enumerate(ordered):
-        if (number, place) != expected:
-            bounds.append(index)
-        index_of[number, place] = index
-        expected = (number, place + 1)
+    """The load of pieces[i] for i of `part`, which is in the order of the bucket.
+
+    In memory they stand in the order of i; `heads` are the i where a run begins.
+    """
+    ordered = sorted(part)
+    chosen = [pieces[index] for index in ordered]
+    starts = array("q", (0, *accumulate(piece[3] for piece in chosen)))
+    place_of = dict(zip(ordered, range(len(ordered)), strict=True))
+    bounds = [0]
+    bounds += [
+        place
+        for place, (before, index) in enumerate(pairwise(ordered), 1)
+        if index != before + 1 or index in heads
+    ]
     bounds.append(len(ordered))
     reads: list[RangeRead] = []
     sources: list[list[int]] = []
-    for group in _group(tagged, read_gap, max_read_bytes):
-        indexes = [index_of[number, place] for _, number, place in group]
-        first, last = group[0][0], group[-1][0]
-        parts = [
-            (piece.position, piece.size, starts[index])
-            for (piece, _, _), index in zip(group, indexes, strict=True)
-        ]
+    for group in _group(pieces, part, read_gap, max_read_bytes):
+        source = [place_of[index] for index in group]
+        first, last = pieces[group[0]], pieces[group[-1]]
         size = last.position + last.size - first.position
+        parts = [(chosen[place][2], chosen[place][3], starts[place]) for place in source]
         reads.append(RangeRead(key_of(first), first.position, size, parts))
-        sources.append(indexes)
-    return LoadPlan(
-        pieces=[piece for piece, _, _ in ordered],
-        starts=starts,
-        bounds=bounds,
-        reads=reads,
-        sources=sources,
-    )
+        sources.append(source)
+    return LoadPlan(pieces=chosen, starts=starts, bounds=bounds, reads=reads, sources=sources)
 
 
-def _group(tagged: list[_Tagged], read_gap: int, max_read_bytes: int) -> Iterator[list[_Tagged]]:
+def _group(
+    pieces: list[Piece], part: list[int], read_gap: int, max_read_bytes: int
+) -> Iterator[list[int]]:
     """Neighbours in one object, in order."""
-    group: list[_Tagged] = []
-    begin = end = 0
-    segment: tuple[int, ...] = ()
-    for item in tagged:
-        piece = item[0]
-        position = piece.position
-        piece_end = position + piece.size
+    group: list[int] = []
+    begin = end = lease_id = sequence = -1
+    for index in part:
+        piece_lease_id, piece_sequence, position, size, _, _, _ = pieces[index]
         if (
-            piece[:2] == segment
+            piece_sequence == sequence
+            and piece_lease_id == lease_id
             and 0 <= position - end <= read_gap
-            and piece_end - begin <= max_read_bytes
+            and position + size - begin <= max_read_bytes
         ):
-            group.append(item)
+            group.append(index)
         else:
             if group:
                 yield group
-            group, begin, segment = [item], position, piece[:2]
-        end = piece_end
+            group = [index]
+            begin, lease_id, sequence = position, piece_lease_id, piece_sequence
+        end = position + size
     if group:
         yield group
 
@@ -186,12 +189,13 @@ def load(plan: LoadPlan, store: "ObjectStore", buffer: bytearray) -> Loaded:
     """Read, check and patch; for a thread."""
     pieces = plan.pieces
     outcomes = store.get_into(plan.reads, grow(buffer, plan.starts[-1]))
+    _, _, _, _, base_offsets, next_offsets, flags = zip(*pieces, strict=True)
     walked = walk_pieces(
         buffer,
         plan.starts,
-        array("q", [piece.base_offset for piece in pieces]),
-        array("q", [piece.next_offset for piece in pieces]),
-        array("q", [piece.has_true_offsets for piece in pieces]),
+        array("q", base_offsets),
+        array("q", next_offsets),
+        array("q", [flag & FLAG_TRUE_OFFSETS for flag in flags]),
         True,
     )
     failed: dict[int, ExtentError] = {}

@@ -85,7 +85,7 @@ def read_files(
     if not count:
         return counts
     if cython.compiled:
-        names: bytes = b"\0".join([os.fsencode(path) for path in paths]) + b"\0"
+        names: bytes = os.fsencode("\0".join(paths)) + b"\0"
         name: cython.p_char = names
         first_of: cython.longlong[::1] = memoryview(firsts)
         position_of: cython.longlong[::1] = memoryview(positions)

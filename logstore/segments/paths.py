@@ -13,6 +13,7 @@ order of writing.
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 MAX_LEASE_ID = 2**63 - 1
 MAX_SEQUENCE = 2**48 - 1
@@ -70,6 +71,7 @@ def segment_key(cluster_id: str, segment_id: SegmentId) -> str:
     return f"{lease_prefix(cluster_id, segment_id.lease_id)}{segment_id.sequence:012x}.seg"
 
 
+@lru_cache(maxsize=256)
 def lease_prefix(cluster_id: str, lease_id: int) -> str:
     """What the keys of all segments of a lease start with, and no other key."""
     if not 0 <= lease_id <= MAX_LEASE_ID:
