@@ -1,0 +1,142 @@
+"""What S3 asks for: requests by GiB written and read, at several flush intervals and numbers of agents, in dollars.
+
+Requests are counted at the service (bench/counted_s3.py). How many there are by GiB depends on how much comes in a
+second, since a flush takes what has gathered: records come at a fixed rate, which is part of the row's name. Prices
+are bench/prices.json, or the file that LACUNA_BENCH_PRICES names.
+"""
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.clients import POOL, POOL_SIZE, Deliveries, flush, ready_producer
+from bench.counted_s3 import BUCKET, DELETE, GET, LIST, PUT, CountedS3
+from bench.figures import GIBIBYTE, Better, Figure, Row, Run
+from bench.reading import TUNED, consume
+from bench.rounds import Bench
+from bench.scale import Agents
+from bench.topics import PARTITIONS, Topics
+
+PRICES = Path(__file__).with_name("prices.json")
+PRICES_VARIABLE = "LACUNA_BENCH_PRICES"
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "moto",
+    "AWS_SECRET_ACCESS_KEY": "moto",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
+PUTS = Figure("PUTs/GiB written", Better.LESS)
+WRITE_DOLLARS = Figure("$/TiB written", Better.LESS)
+GETS = Figure("GETs/GiB read", Better.LESS)
+READ_DOLLARS = Figure("$/TiB read", Better.LESS)
+DAY_DOLLARS = Figure("$/day of PUTs", Better.LESS)
+TEBIBYTES = 1024
+DAY_SECONDS = 86_400
+RECORD_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Seconds of writing, MiB that come in one, and what is tried: milliseconds and agents."""
+
+    seconds: float
+    rate: int
+    intervals: tuple[int, ...]
+    agents: tuple[int, ...]
+
+
+AMOUNTS = {
+    "smoke": Amount(1.0, 2, (250,), (1,)),
+    "quick": Amount(4.0, 8, (100, 250, 1000), (1,)),
+    "full": Amount(12.0, 8, (100, 250, 1000), (1, 2, 4)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Dollars for a thousand requests; `source` says where they come from."""
+
+    source: str
+    put_per_1000: float
+    get_per_1000: float
+    list_per_1000: float
+    delete_per_1000: float
+
+    @classmethod
+    def load(cls) -> "Prices":
+        """From the file."""
+        path = Path(os.environ.get(PRICES_VARIABLE, PRICES))
+        return cls(**json.loads(path.read_text()))
+
+    def of(self, counts: Counter[str]) -> float:
+        """Dollars for these requests."""
+        by_kind = {
+            PUT: self.put_per_1000,
+            GET: self.get_per_1000,
+            LIST: self.list_per_1000,
+            DELETE: self.delete_per_1000,
+        }
+        return sum(count * by_kind.get(kind, 0.0) for kind, count in counts.items()) / 1000
+
+
+def work_of(interval_ms: int, agents: int, rate: int) -> str:
+    """The row's name."""
+    plural = "s" if agents > 1 else ""
+    return f"flushes every {interval_ms} ms, {agents} agent{plural}, {rate} MiB/s"
+
+
+def costs(bench: Bench) -> Iterator[Row]:
+    """A row for each number of agents and flush interval."""
+    amount, prices = AMOUNTS[bench.size.name], Prices.load()
+    os.environ.update({name: os.environ.get(name, value) for name, value in CREDENTIALS.items()})
+    print(f"prices: {prices.source}")
+    for agents in amount.agents:
+        for interval_ms in amount.intervals:
+            work = work_of(interval_ms, agents, amount.rate)
+            yield Row(work, "lacuna", [_measure(agents, interval_ms, amount, prices)])
+
+
+def _measure(agents: int, interval_ms: int, amount: Amount, prices: Prices) -> Run:
+    """Writes at the rate, starts the agents anew so that nothing is cached, and reads it all."""
+    with CountedS3() as service:
+        store = f"s3://{BUCKET}?endpoint={service.endpoint}"
+        options = [f"--flush-ms={interval_ms}", "--create-bucket"]
+        with Agents(agents, options, store) as server:
+            topic = Topics(server).create("costs")
+            client = ready_producer(server, topic)
+            before = service.counts()
+            records = _write(client, topic, amount)
+            written = service.counts() - before
+            server.forget()
+            before = service.counts()
+            consume(server, topic, **TUNED).check(records + PARTITIONS)
+            read = service.counts() - before
+    gibibytes = records * RECORD_BYTES / GIBIBYTE
+    seconds = gibibytes * 1024 / amount.rate
+    return {
+        PUTS: written[PUT] / gibibytes,
+        WRITE_DOLLARS: prices.of(written) / gibibytes * TEBIBYTES,
+        DAY_DOLLARS: prices.of(Counter({PUT: written[PUT]})) / seconds * DAY_SECONDS,
+        GETS: read[GET] / gibibytes,
+        READ_DOLLARS: prices.of(read) / gibibytes * TEBIBYTES,
+    }
+
+
+def _write(client: Any, topic: str, amount: Amount) -> int:
+    """Records of 1 KiB at the rate, over all partitions; how many."""
+    deliveries = Deliveries()
+    total = int(amount.seconds * amount.rate * 1024)
+    started = time.perf_counter()
+    for index in range(total):
+        due = started + index * RECORD_BYTES / (amount.rate << 20)
+        while (early := due - time.perf_counter()) > 0:
+            client.poll(min(early, 0.01))
+        value = POOL[index % POOL_SIZE]
+        client.produce(topic, value, partition=index % PARTITIONS, on_delivery=deliveries)
+    flush(client)
+    deliveries.check(total)
+    return total

@@ -1,0 +1,84 @@
+"""An S3 service that counts its requests: moto's, behind a counter, in a process of its own."""
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from multiprocessing.connection import Connection
+from typing import Any, Self
+
+BUCKET = "lacuna"
+START_SECONDS = 60.0
+STOP_SECONDS = 5.0
+
+#: What S3 bills by: the method, and for GET of a bucket, whose query has it, the listing.
+PUT, GET, LIST, DELETE = "PUT", "GET", "LIST", "DELETE"
+_ASKED_AS = {"PUT": PUT, "POST": PUT, "GET": GET, "HEAD": GET, "DELETE": DELETE}
+
+
+class CountedS3:
+    """A context manager; `endpoint` is the URL. It ends with the process that started it."""
+
+    def __init__(self) -> None:
+        self.endpoint = ""
+        spawn = multiprocessing.get_context("spawn")
+        self._ours, self._theirs = spawn.Pipe()
+        self._process = spawn.Process(target=_serve, args=(self._theirs,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._process.start()
+        self._theirs.close()
+        if not self._ours.poll(START_SECONDS):
+            self._process.terminate()
+            raise TimeoutError("moto's server did not start")
+        self.endpoint = self._ours.recv()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ours.close()
+        self._process.join(STOP_SECONDS)
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join()
+
+    def counts(self) -> Counter[str]:
+        """How many requests of each kind have come so far."""
+        self._ours.send("counts")
+        counts: Counter[str] = self._ours.recv()
+        return counts
+
+
+def kind_of(method: str, query: str) -> str:
+    """What a request is billed as."""
+    if method == "GET" and "list-type" in query:
+        return LIST
+    return _ASKED_AS.get(method, method)
+
+
+def _counting(application: Any, counts: Counter[str]) -> Callable[..., Iterable[bytes]]:
+    def counted(environ: Mapping[str, str], start_response: Any) -> Iterable[bytes]:
+        counts[kind_of(environ["REQUEST_METHOD"], environ.get("QUERY_STRING", ""))] += 1
+        answer: Iterable[bytes] = application(environ, start_response)
+        return answer
+
+    return counted
+
+
+def _serve(parent: Connection) -> None:
+    import logging
+    import threading
+
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
+    counts: Counter[str] = Counter()
+    application = _counting(DomainDispatcherApplication(create_backend_app), counts)
+    server = make_server("127.0.0.1", 0, application, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    parent.send(f"http://127.0.0.1:{server.server_port}")
+    try:
+        while parent.recv():
+            parent.send(Counter(counts))
+    except (EOFError, KeyboardInterrupt):  # the parent closed its end, or died
+        server.shutdown()

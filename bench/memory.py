@@ -1,0 +1,105 @@
+"""Memory: of the control plane, by extent and by aborted transaction; of an agent that serves many consumers.
+
+All is counted: the state, its segment table (each extent alone in its object, which is the most it can cost), the view
+of the embedded agent, and the process that makes a snapshot meanwhile. Bytes are of resident memory, beside a server
+with an empty log.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, TopicPartition
+
+from bench.clients import Threads, fill
+from bench.figures import GIBIBYTE, Better, Figure, Row, Run
+from bench.lacuna import Lacuna
+from bench.meter import process_tree, resident_bytes
+from bench.prepared import Prepared
+from bench.reading import CONSUMER, TUNED, consume, end_offset
+from bench.rounds import Bench
+from bench.topics import PARTITIONS, Topics
+
+SERVER = Figure("server bytes", Better.LESS)
+SNAPSHOT_PROCESS = Figure("snapshot process bytes", Better.LESS)
+TOGETHER = Figure("bytes together", Better.LESS)
+RESIDENT = Figure("resident MiB", Better.LESS)
+CONSUMERS = 8
+#: Eight consumers in one process, which is not what is measured.
+SMALL_QUEUE = {"queued.max.messages.kbytes": 16_384}
+MEBIBYTE = 1 << 20
+AN_EXTENT = "control plane, an extent"
+IN_A_ROW = "control plane, an aborted transaction, in a row"
+BETWEEN = "control plane, an aborted transaction and the committed one behind it"
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Aborted transactions, and bytes that are read."""
+
+    transactions: int
+    read_bytes: int
+
+
+AMOUNTS = {
+    "smoke": Amount(3_000, 8 << 20),
+    "quick": Amount(50_000, 256 << 20),
+    "full": Amount(200_000, 4 << 30),
+}
+
+
+def memory(bench: Bench) -> Iterator[Row]:
+    """Rows of one run each: nothing here depends on what else the machine does."""
+    amount = AMOUNTS[bench.size.name]
+    in_a_row = _control_plane(amount.transactions, one_in=1)
+    between = _control_plane(amount.transactions, one_in=2)
+    yield Row(AN_EXTENT, "lacuna", [{figure: value / 2 for figure, value in between.items()}])
+    yield Row(IN_A_ROW, "lacuna", [in_a_row])
+    yield Row(BETWEEN, "lacuna", [between])
+    yield _agent(bench, amount.read_bytes)
+
+
+def _control_plane(transactions: int, *, one_in: int) -> Run:
+    """Bytes by aborted transaction; each has one extent, and with `one_in` of 2 another one behind it."""
+    with Prepared() as server:
+        topic = Topics(server).create("memory")
+        watch_all(server, topic)
+        empty, empty_process = server.resident(), server.snapshot()
+        server.prolong(topic, transactions, one_in=one_in)
+        watch_all(server, topic)
+        held = server.resident()
+        server.settle()
+        server.prolong(topic, PARTITIONS)
+        process = server.snapshot()
+    by_server = (held - empty) / transactions
+    by_process = (process - empty_process) / transactions
+    return {SERVER: by_server, SNAPSHOT_PROCESS: by_process, TOGETHER: by_server + by_process}
+
+
+def watch_all(server: Lacuna, topic: str) -> list[int]:
+    """Has the agent look at every partition; their high watermarks."""
+    client = Consumer({"bootstrap.servers": server.bootstrap, **CONSUMER})
+    try:
+        return [
+            end_offset(client, TopicPartition(topic, partition)) for partition in range(PARTITIONS)
+        ]
+    finally:
+        client.close()
+
+
+def _agent(bench: Bench, size: int) -> Row:
+    """The most that the server holds while consumers read everything, each for itself, after a restart."""
+    records = size // 1024
+    with Lacuna() as server:
+        topic = Topics(server).create("memory")
+        fill(server, topic, records)
+        Bench([server], bench.size).rest()
+        server.forget()
+
+        def read(_number: int) -> None:
+            consume(server, topic, **{**TUNED, **SMALL_QUEUE}).check(records)
+
+        with Threads(read, CONSUMERS):
+            pass
+        peak = resident_bytes(process_tree(server.pids), peak=True)
+    work = f"{CONSUMERS} consumers, each of {size / GIBIBYTE:.3g} GiB"
+    return Row(work, "lacuna", [{RESIDENT: peak / MEBIBYTE}])

@@ -1,0 +1,248 @@
+"""The control plane's state machine under load, in this process: real commands, without disk or sockets.
+
+What each step of a command costs, and a journal of as many transactions as one likes in seconds: their extents name
+objects that nobody wrote, so such partitions can be planned and fetched at their ends, but not read.
+"""
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from controlplane import machine
+from controlplane.client.views import PartitionView
+from controlplane.decision import Context, Decision
+from controlplane.journal.sqlite import SqliteJournal
+from controlplane.v1.cluster_pb2 import (
+    CreateTopic,
+    CreateTopics,
+    RegisterAgent,
+    ReleaseLease,
+    TopicPartition,
+)
+from controlplane.v1.control_pb2 import Command, Reply
+from controlplane.v1.journal_pb2 import JournalRecord
+from controlplane.v1.log_pb2 import CommitSegment, PartitionDelta, SegmentId, SegmentSlice
+from controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+
+RECORDS = 3
+BATCH_BYTES = 3_200
+APPEND_RECORDS = 3_000
+TIMEOUT_MS = 900_000
+TRANSACTIONAL = 4
+STEPS = ("decide", "replay", "serialize", "changes", "views")
+
+
+class _Feed:
+    """Views here are fed by hand."""
+
+    def want(self, view: PartitionView) -> None:
+        """Nothing to do."""
+
+    def want_cluster(self) -> None:
+        """Nothing to do."""
+
+
+class Producer:
+    """A transactional id, and its next sequence by partition."""
+
+    def __init__(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.sequences: Counter[int] = Counter()
+
+
+class Plane:
+    """A state, the journal records that nobody has taken yet, and the seconds that each step of each verb took.
+
+    `journal` says whether records are kept. With `state` it goes on from there.
+    """
+
+    def __init__(self, state: machine.State | None = None, *, journal: bool = False) -> None:
+        self.state = state or machine.new_state()
+        self.journal: list[bytes] = []
+        self.seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self.counts: Counter[str] = Counter()
+        self.views: dict[tuple[bytes, int], PartitionView] = {}
+        self._keeps = journal
+        self._now_ms = machine.now_ms(self.state)
+        self._ids = 0
+        self._sequence = 0
+        if not self.state.cluster_id:
+            self._follow("", machine.found(self.state, "bench", self._context()))
+        registered = self.do(
+            "register", Command(register_agent=RegisterAgent(host="bench", port=9))
+        ).agent_registered
+        self._lease_id = registered.lease_id
+
+    def create(self, partitions: int, name: str = "bench") -> bytes:
+        """A topic; its id."""
+        topic = CreateTopic(name=name, partition_count=partitions)
+        reply = self.do("create", Command(create_topics=CreateTopics(topics=[topic])))
+        return reply.topics_created.topics[0].topic_id
+
+    def watch(self, topic_id: bytes, partition: int) -> PartitionView:
+        """A view as an agent has it, which is kept current."""
+        view = PartitionView(topic_id, partition, _Feed())
+        view.apply(machine.watch(self.state, topic_id, partition))
+        self.views[topic_id, partition] = view
+        return view
+
+    def producer(self, transactional_id: str) -> Producer:
+        """A new transactional id."""
+        wanted = InitProducerId(
+            has_transactional_id=True,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=TIMEOUT_MS,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        made = self.do("init", Command(init_producer_id=wanted)).producer_id_initialized
+        return Producer(transactional_id, made.producer_id, made.producer_epoch)
+
+    def begin(self, producer: Producer, topic_id: bytes, partitions: Sequence[int]) -> None:
+        """AddPartitionsToTxn and CommitSegment: a batch in each partition."""
+        keys = [TopicPartition(topic_id=topic_id, partition=index) for index in partitions]
+        added = AddPartitionsToTxn(
+            transactional_id=producer.transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            partitions=keys,
+        )
+        self.do("AddPartitionsToTxn", Command(add_partitions_to_txn=added))
+        self._sequence += 1
+        segment = SegmentId(lease_id=self._lease_id, sequence=self._sequence)
+        slices = [self._slice(producer, key, place * BATCH_BYTES) for place, key in enumerate(keys)]
+        committed = CommitSegment(segment=segment, object_size=1 << 30, slices=slices)
+        self.do(f"CommitSegment, {len(keys)}", Command(commit_segment=committed))
+
+    def end(self, producer: Producer, *, committed: bool) -> None:
+        """EndTxn, as before KIP-890."""
+        ended = EndTxn(
+            transactional_id=producer.transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            committed=committed,
+        )
+        name = "EndTxn, commit" if committed else "EndTxn, abort"
+        self.do(name, Command(end_txn=ended))
+
+    def do(self, name: str, command: Command) -> Reply:
+        """One command, all of its steps."""
+        self.counts[name] += 1
+        started = time.perf_counter()
+        decision = machine.handle(self.state, command, self._context())
+        self.seconds[name, "decide"] += time.perf_counter() - started
+        self._follow(name, decision)
+        assert decision.reply is not None
+        return decision.reply
+
+    def leave(self) -> None:
+        """Gives the lease back, so that no client is sent to an agent that is none."""
+        self.do("leave", Command(release_lease=ReleaseLease(lease_id=self._lease_id)))
+
+    def microseconds(self, name: str) -> dict[str, float]:
+        """Of each step of one command, by step."""
+        return {step: self.seconds[name, step] / self.counts[name] * 1e6 for step in STEPS}
+
+    def take_journal(self) -> list[bytes]:
+        """The records since the last time."""
+        taken, self.journal = self.journal, []
+        return taken
+
+    def _follow(self, name: str, decision: Decision) -> None:
+        clock, seconds = time.perf_counter, self.seconds
+        for record in decision.records:
+            started = clock()
+            machine.replay(self.state, record)
+            replayed = clock()
+            data = record.SerializeToString()
+            seconds[name, "serialize"] += clock() - replayed
+            seconds[name, "replay"] += replayed - started
+            if self._keeps:
+                self.journal.append(data)
+        started = clock()
+        changes = machine.take_changes(self.state)
+        taken = clock()
+        for delta in changes:
+            if isinstance(delta, PartitionDelta):
+                view = self.views.get((delta.partition.topic_id, delta.partition.partition))
+                if view is not None:
+                    view.apply(delta)
+        seconds[name, "views"] += clock() - taken
+        seconds[name, "changes"] += taken - started
+
+    def _slice(self, producer: Producer, key: TopicPartition, position: int) -> SegmentSlice:
+        base_sequence = producer.sequences[key.partition]
+        producer.sequences[key.partition] += RECORDS
+        return SegmentSlice(
+            partition=key,
+            batch_positions=[position],
+            batch_sizes=[BATCH_BYTES],
+            record_counts=[RECORDS],
+            max_timestamps=[self._now_ms],
+            producer_ids=[producer.producer_id],
+            producer_epochs=[producer.producer_epoch],
+            base_sequences=[base_sequence],
+            batch_flags=[TRANSACTIONAL],
+        )
+
+    def _context(self) -> Context:
+        self._now_ms = max(self._now_ms, int(time.time() * 1000))
+        return Context(now_ms=self._now_ms, new_id=self._new_id)
+
+    def _new_id(self) -> bytes:
+        self._ids += 1
+        return self._ids.to_bytes(16, "big")
+
+
+def small_transactions(
+    plane: Plane, topic_id: bytes, partitions: int, count: int, *, one_in: int = 1
+) -> Iterator[None]:
+    """`count` aborted transactions of one batch, the partitions in turn; yields after each.
+
+    With `one_in` of 2 each has a committed one behind it, which comes on top.
+    """
+    producer = plane.producer("bench-small")
+    for number in range(count):
+        for is_committed in [False, *[True] * (one_in - 1)]:
+            plane.begin(producer, topic_id, [number % partitions])
+            plane.end(producer, committed=is_committed)
+        yield
+
+
+def prolong(path: Path, topic: str, aborted: int, *, one_in: int = 1) -> int:
+    """Appends `small_transactions` in `topic` to the journal of a stopped cluster; the bytes of the records."""
+    return asyncio.run(_prolong(path, topic, aborted, one_in))
+
+
+async def _prolong(path: Path, topic: str, aborted: int, one_in: int) -> int:
+    journal = SqliteJournal(str(path), str)
+    opened = await journal.open(None)
+    try:
+        state = machine.new_state()
+        snapshot = await journal.load_snapshot()
+        if snapshot is not None:
+            state = machine.restore(snapshot.state)
+        async for batch in journal.read(snapshot.position if snapshot else 0):
+            for data in batch.records:
+                machine.replay(state, JournalRecord.FromString(data))
+        plane = Plane(state, journal=True)
+        found = state.topics_by_name[topic]
+        transactions = small_transactions(
+            plane, found.topic_id, len(found.partitions), aborted, one_in=one_in
+        )
+        size = 0
+        for _ in transactions:
+            if len(plane.journal) >= APPEND_RECORDS:
+                records = plane.take_journal()
+                size += sum(map(len, records))
+                await journal.append(records, opened.fencing_token)
+        plane.leave()
+        records = plane.take_journal()
+        await journal.append(records, opened.fencing_token)
+        return size + sum(map(len, records))
+    finally:
+        await journal.close()

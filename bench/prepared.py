@@ -1,0 +1,101 @@
+"""Lacuna with a log that was written in seconds: into the journal, without the objects."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.errors import BenchError
+from bench.lacuna import Lacuna
+from bench.meter import process_tree, resident_bytes
+from bench.plane import prolong
+
+JOURNAL = "journal.db"
+SNAPSHOT_SECONDS = 120.0
+MACHINE = "controlplane.machine"
+
+
+class Prepared(Lacuna):
+    """`lacuna up` whose journal can be prolonged. `start_seconds` is how long the last start took."""
+
+    def __init__(self, options: Sequence[str] = (), label: str = "lacuna") -> None:
+        super().__init__(options, label)
+        self.start_seconds = 0.0
+
+    @property
+    def journal(self) -> Path:
+        """The file."""
+        return self.data / JOURNAL
+
+    @property
+    def snapshots(self) -> Path:
+        """The file beside it."""
+        return self.data / f"{JOURNAL}.snapshots"
+
+    def _run(self) -> None:
+        started = time.perf_counter()
+        super()._run()
+        self.start_seconds = time.perf_counter() - started
+
+    def prolong(self, topic: str, aborted: int, *, one_in: int = 1) -> int:
+        """Stops, adds transactions (bench.plane.small_transactions), starts; the bytes of the records."""
+        self._end()
+        try:
+            return prolong(self.journal, topic, aborted, one_in=one_in)
+        finally:
+            self._run()
+
+    def resident(self) -> int:
+        """Bytes that the server holds now, without a process that makes a snapshot meanwhile."""
+        return resident_bytes(self.pids)
+
+    def settle(self) -> None:
+        """Waits for the process that makes a snapshot. Raises BenchError."""
+        deadline = time.monotonic() + SNAPSHOT_SECONDS
+        while process_tree(self.pids) != set(self.pids):
+            if time.monotonic() > deadline:
+                raise BenchError(f"no snapshot in {SNAPSHOT_SECONDS:.0f} s")
+            time.sleep(0.1)
+
+    def snapshot(self) -> int:
+        """Stops, has a snapshot made of all, starts; the most bytes that the process that made it held.
+
+        Raises BenchError where it fails.
+        """
+        self._end()
+        try:
+            return make_snapshot(self.journal)
+        finally:
+            self._run()
+
+    def snapshot_bytes(self) -> int:
+        """Of the newest snapshot."""
+        question = (
+            "SELECT sum(length(state)) FROM snapshots GROUP BY position ORDER BY position DESC"
+        )
+        return _ask(self.snapshots, question)
+
+
+def make_snapshot(journal: Path) -> int:
+    """Runs the snapshot process to the journal's end; the most bytes that it held."""
+    position = _ask(journal, "SELECT max(position) FROM batches")
+    command = ["-m", "controlplane.journal.snapshotter", str(journal), MACHINE, str(position)]
+    process = subprocess.Popen([sys.executable, *command])
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise BenchError(f"the snapshot process ended with {process.returncode}")
+    return usage.ru_maxrss * 1024
+
+
+def _ask(database: Path, question: str) -> int:
+    """The number that answers; 0 for none."""
+    connection = sqlite3.connect(database)
+    try:
+        (number,) = connection.execute(question).fetchone() or (0,)
+        return int(number or 0)
+    finally:
+        connection.close()

@@ -1,0 +1,252 @@
+"""Scale: what one Fetch and one transaction cost the server, as what is beside them grows.
+
+The figures are CPU microseconds of all server processes by request, not rates: on two cores with the clients beside
+them a rate says how much was left over. The last rows are of the state machine alone, in this process.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, TopicPartition
+
+from agent.fetch.plan import plan_fetch
+from bench.clients import fill, flush, produce, producer
+from bench.fetches import Fetcher
+from bench.figures import Better, Figure, Row, Run
+from bench.lacuna import CONTROL_READY, READY, Lacuna
+from bench.meter import Meter
+from bench.plane import STEPS, Plane, small_transactions
+from bench.prepared import Prepared
+from bench.processes import Process
+from bench.reading import CONSUMER, end_offset
+from bench.rounds import Bench
+from bench.topics import PARTITIONS, TIMEOUT_SECONDS, Topics
+from controlplane.client.views import PartitionView
+
+FETCH_CPU = Figure("server CPU µs/fetch", Better.LESS)
+TRANSACTION_CPU = Figure("server CPU µs/transaction", Better.LESS)
+STEP = {step: Figure(f"{step} µs", Better.LESS) for step in STEPS}
+ALL_STEPS = Figure("all steps µs", Better.LESS)
+
+WORKERS, AGENTS, TOPIC, CONNECTIONS, EXTENTS = (
+    "workers",
+    "agents",
+    "partitions of the topic",
+    "connections",
+    "extents a partition",
+)
+PLAN = "plan of 1 MiB"
+PLAN_BYTES = 1 << 20
+PLANS = 200
+PLAN_TIME = {place: Figure(f"{place} µs", Better.LESS) for place in ("start", "middle", "end")}
+RECORDS = 10
+WARM_UPS = 20
+COMMANDS = ("AddPartitionsToTxn", "CommitSegment, 4", "EndTxn, commit", "EndTxn, abort")
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Seconds of each load, the sizes of each kind, and the extents that the state machine is timed with."""
+
+    seconds: float
+    sizes: dict[str, tuple[int, ...]]
+    extents: tuple[int, ...]
+
+
+AMOUNTS = {
+    "smoke": Amount(0.3, {WORKERS: (1,), CONNECTIONS: (1, 10), EXTENTS: (10, 100)}, (10, 100)),
+    "quick": Amount(
+        1.0,
+        {WORKERS: (1, 2), TOPIC: (1, 100), CONNECTIONS: (1, 100), EXTENTS: (10, 1_000)},
+        (10, 1_000, 10_000),
+    ),
+    "full": Amount(
+        4.0,
+        {
+            WORKERS: (1, 2, 4),
+            AGENTS: (1, 2),
+            TOPIC: (1, 100, 1_000),
+            CONNECTIONS: (1, 100, 1_000),
+            EXTENTS: (10, 1_000, 10_000),
+        },
+        (10, 1_000, 10_000, 100_000, 250_000),
+    ),
+}
+
+
+class Agents(Lacuna):
+    """A control plane and some agents, each a process; clients bootstrap from the first."""
+
+    def __init__(self, agents: int, options: Sequence[str] = (), store: str = "") -> None:
+        super().__init__(options)
+        self.settings = f"lacuna controlplane + {agents} × lacuna agent"
+        self._agents = agents
+        self._store = store
+        self._listens = ["127.0.0.1:0"] * agents
+
+    def _run(self) -> None:
+        control = Process(
+            ["controlplane", f"--data={self.data}", "--listen=127.0.0.1:0"], CONTROL_READY
+        )
+        self._processes = [control]
+        store = self._store or f"file://{self.data / 'objects'}"
+        for number, listen in enumerate(self._listens):
+            arguments = [f"--control={control.value}", f"--store={store}", f"--listen={listen}"]
+            agent = Process(["agent", *arguments, *self._options], READY)
+            self._processes.insert(number, agent)
+            self._listens[number] = agent.value
+        self._listen = self._listens[0]
+
+
+def work_of(kind: str, size: int) -> str:
+    """The row's name."""
+    return f"{size:,} {kind}"
+
+
+def step_work_of(command: str, extents: int) -> str:
+    """The row's name."""
+    return f"{command}, {extents:,} extents a partition"
+
+
+def scale(bench: Bench) -> Iterator[Row]:
+    """A row for each size of each kind, then the state machine's commands with growing partitions."""
+    amount = AMOUNTS[bench.size.name]
+    for kind, sizes in amount.sizes.items():
+        for size in sizes:
+            run = _MEASURES[kind](bench, size, amount.seconds)
+            yield Row(work_of(kind, size), "lacuna", [run])
+    yield from _state_machine(amount.extents)
+
+
+def _workers(bench: Bench, size: int, seconds: float) -> Run:
+    with Lacuna([f"--workers={size}"]) as server:
+        return _measure(bench, server, Topics(server).create("scale"), seconds)
+
+
+def _agents(bench: Bench, size: int, seconds: float) -> Run:
+    with Agents(size) as server:
+        return _measure(bench, server, Topics(server).create("scale"), seconds)
+
+
+def _partitions(bench: Bench, size: int, seconds: float) -> Run:
+    """Each partition has records, and a consumer has looked at it."""
+    with Lacuna() as server:
+        topic = Topics(server).create("scale", max(size, PARTITIONS))
+        client = producer(server)
+        for partition in range(size):
+            client.produce(topic, b"record", partition=partition)
+        flush(client)
+        with Fetcher(server.bootstrap) as fetcher:
+            fetcher.fetch(topic, dict.fromkeys(range(size), 0))
+        return _measure(bench, server, topic, seconds)
+
+
+def _connections(bench: Bench, size: int, seconds: float) -> Run:
+    """Others that have asked once, and stay."""
+    with Lacuna() as server, ExitStack() as others:
+        topic = Topics(server).create("scale")
+        fill(server, topic, PARTITIONS)
+        for _ in range(size - 1):
+            others.enter_context(Fetcher(server.bootstrap)).fetch(topic, {0: 0})
+        return _measure(bench, server, topic, seconds)
+
+
+def _extents(bench: Bench, size: int, seconds: float) -> Run:
+    """Of transactions that were aborted or committed in turn, nearly all without their objects."""
+    with Prepared() as server:
+        topic = Topics(server).create("scale")
+        server.prolong(topic, size * PARTITIONS // 2, one_in=2)
+        server.settle()
+        return _measure(bench, server, topic, seconds)
+
+
+_MEASURES: dict[str, Callable[[Bench, int, float], Run]] = {
+    WORKERS: _workers,
+    AGENTS: _agents,
+    TOPIC: _partitions,
+    CONNECTIONS: _connections,
+    EXTENTS: _extents,
+}
+
+
+def _measure(bench: Bench, server: Lacuna, topic: str, seconds: float) -> Run:
+    """Transactions of 10 records over 4 partitions, then Fetches of the last of them, one after the other."""
+    client = producer(server, transactional_id=f"{topic}-writer")
+    client.init_transactions(TIMEOUT_SECONDS)
+    for _ in range(WARM_UPS):
+        _transaction(client, topic)
+    Bench([server], bench.size).rest()
+    transaction_cpu = _by_request(server, seconds, lambda: _transaction(client, topic))
+    offset = _end(server, topic) - 1
+    with Fetcher(server.bootstrap) as fetcher:
+
+        def fetch() -> None:
+            fetcher.fetch(topic, {0: max(0, offset - 1)})
+
+        for _ in range(WARM_UPS):
+            fetch()
+        Bench([server], bench.size).rest()
+        fetch_cpu = _by_request(server, seconds, fetch)
+    return {TRANSACTION_CPU: transaction_cpu, FETCH_CPU: fetch_cpu}
+
+
+def _transaction(client: object, topic: str) -> None:
+    client.begin_transaction()  # type: ignore[attr-defined]
+    for index in range(RECORDS):
+        produce(client, topic, index)
+    client.commit_transaction(TIMEOUT_SECONDS)  # type: ignore[attr-defined]
+
+
+def _by_request(server: Lacuna, seconds: float, request: Callable[[], None]) -> float:
+    """CPU microseconds of the server."""
+    count = 0
+    with Meter(server) as meter:
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            request()
+            count += 1
+    return meter.server_cpu_seconds / count * 1e6
+
+
+def _end(server: Lacuna, topic: str) -> int:
+    client = Consumer({"bootstrap.servers": server.bootstrap, **CONSUMER})
+    try:
+        return end_offset(client, TopicPartition(topic, 0))
+    finally:
+        client.close()
+
+
+def _state_machine(sizes: Sequence[int]) -> Iterator[Row]:
+    """Each step of a transaction over 4 partitions that have so many extents and are watched."""
+    plane = Plane()
+    topic_id = plane.create(PARTITIONS)
+    views = [plane.watch(topic_id, partition) for partition in range(PARTITIONS)]
+    producer_of = plane.producer("bench-steps")
+    for size in sizes:
+        missing = (size - len(views[0].extents)) * PARTITIONS // 2
+        for _ in small_transactions(plane, topic_id, PARTITIONS, missing, one_in=2):
+            pass
+        plane.seconds.clear()
+        plane.counts.clear()
+        for number in range(2_000):
+            plane.begin(producer_of, topic_id, range(PARTITIONS))
+            plane.end(producer_of, committed=number % 2 == 0)
+        for command in COMMANDS:
+            run = {STEP[step]: value for step, value in plane.microseconds(command).items()}
+            run[ALL_STEPS] = sum(run.values())
+            yield Row(step_work_of(command, size), "lacuna", [run])
+        yield Row(step_work_of(PLAN, size), "lacuna", [_plan_times(views[0])])
+
+
+def _plan_times(view: PartitionView) -> Run:
+    """Of read_committed fetches of 1 MiB: the first, one in the middle, the last."""
+    run: Run = {}
+    end = view.last_stable_offset
+    for place, offset in (("start", 0), ("middle", end // 2), ("end", end - 1)):
+        started = time.perf_counter()
+        for _ in range(PLANS):
+            plan_fetch(view.extents, view.dead, offset, end, PLAN_BYTES)
+        run[PLAN_TIME[place]] = (time.perf_counter() - started) / PLANS * 1e6
+    return run

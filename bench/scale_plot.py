@@ -1,0 +1,98 @@
+"""The picture of scale: a panel for each thing that grows, what a Fetch and a transaction cost the server over it.
+
+A level line is the goal: what is not touched costs nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure as Picture
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter
+
+from bench.figures import Figure
+from bench.plot import INK, STYLE, TITLE
+from bench.results import Results
+from bench.scale import (
+    AGENTS,
+    ALL_STEPS,
+    AMOUNTS,
+    COMMANDS,
+    CONNECTIONS,
+    EXTENTS,
+    FETCH_CPU,
+    TOPIC,
+    TRANSACTION_CPU,
+    WORKERS,
+    step_work_of,
+    work_of,
+)
+
+TARGET = "lacuna"
+SERVER = {TRANSACTION_CPU: ("a transaction", "#e0703a"), FETCH_CPU: ("a Fetch", "#1f9e89")}
+STEP_COLOURS = dict(zip(COMMANDS, ("#4c72b0", "#e0703a", "#1f9e89", "#8e5aa8"), strict=True))
+PANELS = (WORKERS, AGENTS, TOPIC, CONNECTIONS, EXTENTS)
+Curve = list[tuple[int, float]]
+
+
+def draw(results: Results, path: Path) -> None:
+    """Writes the picture; the suffix of `path` says in which format. Raises ValueError without the section's rows."""
+    amount = AMOUNTS[results.size]
+    kinds = [kind for kind in PANELS if len(amount.sizes.get(kind, ())) > 1]
+    with mpl.rc_context(STYLE):
+        layout = ConstrainedLayoutEngine(w_pad=0.16, h_pad=0.16)
+        picture = Picture(figsize=(11, 6.4), layout=layout)
+        panels = picture.subplots(2, 3).flat
+        for axes, kind in zip(panels, kinds, strict=False):
+            curves = {
+                label: (_curve(results, figure, amount.sizes[kind], _named(kind)), colour)
+                for figure, (label, colour) in SERVER.items()
+            }
+            _panel(axes, f"CPU µs of the server, over {kind}", curves)
+        steps = {
+            command: (_curve(results, ALL_STEPS, amount.extents, _step(command)), colour)
+            for command, colour in STEP_COLOURS.items()
+        }
+        for axes in list(panels)[len(kinds) - 5 :]:
+            axes.set_visible(False)
+        _panel(picture.axes[-1], "State machine, µs, over extents a partition", steps)
+        picture.axes[-1].set_visible(True)
+        metadata = {"Date": None} if path.suffix == ".svg" else {}
+        picture.savefig(path, transparent=True, metadata=metadata, dpi=160)
+
+
+def _named(kind: str) -> Callable[[int], str]:
+    return lambda size: work_of(kind, size)
+
+
+def _step(command: str) -> Callable[[int], str]:
+    return lambda extents: step_work_of(command, extents)
+
+
+def _curve(
+    results: Results, figure: Figure, sizes: tuple[int, ...], name: Callable[[int], str]
+) -> Curve:
+    curve = []
+    for size in sizes:
+        spread = results.spread(name(size), TARGET, figure)
+        if spread is None:
+            raise ValueError("the picture needs the section scale: run it")
+        curve.append((size, spread.median))
+    return curve
+
+
+def _panel(axes: Any, title: str, curves: Mapping[str, tuple[Curve, str]]) -> None:
+    for label, (curve, colour) in curves.items():
+        sizes, values = zip(*curve, strict=True)
+        axes.plot(sizes, values, color=colour, marker="o", label=label, clip_on=False)
+    axes.set_xscale("log")
+    axes.set_xticks(sorted({size for curve, _ in curves.values() for size, _ in curve}))
+    axes.minorticks_off()
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set_ylim(bottom=0)
+    axes.tick_params(length=0)
+    axes.set_title(title, fontsize=9.5, **{**TITLE, "pad": 10})
+    axes.legend(frameon=False, fontsize=9, labelcolor=INK)
