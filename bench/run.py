@@ -37,6 +37,7 @@ OUT = ROOT / "bench" / "out"
 KEPT = ROOT / "docs" / "performance.json"
 PAGE = ROOT / "docs" / "performance.md"
 PICTURE = ROOT / "docs" / "aborted.svg"
+SCALE_PICTURE = ROOT / "docs" / "scale.svg"
 
 
 def main() -> None:
@@ -180,11 +181,14 @@ def _conclude(results: Results, before: Results | None) -> None:
 
 def _keep(results: Results) -> None:
     """Makes it the run that later ones are compared with, and the table and picture of docs/."""
+    from bench import scale_plot
     from bench.plot import draw
 
     results.save(KEPT)
     report.rewrite(PAGE, report.page_part(results, judge(results)))
     draw(results, PICTURE)
+    if "scale" in results.sections:
+        scale_plot.draw(results, SCALE_PICTURE)
     print(f"kept: {KEPT.relative_to(ROOT)}, {PAGE.relative_to(ROOT)}, {PICTURE.relative_to(ROOT)}")
 
 

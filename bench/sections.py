@@ -4,9 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bench.aborts import aborts
+from bench.costs import costs
 from bench.figures import Row
 from bench.latency import latency
+from bench.memory import memory
+from bench.million import million
 from bench.rounds import Bench
+from bench.scale import scale
 from bench.tail import tail
 from bench.throughput import throughput
 from bench.tiny import tiny
@@ -37,4 +41,8 @@ SECTIONS: dict[str, Section] = {
     "tail": Section(tail, (LACUNA, KAFKA)),
     "tiny": Section(tiny, (LACUNA, KAFKA)),
     "latency": Section(latency, (LACUNA, KAFKA, KAFKA_FSYNC)),
+    "memory": Section(memory, everyday=False),
+    "scale": Section(scale, everyday=False),
+    "million": Section(million, everyday=False),
+    "costs": Section(costs, everyday=False),
 }
