@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.figures import Better, Figure, Spread
+from bench.figures import Better, Figure, Row, Spread
 from bench.results import Results
 
 TOLERANCE = 0.10
@@ -29,12 +29,15 @@ class Change:
 def worse(before: Results, now: Results) -> Iterator[Change]:
     """Lacuna's figures that are worse by more than a tenth, in runs that do not overlap with those of then.
 
-    The machine itself may be slower today: where Kafka did the same work both times, the ratio to it must have got
+    Rows that are mostly noise are left out. The machine itself may be slower today: where Kafka did the same work both times, the ratio to it must have got
     worse by more than a tenth as well.
     """
     for rows in now.sections.values():
         for row in rows:
-            if not row.target.startswith("lacuna"):
+            earlier = before.row(row.work, row.target)
+            if not row.target.startswith("lacuna") or earlier is None:
+                continue
+            if is_noise(row) or is_noise(earlier):
                 continue
             for figure, spread in row.spreads().items():
                 then = before.spread(row.work, row.target, figure)
@@ -45,6 +48,11 @@ def worse(before: Results, now: Results) -> Iterator[Change]:
                 ):
                     continue
                 yield Change(row.work, row.target, figure, then.median, spread.median)
+
+
+def is_noise(row: Row) -> bool:
+    """Whether more than half of the runs were kept in spite of the neighbours."""
+    return row.noisy * 2 > len(row.runs)
 
 
 def _loss(figure: Figure, before: float, now: float) -> float:

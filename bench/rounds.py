@@ -101,7 +101,7 @@ FULL = Size(
     committed_transactions=100,
     aborted_shares=(0, 10, 25, 50, 75, 90, 95, 99),
     tail_records=100_000,
-    tiny_records=200_000,
+    tiny_records=60_000,
     tiny_requests=50_000,
     latency_seconds=10,
 )

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench import machine, report
-from bench.compare import worse
+from bench.compare import is_noise, worse
 from bench.figures import Row
 from bench.goals import judge
 from bench.kafka import FSYNC, Kafka, KafkaMissing
@@ -177,6 +177,8 @@ def _conclude(results: Results, before: Results | None) -> None:
     changes = list(worse(before, results))
     print(f"\n== worse than in the run of {before.facts['started']}, beyond noise")
     print("\n".join(map(str, changes)) or "nothing")
+    if noise := [row for rows in results.sections.values() for row in rows if is_noise(row)]:
+        print(f"{len(noise)} rows are mostly the neighbours' noise and were not compared")
 
 
 def _keep(results: Results) -> None:

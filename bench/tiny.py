@@ -1,6 +1,7 @@
 """Batches of one record of 100 bytes, as tiny producers make them: writing them one a request, and reading them.
 
-They are read twice: first after the server has forgotten what it had in memory, then again.
+They are read twice: first after the server has forgotten what it had in memory, then again; in less than a minute
+after they were written, so before Lacuna begins to merge them.
 """
 
 from collections.abc import Iterator

@@ -52,3 +52,12 @@ def test_a_slower_machine_is_not_a_slower_lacuna() -> None:
 def test_kafka_and_the_neighbours_are_not_ours_to_worsen() -> None:
     assert not list(worse(results(THROUGHPUT, kafka=[100]), results(THROUGHPUT, kafka=[10])))
     assert not list(worse(results(OTHERS, lacuna=[1]), results(OTHERS, lacuna=[50])))
+
+
+def test_rows_that_are_mostly_noise_are_not_compared() -> None:
+    before = results(THROUGHPUT, lacuna=[100, 101, 102])
+    now = results(THROUGHPUT, lacuna=[50, 51, 52])
+    now.sections["section"][0].noisy = 1
+    assert list(worse(before, now))
+    now.sections["section"][0].noisy = 2
+    assert not list(worse(before, now))
