@@ -29,8 +29,8 @@ class Change:
 def worse(before: Results, now: Results) -> Iterator[Change]:
     """Lacuna's figures that are worse by more than a tenth, in runs that do not overlap with those of then.
 
-    Rows that are mostly noise are left out. The machine itself may be slower today: where Kafka did the same work both times, the ratio to it must have got
-    worse by more than a tenth as well.
+    Rows that are mostly noise are left out. The machine itself may be slower today: where Kafka did the same work
+    both times, the ratio to it must have got worse by more than a tenth as well.
     """
     for rows in now.sections.values():
         for row in rows:
