@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from controlplane import machine
+from controlplane.batches import COMMITTED_BATCH, FLAG_TRANSACTIONAL
 from controlplane.client.views import PartitionView
 from controlplane.decision import Context, Decision
 from controlplane.journal.sqlite import SqliteJournal
@@ -30,7 +31,6 @@ RECORDS = 3
 BATCH_BYTES = 3_200
 APPEND_RECORDS = 3_000
 TIMEOUT_MS = 900_000
-TRANSACTIONAL = 4
 STEPS = ("decide", "replay", "serialize", "changes", "views")
 
 
@@ -177,17 +177,17 @@ class Plane:
     def _slice(self, producer: Producer, key: TopicPartition, position: int) -> SegmentSlice:
         base_sequence = producer.sequences[key.partition]
         producer.sequences[key.partition] += RECORDS
-        return SegmentSlice(
-            partition=key,
-            batch_positions=[position],
-            batch_sizes=[BATCH_BYTES],
-            record_counts=[RECORDS],
-            max_timestamps=[self._now_ms],
-            producer_ids=[producer.producer_id],
-            producer_epochs=[producer.producer_epoch],
-            base_sequences=[base_sequence],
-            batch_flags=[TRANSACTIONAL],
+        batch = COMMITTED_BATCH.pack(
+            position,
+            BATCH_BYTES,
+            RECORDS,
+            self._now_ms,
+            producer.producer_id,
+            producer.producer_epoch,
+            base_sequence,
+            FLAG_TRANSACTIONAL,
         )
+        return SegmentSlice(partition=key, batches=batch)
 
     def _context(self) -> Context:
         self._now_ms = max(self._now_ms, int(time.time() * 1000))

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from controlplane.errors import ErrorCode
 
-# Bits of SegmentSlice.batch_flags.
+# What a commit says of a batch (controlplane/batches.py).
 FLAG_LOG_APPEND_TIME: Final = 1
 FLAG_TRANSACTIONAL: Final = 4
 FLAG_ADDS_PARTITION: Final = 8

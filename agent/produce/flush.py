@@ -32,6 +32,7 @@ from agent.produce.buffer import (
 )
 from agent.produce.gaps import Gaps
 from agent.produce.settings import ProduceSettings
+from controlplane.batches import COMMITTED_BATCH
 from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from controlplane.errors import ErrorCode
 from controlplane.v1.cluster_pb2 import TopicPartition
@@ -370,21 +371,22 @@ def _commit_command(
     for batch, position in placed:
         by_partition.setdefault(batch.key, []).append((batch, position))
     for (topic_id, partition), entries in by_partition.items():
-        batches = [batch for batch, _ in entries]
-        sent.append(batches)
-        slices.append(
-            SegmentSlice(
-                partition=TopicPartition(topic_id=topic_id, partition=partition),
-                batch_positions=[position for _, position in entries],
-                batch_sizes=[len(batch.part) for batch in batches],
-                record_counts=[batch.record_count for batch in batches],
-                max_timestamps=[batch.max_timestamp for batch in batches],
-                producer_ids=[batch.producer_id for batch in batches],
-                producer_epochs=[batch.producer_epoch for batch in batches],
-                base_sequences=[batch.base_sequence for batch in batches],
-                batch_flags=[_flags(batch, numbers) for batch in batches],
+        sent.append([batch for batch, _ in entries])
+        rows = [
+            COMMITTED_BATCH.pack(
+                position,
+                len(batch.part),
+                batch.record_count,
+                batch.max_timestamp,
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_sequence,
+                _flags(batch, numbers),
             )
-        )
+            for batch, position in entries
+        ]
+        partition_message = TopicPartition(topic_id=topic_id, partition=partition)
+        slices.append(SegmentSlice(partition=partition_message, batches=b"".join(rows)))
     segment = SegmentIdMessage(
         lease_id=written.segment_id.lease_id, sequence=written.segment_id.sequence
     )
@@ -395,7 +397,7 @@ def _commit_command(
 
 
 def _flags(batch: PendingBatch, numbers: dict[str, int]) -> int:
-    """What SegmentSlice.batch_flags holds of a batch: its transactional id gets a number."""
+    """What a commit says of a batch: its transactional id gets a number."""
     if not batch.transactional_id:
         return batch.flags
     number = numbers.setdefault(batch.transactional_id, len(numbers) + 1)

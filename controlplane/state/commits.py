@@ -1,11 +1,17 @@
 """CommitSegment: a verdict for every batch (S1, S4, S10), and the extents of what was accepted."""
 
 from collections.abc import Sequence
-from operator import attrgetter
 
+from controlplane.batches import (
+    COMMITTED_BATCH,
+    FLAG_ADDS_PARTITION,
+    FLAG_LOG_APPEND_TIME,
+    FLAG_TRANSACTIONAL,
+    TRANSACTIONAL_ID_SHIFT,
+)
 from controlplane.decision import Context, Decision
 from controlplane.errors import ErrorCode
-from controlplane.extents import EXTENT_ROW, FLAG_LOG_APPEND_TIME
+from controlplane.extents import EXTENT_ROW
 from controlplane.state.partition import (
     BATCH_NUMBERS,
     REMEMBERED_BATCHES,
@@ -21,27 +27,11 @@ from controlplane.v1.control_pb2 import Reply
 from controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
 from controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentSlice
 
-FLAG_TRANSACTIONAL = 4
-FLAG_ADDS_PARTITION = 8
-TRANSACTIONAL_ID_SHIFT = 4
-
 LARGEST_EXTENT_BYTES = 1 << 20
 LAST_SEQUENCE = 2**31 - 1
 
 _NONE = int(ErrorCode.NONE)
 _KEPT_NUMBERS = (REMEMBERED_BATCHES - 1) * BATCH_NUMBERS
-
-#: The columns that say what a batch is, in the order of `_decide_batch`.
-_columns_of = attrgetter(
-    "batch_positions",
-    "batch_sizes",
-    "record_counts",
-    "max_timestamps",
-    "producer_ids",
-    "producer_epochs",
-    "base_sequences",
-    "batch_flags",
-)
 
 #: What the batches of an extent have in common: producer id, epoch, transaction, LogAppendTime.
 Identity = tuple[int, int, int, int]
@@ -146,13 +136,10 @@ class _SegmentDraft:
 
 def _rows(given: SegmentSlice) -> list[tuple[int, ...]]:
     """The numbers of each batch, in the order of `_decide_batch`."""
-    columns = _columns_of(given)
-    lengths = set(map(len, columns))
-    if len(lengths) != 1:
-        raise MalformedCommand("the columns of a slice differ in length")
-    if lengths == {1}:  # nearly always; to iterate over a column costs several times more
-        return [tuple([column[0] for column in columns])]
-    return list(zip(*columns, strict=True))
+    rows = given.batches
+    if len(rows) % COMMITTED_BATCH.size:
+        raise MalformedCommand("the batches of a slice are rows, and one of them is cut short")
+    return list(COMMITTED_BATCH.iter_unpack(rows))
 
 
 class _OpenExtent:

@@ -108,26 +108,12 @@ class ExtentSwap(_message.Message):
     def __init__(self, first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., extents: _Optional[_Union[Extents, _Mapping]] = ...) -> None: ...
 
 class SegmentSlice(_message.Message):
-    __slots__ = ("partition", "batch_positions", "batch_sizes", "record_counts", "max_timestamps", "producer_ids", "producer_epochs", "base_sequences", "batch_flags")
+    __slots__ = ("partition", "batches")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
-    BATCH_POSITIONS_FIELD_NUMBER: _ClassVar[int]
-    BATCH_SIZES_FIELD_NUMBER: _ClassVar[int]
-    RECORD_COUNTS_FIELD_NUMBER: _ClassVar[int]
-    MAX_TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
-    PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
-    PRODUCER_EPOCHS_FIELD_NUMBER: _ClassVar[int]
-    BASE_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
-    BATCH_FLAGS_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
-    batch_positions: _containers.RepeatedScalarFieldContainer[int]
-    batch_sizes: _containers.RepeatedScalarFieldContainer[int]
-    record_counts: _containers.RepeatedScalarFieldContainer[int]
-    max_timestamps: _containers.RepeatedScalarFieldContainer[int]
-    producer_ids: _containers.RepeatedScalarFieldContainer[int]
-    producer_epochs: _containers.RepeatedScalarFieldContainer[int]
-    base_sequences: _containers.RepeatedScalarFieldContainer[int]
-    batch_flags: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., batch_positions: _Optional[_Iterable[int]] = ..., batch_sizes: _Optional[_Iterable[int]] = ..., record_counts: _Optional[_Iterable[int]] = ..., max_timestamps: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., base_sequences: _Optional[_Iterable[int]] = ..., batch_flags: _Optional[_Iterable[int]] = ...) -> None: ...
+    batches: bytes
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., batches: _Optional[bytes] = ...) -> None: ...
 
 class CommitSegment(_message.Message):
     __slots__ = ("segment", "object_size", "slices", "transactional_ids")

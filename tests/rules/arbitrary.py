@@ -1,11 +1,12 @@
 """Arbitrary commands: every field of every message, with values that are right often enough to get far."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
+from controlplane.batches import COMMITTED_BATCH
 from controlplane.state.state import State
 from controlplane.v1.control_pb2 import Command
 
@@ -74,11 +75,6 @@ def _known(state: State) -> Mapping[str, Callable[[], list[Any]]]:
         "session_timeout_ms": lambda: [10_000],
         "rebalance_timeout_ms": lambda: [10_000, 0],
         "object_size": lambda: [1000, 2**40],
-        "batch_positions": lambda: [64, 164],
-        "batch_sizes": lambda: [100],
-        "record_counts": lambda: [1, 3],
-        "base_sequences": lambda: [0, 1, 3],
-        "batch_flags": lambda: [0, 1, 4, 12],
         "first_offset": lambda: [0, *marks],
         "end_offset": lambda: marks,
         "before_offset": lambda: [-1, *marks],
@@ -116,8 +112,10 @@ class Arbitrary:
             message.protocols.add(name="range")
         if field.name == "sync_group" and self.random.random() < 0.6:
             message.protocol_type = message.protocol_name = ""
-        if field.name == "commit_segment" and self.random.random() < 0.7:
-            self._make_even(message)
+        if field.name == "commit_segment":
+            for given in message.slices:
+                if self.random.random() < 0.9:
+                    given.batches = self._batches()
         if field.name == "swap_extents" and self.random.random() < 0.7:
             self._make_fitting(message)
         return command
@@ -146,15 +144,27 @@ class Arbitrary:
             else:
                 values.append(self._value(field))
 
-    def _make_even(self, commit: Any) -> None:
-        """Columns of one length, else nearly every commit is refused for that."""
-        for given in commit.slices:
-            columns = [
-                getattr(given, field.name) for field in given.DESCRIPTOR.fields if field.is_repeated
-            ]
-            least = min(len(column) for column in columns)
-            for column in columns:
-                del column[least:]
+    def _batches(self) -> bytes:
+        """Rows of batches, most of whose numbers make sense."""
+        rows = []
+        for _ in range(self.random.choice((0, 1, 1, 1, 2, 2, 3))):
+            numbers = (
+                self._number((64, 164), 63),
+                self._number((100,), 31),
+                self._number((1, 3), 31),
+                self._number((1, 1000), 63),
+                self._number((-1, *self.known["producer_id"]()), 63),
+                self._number((-1, 0, *self.known["producer_epoch"]()), 31),
+                self._number((0, 1, 3), 31),
+                self.random.choice((0, 1, 4, 12, 20, 2**32 - 1)),
+            )
+            rows.append(COMMITTED_BATCH.pack(*numbers))
+        return b"".join(rows)
+
+    def _number(self, likely: Sequence[int], bits: int) -> int:
+        """Mostly a likely one, else one at an edge of what the row can hold."""
+        edges = (-(2**bits), -1, 0, 2**bits - 1)
+        return self.random.choice(likely if self.random.random() < 0.9 else edges)
 
     def _make_fitting(self, command: Any) -> None:
         """A swap of what really lies there, so that only what takes its place is arbitrary."""

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from controlplane import machine
+from controlplane.batches import COMMITTED_BATCH
 from controlplane.errors import ErrorCode
 from controlplane.v1.cluster_pb2 import RegisterAgent, ReleaseLease
 from controlplane.v1.cluster_pb2 import TopicPartition as PartitionMessage
@@ -140,17 +141,13 @@ def _enormous_hole(cluster: Cluster, topic: str) -> int:
         producer_epoch=-1,
     )
     producer_id = _call(cluster, "init_producer_id", wanted).producer_id
-    given = SegmentSlice(
-        partition=PartitionMessage(topic_id=topic_id, partition=0),
-        batch_positions=[64, 164],
-        batch_sizes=[100, 100],
-        record_counts=[MOST_RECORDS, MOST_RECORDS],
-        max_timestamps=[1, 1],
-        producer_ids=[producer_id] * 2,
-        producer_epochs=[0, 0],
-        base_sequences=[0, MOST_RECORDS],
-        batch_flags=[TRANSACTIONAL | ADDS_PARTITION] * 2,
-    )
+    flags = TRANSACTIONAL | ADDS_PARTITION
+    rows = [
+        COMMITTED_BATCH.pack(position, 100, MOST_RECORDS, 1, producer_id, 0, base_sequence, flags)
+        for position, base_sequence in ((64, 0), (164, MOST_RECORDS))
+    ]
+    partition = PartitionMessage(topic_id=topic_id, partition=0)
+    given = SegmentSlice(partition=partition, batches=b"".join(rows))
     segment = SegmentId(lease_id=lease, sequence=1)
     commit = CommitSegment(segment=segment, object_size=1000, slices=[given])
     committed = _call(cluster, "commit_segment", commit)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from controlplane import machine
+from controlplane.batches import COMMITTED_BATCH
 from controlplane.client import ControlPlaneUnavailable, InProcessClient, PartitionView
 from controlplane.clock import ManualClock
 from controlplane.errors import ErrorCode
@@ -93,17 +94,9 @@ def segment_slice(
     flags: int = 0,
 ) -> SegmentSlice:
     """A slice of one batch."""
-    return SegmentSlice(
-        partition=TopicPartition(topic_id=key[0], partition=key[1]),
-        batch_positions=[0],
-        batch_sizes=[100],
-        record_counts=[count],
-        max_timestamps=[1_700_000_000_000],
-        producer_ids=producer[:1],
-        producer_epochs=producer[1:],
-        base_sequences=[base_sequence],
-        batch_flags=[flags],
-    )
+    row = COMMITTED_BATCH.pack(0, 100, count, 1_700_000_000_000, *producer, base_sequence, flags)
+    partition = TopicPartition(topic_id=key[0], partition=key[1])
+    return SegmentSlice(partition=partition, batches=row)
 
 
 class Workload:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from controlplane import machine
+from controlplane.batches import COMMITTED_BATCH
 from controlplane.decision import Context, Decision
 from controlplane.errors import ErrorCode
 from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, RegisterAgent, TopicPartition
@@ -155,12 +156,10 @@ def add_batch(
     gap: int = 0,
 ) -> None:
     """Appends a batch to a slice, right behind the one before it, or `gap` bytes later."""
-    end = given.batch_positions[-1] + given.batch_sizes[-1] if given.batch_positions else 64
-    given.batch_positions.append(end + gap)
-    given.batch_sizes.append(size)
-    given.record_counts.append(count)
-    given.max_timestamps.append(timestamp)
-    given.producer_ids.append(producer[0])
-    given.producer_epochs.append(producer[1])
-    given.base_sequences.append(sequence)
-    given.batch_flags.append(flags)
+    end = 64
+    if given.batches:
+        *_, (position, last_size, *_) = COMMITTED_BATCH.iter_unpack(given.batches)
+        end = position + last_size
+    given.batches += COMMITTED_BATCH.pack(
+        end + gap, size, count, timestamp, *producer, sequence, flags
+    )

@@ -9,6 +9,7 @@ import pytest
 
 import controlplane
 from controlplane import groups, machine
+from controlplane.batches import COMMITTED_BATCH
 from controlplane.errors import ErrorCode
 from controlplane.extents import COLUMNS, EXTENT_ROW
 from controlplane.pure import Machine
@@ -54,25 +55,15 @@ def test_a_record_of_an_unknown_kind_stops_the_replay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        ("record_counts", 0),
-        ("batch_sizes", 0),
-        ("batch_positions", -1),
-        ("batch_positions", 901),
-        ("producer_ids", None),
-    ],
+    ("position", "size", "count", "cut"),
+    [(64, 100, 0, 0), (64, 0, 1, 0), (-1, 100, 1, 0), (901, 100, 1, 0), (64, 100, 1, 1)],
 )
-def test_a_malformed_commit_fails_whole(column: str, value: int | None) -> None:
+def test_a_malformed_commit_fails_whole(position: int, size: int, count: int, cut: int) -> None:
     cluster = run("topic a 2")
     slices = [SegmentSlice(partition=cluster.partition(text)) for text in ("a-0", "a-1")]
-    for each in slices:
-        add_batch(each)
-    cells = getattr(slices[1], column)
-    if value is None:
-        cells.append(4)
-    else:
-        cells[0] = value
+    add_batch(slices[0])
+    row = COMMITTED_BATCH.pack(position, size, count, 0, -1, -1, -1, 0)
+    slices[1].batches = row[cut:]
     before = machine.snapshot(cluster.state)
     failure = cluster.commit(*slices, size=1000)
     assert failure.error_code == ErrorCode.INVALID_REQUEST
