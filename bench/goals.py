@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from bench.aborts import work_of as aborted
 from bench.figures import (
     CPU_PER_GIB,
+    GIBIBYTE,
     KILO_RECORDS,
     P50,
     STORE_BYTES,
@@ -20,6 +21,7 @@ from bench.figures import (
     Figure,
 )
 from bench.latency import WORK as END_TO_END
+from bench.memory import AMOUNTS, AN_EXTENT, CONSUMERS, RESIDENT, SERVER
 from bench.results import Results
 from bench.rounds import FULL
 from bench.sections import KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
@@ -77,6 +79,12 @@ def _transactions() -> Iterable[Goal]:
         yield Goal(work, COMMIT_P99, 1.0, KAFKA)
 
 
+def _memory() -> Iterable[Goal]:
+    yield Goal(AN_EXTENT, SERVER, 1536)
+    size = AMOUNTS[FULL.name].read_bytes / GIBIBYTE
+    yield Goal(f"{CONSUMERS} consumers, each of {size:.3g} GiB", RESIDENT, 400)
+
+
 def _others() -> Iterable[Goal]:
     tail = tail_of(FULL.tail_records)
     yield Goal(tail, ANSWERS, 1)
@@ -95,6 +103,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
     "transactions": tuple(_transactions()),
     "aborts": tuple(_aborts()),
     "others": tuple(_others()),
+    "memory": tuple(_memory()),
 }
 
 

@@ -34,6 +34,12 @@ def targets_of(rows: Sequence[Row]) -> list[str]:
     return known + sorted(found - set(known))
 
 
+def runs_of(rows: Sequence[Row]) -> str:
+    """What the figures are of."""
+    runs = {len(row.runs) for row in rows}
+    return "one run" if runs == {1} else f"medians (least–most) of {max(runs)} runs"
+
+
 def table(rows: Sequence[Row]) -> list[list[str]]:
     """A heading, then a line for each work and figure: its spread per target, then ratios."""
     targets = targets_of(rows)
@@ -103,11 +109,11 @@ def verdict_line(verdict: Verdict) -> str:
 def page_part(results: Results, verdicts: Sequence[Verdict]) -> str:
     """What stands between the markers of docs/performance.md."""
     facts = results.facts
-    parts = [f"Run of {facts['started']}, {facts['seconds']:,.0f} s in all."]
-    parts.append("\n".join(f"- {name}: {value}" for name, value in facts["machine"].items()))
-    parts.append("\n".join(f"- {name}: {value}" for name, value in facts["targets"].items()))
+    listed = [*facts["machine"].items(), *facts["targets"].items()]
+    parts = ["\n".join(f"- {name}: {value}" for name, value in listed)]
     for section, rows in results.sections.items():
-        parts += [f"### {section}", in_markdown(table(rows))]
+        measured = facts["measured"][section]
+        parts += [f"### {section}", f"{measured}, {runs_of(rows)}.", in_markdown(table(rows))]
         if said := list(remarks(rows)):
             parts.append("\n".join(f"- {line}" for line in said))
     if verdicts:

@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+
 from bench import machine, report
 from bench.compare import is_noise, worse
+from bench.errors import BenchError
 from bench.figures import Row
 from bench.goals import judge
 from bench.kafka import FSYNC, Kafka, KafkaMissing
@@ -44,7 +47,7 @@ def main() -> None:
     """Command line."""
     signal.signal(signal.SIGTERM, _end)
     arguments = _arguments()
-    out = arguments.out or OUT / f"{arguments.size}.json"
+    out = arguments.out
     before = Results.load(KEPT if arguments.size == FULL.name else out)
     if arguments.again:
         results = Results.load(out)
@@ -53,28 +56,60 @@ def main() -> None:
         for name, rows in results.sections.items():
             _print_section(name, rows)
     else:
-        results = _run(arguments)
-        results.save(out)
+        merged = Results.load(out) if arguments.merge else None
+        results = _run(arguments, merged or Results(arguments.size), out)
     _conclude(results, before)
     if arguments.keep:
         _keep(results)
+    if results.facts["failures"]:
+        raise SystemExit("not everything could be measured, see above")
 
 
-def _run(arguments: argparse.Namespace) -> Results:
-    """Measures what was asked for."""
+def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
+    """Measures what was asked for, into `results`; what there is stands in `out` after each section."""
     size = SIZES[arguments.size]
     started = time.monotonic()
-    results = Results(size.name, {"started": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())})
+    earlier = results.facts.get("measured", {})
+    results.facts = {"started": _now(), "measured": earlier, "failures": {}}
     results.facts["machine"] = machine.machine()
     results.facts["versions"] = machine.versions()
     results.facts["clients"] = machine.client_settings()
     _print_facts(results)
+    alone = [name for name in arguments.sections if not SECTIONS[name].targets]
     with ExitStack() as stack:
         targets = list(_start(stack, arguments))
         results.facts["targets"] = {each.label: each.settings for each in targets}
-        _measure(Bench(targets, size), arguments.sections, results)
+        bench = Bench(targets, size)
+        warm(bench)
+        for name in arguments.sections:
+            if name not in alone:
+                _measure(name, bench, results)
+                results.save(out)
+    for name in alone:  # these start servers of their own
+        _measure(name, Bench((), size), results)
+        results.save(out)
     results.facts["seconds"] = round(time.monotonic() - started)
+    results.save(out)
     return results
+
+
+def _measure(name: str, bench: Bench, results: Results) -> None:
+    """One section; its table is printed as soon as it is there. If it fails the others go on."""
+    section = SECTIONS[name]
+    results.sections.pop(name, None)
+    try:
+        for row in section.run(bench.among(section.targets)):
+            results.sections.setdefault(name, []).append(row)
+    except (BenchError, KafkaException) as error:
+        results.facts["failures"][name] = str(error)
+        print(f"\nFAILED  {name}: {error}")
+    if name in results.sections:
+        results.facts["measured"][name] = _now()
+        _print_section(name, results.sections[name])
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
 
 
 def _end(number: int, frame: object) -> None:
@@ -93,7 +128,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--again", action="store_true", help="measure nothing: say again what --out holds"
     )
-    parser.add_argument("--out", type=Path, help="bench/out/SIZE.json if not given")
+    parser.add_argument(
+        "--merge", action="store_true", help="leave the other sections in --out as they are"
+    )
+    parser.add_argument(
+        "--out", type=Path, help="bench/out/SIZE.json or SIZE-part.json if not given"
+    )
     parser.add_argument(
         "--keep",
         action="store_true",
@@ -103,10 +143,12 @@ def _arguments() -> argparse.Namespace:
     if arguments.keep and arguments.size != FULL.name:
         parser.error("only a full run is kept: leave --size out")
     everyday = arguments.size != FULL.name
+    usual = [name for name, section in SECTIONS.items() if section.everyday or not everyday]
+    is_part = arguments.sections is not None and not arguments.merge and not arguments.again
+    if arguments.out is None:
+        arguments.out = OUT / f"{arguments.size}{'-part' if is_part else ''}.json"
     if arguments.sections is None:
-        arguments.sections = [
-            name for name, section in SECTIONS.items() if section.everyday or not everyday
-        ]
+        arguments.sections = usual
     if arguments.targets is None:
         arguments.targets = list(EVERYDAY if everyday else TARGETS)
     return arguments
@@ -141,16 +183,6 @@ def _start(stack: ExitStack, arguments: argparse.Namespace) -> Iterator[Target]:
         yield Foreign(arguments.bootstrap, arguments.server_pid, arguments.label)
 
 
-def _measure(bench: Bench, sections: Sequence[str], results: Results) -> None:
-    """All sections in turn; a table is printed as soon as it is there."""
-    warm(bench)
-    for name in sections:
-        section = SECTIONS[name]
-        rows = list(section.run(bench.among(section.targets)))
-        results.sections[name] = rows
-        _print_section(name, rows)
-
-
 def _print_facts(results: Results) -> None:
     for group in ("machine", "versions"):
         for name, value in results.facts[group].items():
@@ -160,7 +192,7 @@ def _print_facts(results: Results) -> None:
 
 
 def _print_section(name: str, rows: Sequence[Row]) -> None:
-    print(f"\n== {name}: medians (least–most) of {len(rows[0].runs)} runs")
+    print(f"\n== {name}: {report.runs_of(rows)}")
     print(report.in_columns(report.table(rows)))
     for line in report.remarks(rows):
         print(line)
@@ -186,12 +218,15 @@ def _keep(results: Results) -> None:
     from bench import scale_plot
     from bench.plot import draw
 
+    if missing := SECTIONS.keys() - results.sections.keys():
+        names = ",".join(sorted(missing))
+        raise SystemExit(f"not kept, for it lacks sections: run with --sections={names} --merge")
     results.save(KEPT)
     report.rewrite(PAGE, report.page_part(results, judge(results)))
     draw(results, PICTURE)
-    if "scale" in results.sections:
-        scale_plot.draw(results, SCALE_PICTURE)
-    print(f"kept: {KEPT.relative_to(ROOT)}, {PAGE.relative_to(ROOT)}, {PICTURE.relative_to(ROOT)}")
+    scale_plot.draw(results, SCALE_PICTURE)
+    kept = (KEPT, PAGE, PICTURE, SCALE_PICTURE)
+    print("kept:", *(path.relative_to(ROOT) for path in kept))
 
 
 if __name__ == "__main__":

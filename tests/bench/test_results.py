@@ -6,7 +6,17 @@ from pathlib import Path
 import pytest
 
 from bench.figures import OTHERS, THROUGHPUT, WIRE_BYTES, Row
-from bench.report import BEGIN, END, in_columns, in_markdown, remarks, rewrite, table
+from bench.goals import Goal, Verdict
+from bench.report import (
+    BEGIN,
+    END,
+    in_columns,
+    in_markdown,
+    page_part,
+    remarks,
+    rewrite,
+    table,
+)
 from bench.results import Results
 
 ROWS = [
@@ -59,6 +69,19 @@ def test_noise_is_said() -> None:
     assert list(remarks(ROWS)) == [
         "noise beside lacuna: 3 runs done again, 1 noisy ones kept: read"
     ]
+
+
+def test_the_page_has_facts_tables_and_goals() -> None:
+    facts = {
+        "machine": {"memory": "24 GiB"},
+        "targets": {"lacuna": "lacuna up"},
+        "measured": {"section": "today"},
+    }
+    verdict = Verdict(Goal("read", THROUGHPUT, 2.0, "kafka"), 1.5)
+    part = page_part(Results("full", facts, {"section": ROWS}), [verdict])
+    assert "- memory: 24 GiB\n- lacuna: lacuna up" in part
+    assert "### section\n\ntoday, medians (least–most) of 2 runs." in part
+    assert "| read: MB/s ≥ 2 × kafka | **missed** | 1.5 |" in part
 
 
 def test_a_page_is_rewritten_between_its_markers_alone(tmp_path: Path) -> None:

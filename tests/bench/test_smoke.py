@@ -70,6 +70,19 @@ def test_through_grpc_as_well(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
+def test_a_section_is_measured_anew_and_the_others_are_kept(tmp_path: Path) -> None:
+    run(tmp_path, "--targets=lacuna", "--sections=tail")
+    document, _ = run(tmp_path, "--targets=lacuna", "--sections=latency", "--merge")
+    assert (
+        document["sections"].keys() == document["facts"]["measured"].keys() == {"tail", "latency"}
+    )
+    _, printed = run(tmp_path, "--again")
+    assert "== tail: one run" in printed
+    assert "== latency: one run" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
 def test_without_java_lacuna_alone_is_measured(tmp_path: Path) -> None:
     document, printed = run(tmp_path, "--sections=tail", path=str(tmp_path))
     assert {row["target"] for row in rows(document)} == {"lacuna"}
