@@ -4,6 +4,8 @@ A level line is the goal: what is not touched costs nothing.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,9 @@ TARGET = "lacuna"
 SERVER = {TRANSACTION_CPU: ("a transaction", "#e0703a"), FETCH_CPU: ("a Fetch", "#1f9e89")}
 STEP_COLOURS = dict(zip(COMMANDS, ("#4c72b0", "#e0703a", "#1f9e89", "#8e5aa8"), strict=True))
 PANELS = (WORKERS, AGENTS, TOPIC, CONNECTIONS, EXTENTS)
+#: So that the legend lies over no curve.
+ROOM_ABOVE = 5
+ROOM_BELOW = 0.4
 Curve = list[tuple[int, float]]
 
 
@@ -44,31 +49,26 @@ def draw(results: Results, path: Path) -> None:
     with mpl.rc_context(STYLE):
         layout = ConstrainedLayoutEngine(w_pad=0.16, h_pad=0.16)
         picture = Picture(figsize=(11, 6.4), layout=layout)
-        panels = picture.subplots(2, 3).flat
-        for axes, kind in zip(panels, kinds, strict=False):
-            curves = {
-                label: (_curve(results, figure, amount.sizes[kind], _named(kind)), colour)
-                for figure, (label, colour) in SERVER.items()
-            }
-            _panel(axes, f"CPU µs of the server, over {kind}", curves)
+        *panels, last = picture.subplots(2, 3).flat
+        for axes, kind in zip_longest(panels, kinds):
+            axes.set_visible(kind is not None)
+            if kind is not None:
+                named = partial(work_of, kind)
+                curves = {
+                    label: (_curve(results, figure, amount.sizes[kind], named), colour)
+                    for figure, (label, colour) in SERVER.items()
+                }
+                _panel(axes, f"Server CPU µs, over {kind}", curves)
         steps = {
-            command: (_curve(results, ALL_STEPS, amount.extents, _step(command)), colour)
+            command: (
+                _curve(results, ALL_STEPS, amount.extents, partial(step_work_of, command)),
+                colour,
+            )
             for command, colour in STEP_COLOURS.items()
         }
-        for axes in list(panels)[len(kinds) - 5 :]:
-            axes.set_visible(False)
-        _panel(picture.axes[-1], "State machine, µs, over extents a partition", steps)
-        picture.axes[-1].set_visible(True)
+        _panel(last, "Control plane µs, over extents a partition", steps)
         metadata = {"Date": None} if path.suffix == ".svg" else {}
         picture.savefig(path, transparent=True, metadata=metadata, dpi=160)
-
-
-def _named(kind: str) -> Callable[[int], str]:
-    return lambda size: work_of(kind, size)
-
-
-def _step(command: str) -> Callable[[int], str]:
-    return lambda extents: step_work_of(command, extents)
 
 
 def _curve(
@@ -88,11 +88,14 @@ def _panel(axes: Any, title: str, curves: Mapping[str, tuple[Curve, str]]) -> No
         sizes, values = zip(*curve, strict=True)
         axes.plot(sizes, values, color=colour, marker="o", label=label, clip_on=False)
     axes.set_xscale("log")
-    axes.set_xticks(sorted({size for curve, _ in curves.values() for size, _ in curve}))
+    axes.set_yscale("log")
+    points = [point for curve, _ in curves.values() for point in curve]
+    values = [value for _, value in points]
+    axes.set_xticks(sorted({size for size, _ in points}))
+    axes.set_ylim(ROOM_BELOW * min(values), ROOM_ABOVE * max(values))
     axes.minorticks_off()
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.set_ylim(bottom=0)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.tick_params(length=0)
-    axes.set_title(title, fontsize=9.5, **{**TITLE, "pad": 10})
-    axes.legend(frameon=False, fontsize=9, labelcolor=INK)
+    axes.set_title(title, fontsize=10, **{**TITLE, "pad": 8})
+    axes.legend(loc="upper left", frameon=False, fontsize=8.5, labelcolor=INK, ncols=2)
