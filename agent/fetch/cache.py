@@ -105,14 +105,14 @@ class ExtentCache:
             self.metrics.hits += span.end_piece - span.first_piece
         return span
 
-    def find_coalesced(self, pieces: Sequence[Piece], index: int) -> Span | None:
-        """The same in coalesced form."""
+    def find_coalesced(self, pieces: Sequence[Piece], index: int, asked_offset: int) -> Span | None:
+        """The same in coalesced form, as far as it has something from the asked offset on."""
         place = self._coalesced.get(pieces[index][:3])
         if place is None:
             return None
         stretch, first = place
         self._loads.move_to_end(stretch.load)
-        return stretch.span(first, pieces, index)
+        return stretch.span(first, pieces, index, asked_offset)
 
     def add_coalesced(
         self, data: bytearray, walked: "WalkedBatches", pieces: Sequence[Piece]

@@ -45,7 +45,7 @@ class Gatherer:
         found = []
         coalesced = [may_coalesce and plan.max_bytes >= SMALLEST_COALESCED_ANSWER for plan in plans]
         for plan, is_coalesced in zip(plans, coalesced, strict=True):
-            found.append(self._find(plan.pieces, runs, is_coalesced))
+            found.append(self._find(plan, runs, is_coalesced))
         loaded: Found = await self._cache.read(runs) if runs else {}
         return [
             self._finish(plan, slots, loaded, is_coalesced)
@@ -53,13 +53,16 @@ class Gatherer:
         ]
 
     def _find(
-        self, pieces: Sequence[Piece], runs: list[Sequence[Piece]], is_coalesced: bool
+        self, plan: Plan, runs: list[Sequence[Piece]], is_coalesced: bool
     ) -> list[Span | _Missing]:
-        """What there is of the pieces, in order; runs of what is missing are added to `runs`."""
+        """What there is of the plan, in order; runs of what is missing are added to `runs`."""
         slots: list[Span | _Missing] = []
+        pieces = plan.pieces
         missing = index = 0
         while index < len(pieces):
-            span = self._cache.find_coalesced(pieces, index) if is_coalesced else None
+            span = None
+            if is_coalesced:
+                span = self._cache.find_coalesced(pieces, index, plan.asked_offset)
             span = span or self._cache.find(pieces, index)
             if span is None:
                 index += 1
@@ -67,6 +70,8 @@ class Gatherer:
             _add_missing(pieces, missing, index, slots, runs)
             slots.append(span)
             missing = index = index + span.end_piece - span.first_piece
+            if span.cut_offset is not None:
+                return slots
         _add_missing(pieces, missing, index, slots, runs)
         return slots
 
@@ -77,6 +82,8 @@ class Gatherer:
         for slot in slots:
             if isinstance(slot, Span):
                 gathered.spans.append(slot)
+                if slot.cut_offset is not None:
+                    gathered.resume_offset = slot.cut_offset
             else:
                 gathered.is_ahead_due = True
                 if not _take_loaded(gathered, plan.pieces, slot, loaded):

@@ -72,7 +72,9 @@ class Stretch:
         self.firsts = firsts
         self.first_piece = first_piece
 
-    def span(self, first: int, pieces: Sequence[Piece], index: int) -> "Span | None":
+    def span(
+        self, first: int, pieces: Sequence[Piece], index: int, asked_offset: int = 0
+    ) -> "Span | None":
         """What pieces[index:], of a plan, and the pieces from `first` on have in common.
 
         None where that is no whole batch, which only happens where they were coalesced.
@@ -81,40 +83,53 @@ class Stretch:
         if self.pieces[first : first + count] != pieces[index : index + count]:
             same = (self.pieces[first + k] == pieces[index + k] for k in range(count))
             count = next((k for k, is_same in enumerate(same) if not is_same), count)
-        span = self.part(first, first + count)
-        if span is not None and index and self.base_offsets[span.first] < pieces[index].base_offset:
+        span = self.part(first, first + count, asked_offset)
+        if span is None:
             return None
-        return span
+        # Earlier records in the first batch may be any, aborted ones too: a client skips those only
+        # that lie before the offset that it asked for (S15).
+        base_offset = pieces[index].base_offset
+        is_whole = self.base_offsets[span.first] >= base_offset
+        return span if is_whole or asked_offset >= base_offset else None
 
-    def part(self, first: int, end: int) -> "Span | None":
-        """The batches of pieces[first:end]; None where no whole batch is theirs.
+    def part(self, first: int, end: int, asked_offset: int = 0) -> "Span | None":
+        """The batches of pieces[first:end]; None where no whole batch from the asked offset on is theirs.
 
-        The first may hold records of earlier pieces, if they were coalesced: a client skips those
-        where they lie before the offset that it asked for (S15).
+        The first may hold records of earlier pieces, if they were coalesced.
         """
         if self.firsts is not None:
             place = self.first_piece
             return Span(self, first, end, self.firsts[place + first], self.firsts[place + end])
         last_offsets = self.last_offsets
-        first_batch = bisect_left(last_offsets, self.pieces[first].base_offset)
-        end_batch = len(last_offsets)
-        if end < len(self.pieces):
-            # A batch that reaches into a piece that is not asked for cannot be given.
-            end_batch = bisect_left(last_offsets, self.pieces[end].base_offset, first_batch)
+        first_offset = max(self.pieces[first].base_offset, asked_offset)
+        first_batch = bisect_left(last_offsets, first_offset)
+        if first_batch == len(last_offsets):
+            return None
+        if end == len(self.pieces):
+            return Span(self, first, end, first_batch, len(last_offsets))
+        # A batch that reaches into a piece that is not asked for cannot be given.
+        end_offset = self.pieces[end].base_offset
+        end_batch = bisect_left(last_offsets, end_offset, first_batch)
         if first_batch == end_batch:
             return None
-        return Span(self, first, end, first_batch, end_batch)
+        cut = self.base_offsets[end_batch]
+        return Span(self, first, end, first_batch, end_batch, cut if cut < end_offset else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Batches [first, end) of a stretch, which are those of its pieces [first_piece, end_piece)."""
+    """Batches [first, end) of a stretch, which are those of its pieces [first_piece, end_piece).
+
+    Where there is a `cut_offset`, records of those pieces from it on are missing: what follows has to
+    begin there.
+    """
 
     stretch: Stretch
     first_piece: int
     end_piece: int
     first: int
     end: int
+    cut_offset: int | None = None
 
     @property
     def size(self) -> int:

@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import random
 import threading
 
 import pytest
 
-from agent.fetch.codec import READ_UNCOMMITTED
+from agent.fetch import gather, synthesize
+from agent.fetch.codec import READ_COMMITTED, READ_UNCOMMITTED
 from agent.fetch.settings import FetchSettings
 from logstore.records.layout import Codec
 from tests.agent.fetch.log import (
@@ -292,6 +294,45 @@ async def test_read_uncommitted_and_read_committed_do_not_share_what_was_coalesc
         cache = log.fetch_service.cache
         assert cache.metrics.bytes_now == sum(load.size for load in cache._loads)
         forget(log)
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_s19_whoever_reads_what_others_coalesced_misses_nothing(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Coalesced batches reach over extents; plans begin, end and break off anywhere among those."""
+    monkeypatch.setattr(synthesize, "COALESCED_BATCH_BYTES", 700)
+    monkeypatch.setattr(synthesize, "COALESCE_SOURCE_BYTES", 3000)
+    monkeypatch.setattr(gather, "SMALLEST_COALESCED_ANSWER", 1000)
+    source = random.Random(seed)
+    async with open_log(fetch=FetchSettings(cache_bytes=1 << 20, read_ahead_bytes=4096)) as log:
+        await log.create_topic("t")
+        kept, dropped = await log.writer("kept"), await log.writer("dropped")
+        everything: list[tuple[int, bytes]] = []
+        committed: list[tuple[int, bytes]] = []
+        for number in range(120):
+            values = [b"%d-%d" % (number, index) for index in range(source.randint(1, 4))]
+            is_kept = source.random() < 0.8
+            records = [(len(everything) + index, value) for index, value in enumerate(values)]
+            everything += records
+            committed += records * is_kept
+            await (kept if is_kept else dropped).send(*values)
+        await kept.end(committed=True)
+        await dropped.end(committed=False)
+        for _ in range(60):
+            isolation = source.choice((READ_COMMITTED, READ_UNCOMMITTED))
+            wanted = committed if isolation == READ_COMMITTED else everything
+            offset = first = source.randrange(len(everything))
+            limit = source.randint(200, 9000)
+            read: list[tuple[int, bytes | None]] = []
+            for _ in range(source.randint(1, 30)):
+                if offset == len(everything):
+                    break
+                answer = await log.fetch(offset, isolation=isolation, partition_max_bytes=limit)
+                read += [record for record in records_of(answer) if record[0] >= offset]
+                assert next_offset_of(answer) > offset
+                offset = next_offset_of(answer)
+            assert read == [record for record in wanted if first <= record[0] < offset]
 
 
 async def test_a_client_older_than_zstd_is_told_so() -> None:
