@@ -5,26 +5,22 @@ An object becomes visible whole and durable, or not at all:
     write .tmp/<name>  →  fsync it  →  link it to its key, which fails if the key is taken
                        →  fsync the key's directory  →  unlink .tmp/<name>
 
-A name survives a crash only if the directory it stands in was synced, so the directories of a key
-are created from the top and each one's parent is synced before anything is put below it, once a
-store. That a directory exists proves nothing: another process may have made it a moment ago and not
-synced it yet.
-
-Temporary files are locked while they are written, so that a store which opens the same directory
-can tell the leftovers of a dead process (no one holds the lock) from the work of a live one.
+Small objects of a store that puts many of them are made durable by one append to a log in `.log`
+instead, and synced later, many at a time (`put_log`).
 """
 
 import errno
-import itertools
 import os
-import threading
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
 
+from logstore.objects.directories import DurableDirectories
 from logstore.objects.filesystem import FileRanges, FileSystem, OsFileSystem
+from logstore.objects.put_folder import PutLogFolder
+from logstore.objects.put_log import PutLog, PutLogLimits
 from logstore.objects.store import (
     ObjectExistsError,
     ObjectInfo,
@@ -40,9 +36,8 @@ from logstore.objects.store import (
     check_prefix,
     check_range,
 )
+from logstore.objects.temporary import TemporaryFiles
 
-_TEMPORARY = ".tmp"
-_KNOWN_DIRECTORIES = 1024
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -50,7 +45,10 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class DirectoryStore:
-    """An `ObjectStore` below `root`, which is created."""
+    """An `ObjectStore` below `root`, which is created.
+
+    Opening it waits until what the dead left in their put logs is recovered, by whomever.
+    """
 
     read_gap = 0
     # A read out of the page cache is so short that threads mostly wait for the interpreter's lock.
@@ -61,49 +59,50 @@ class DirectoryStore:
         root: str | Path,
         *,
         file_system: FileSystem | None = None,
+        put_log: PutLogLimits | None = None,
     ) -> None:
         self.metrics = StoreMetrics()
         self._root = os.path.abspath(root)
         self._fs = OsFileSystem() if file_system is None else file_system
-        self._names = itertools.count()
-        self._durable = _DurableDirectories(self._fs, self._root)
+        self._durable = DurableDirectories(self._fs, self._root)
         with self._errors():
             self._durable.ensure_root()
-            self._make_temporary_directory()
-            self._sweep()
+            self._temporary = TemporaryFiles(self._fs, self._path(".tmp"))
+            self._temporary.sweep()
+            self._logs = PutLogFolder(self._fs, self._root, self._durable, self._temporary)
+            self._logs.recover()
+        self._limits = PutLogLimits() if put_log is None else put_log
+        self._log = PutLog(self._fs, self._logs, self._temporary, self._limits)
 
     def check(self) -> None:
         """Write, sync, link and remove a temporary file, as a put would."""
         with self._errors():
-            path, fd = self._create_temporary()
+            file = self._temporary.create()
             try:
-                self._fs.write(fd, [b"lacuna"])
-                self._fs.fsync(fd)
-                self._link(path, path + ".link")
-                self._fs.unlink(path + ".link")
+                self._fs.write(file.fd, [b"lacuna"])
+                self._fs.fsync(file.fd)
+                self._link(file.path, file.path + ".link")
+                self._fs.unlink(file.path + ".link")
             finally:
-                self._fs.unlink(path)
-                self._fs.close(fd)
+                self._temporary.discard(file)
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
         target = self._path(check_key(key))
-        with self._errors():
-            self._durable.ensure(os.path.dirname(target))
-            temporary, fd = self._create_temporary()
-            try:
-                self._fs.write(fd, parts)
-                self._fs.fsync(fd)
-                self._link(temporary, target)
-                self._fs.fsync_directory(os.path.dirname(target))
-            except FileExistsError:
-                raise ObjectExistsError(key) from None
-            except FileNotFoundError:
+        directory = os.path.dirname(target)
+        size = sum(map(len, parts))
+        try:
+            self._durable.ensure(directory)
+            if size > self._limits.largest_object or not self._log.put(
+                key, directory, target, parts
+            ):
+                self._put_synced(directory, target, parts)
+        except FileExistsError:
+            raise ObjectExistsError(key) from None
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):
                 self._durable.forget()  # so that the next attempt makes the directory anew
-                raise
-            finally:
-                self._fs.unlink(temporary)
-                self._fs.close(fd)
-        self.metrics.count_put(sum(len(part) for part in parts))
+            raise self._system_error(error) from error
+        self.metrics.count_put(size)
 
     def get(self, key: str, position: int, size: int) -> bytearray:
         check_range(key, position, size)
@@ -170,14 +169,28 @@ class DirectoryStore:
             yield from self._walk(above + "/" if above else "", prefix, start_after)
 
     def delete(self, keys: Iterable[str]) -> None:
+        with self._errors():
+            self._logs.recover(own=self._log.path)  # or it would bring back what is deleted now
         for key in keys:
             path = self._path(check_key(key))
             with self._errors(), suppress(*_NOT_THERE):
+                self._log.forget(key, path)
                 self._fs.unlink(path)
             self.metrics.count_deletes(1)
 
     def close(self) -> None:
-        """Nothing is kept open between two calls."""
+        with self._errors():
+            self._log.close()
+
+    def _put_synced(self, directory: str, target: str, parts: Sequence[Part]) -> None:
+        file = self._temporary.create()
+        try:
+            self._fs.write(file.fd, parts)
+            self._fs.fsync(file.fd)
+            self._link(file.path, target)
+            self._fs.fsync_directory(directory)
+        finally:
+            self._temporary.discard(file)
 
     def _link(self, source: str, target: str) -> None:
         try:
@@ -205,41 +218,6 @@ class DirectoryStore:
             if isinstance(error, _NOT_THERE)
             else (self._system_error(error))
         )
-
-    def _make_temporary_directory(self) -> None:
-        """Unless it is there. Not synced: nothing in it is to survive a crash."""
-        with suppress(FileExistsError):
-            self._fs.make_directory(self._path(_TEMPORARY))
-
-    def _create_temporary(self) -> tuple[str, int]:
-        """A new locked file in .tmp; the loop since processes of two containers may share a pid."""
-        while True:
-            path = self._path(f"{_TEMPORARY}/{os.getpid()}-{next(self._names)}")
-            try:
-                fd = self._fs.create(path)
-            except FileExistsError:
-                continue
-            if self._fs.lock(fd) and self._fs.info_of(fd).links:
-                return path, fd
-            self._fs.close(fd)  # a store that is just starting took it for a leftover
-
-    def _sweep(self) -> None:
-        """Remove the temporary files that no live process holds."""
-        for name, is_directory in self._fs.names(self._path(_TEMPORARY)):
-            path = self._path(f"{_TEMPORARY}/{name}")
-            if is_directory:
-                continue
-            try:
-                fd = self._fs.open(path)
-            except FileNotFoundError:
-                continue
-            try:
-                if self._fs.lock(fd):
-                    self._fs.unlink(path)
-            except FileNotFoundError:
-                pass  # another store swept it first
-            finally:
-                self._fs.close(fd)
 
     def _walk(self, above: str, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
         """Depth first in key order; `above` is "" or ends with a slash."""
@@ -291,65 +269,6 @@ class DirectoryStore:
                 f"{self._root} cannot be used: give this user the right to write there ({error})"
             )
         return StoreUnavailableError(f"directory {self._root} failed: {error}")
-
-
-class _DurableDirectories:
-    """Directories whose whole path is known to survive a crash."""
-
-    def __init__(self, file_system: FileSystem, root: str) -> None:
-        self._fs = file_system
-        self._root = root
-        self._lock = threading.Lock()
-        self._known: set[str] = set()
-
-    def ensure_root(self) -> None:
-        """Create the store's own directory. Whatever stood above it already is the operator's."""
-        if self._exists(self._root):
-            # a parent that we may not open is one that we cannot have created it in
-            with suppress(PermissionError):
-                self._fs.fsync_directory(os.path.dirname(self._root))
-        else:
-            parent = os.path.dirname(self._root)
-            while not self._exists(parent):
-                parent = os.path.dirname(parent)
-            self._known.add(parent)
-            self.ensure(self._root)
-        self.forget()
-
-    def forget(self) -> None:
-        """Know of the root alone."""
-        self._known = {self._root}
-
-    def ensure(self, path: str) -> None:
-        """Create `path` and what is missing above it, each name synced before the next is made."""
-        if path in self._known:
-            return
-        with self._lock:
-            if len(self._known) > _KNOWN_DIRECTORIES:
-                self.forget()
-            missing = []
-            while path not in self._known:
-                missing.append(path)
-                path = os.path.dirname(path)
-            for directory in reversed(missing):
-                self._make(directory)
-                self._known.add(directory)
-
-    def _exists(self, path: str) -> bool:
-        try:
-            info = self._fs.info(path)
-        except FileNotFoundError:
-            return False
-        if not info.is_directory:
-            raise NotADirectoryError(errno.ENOTDIR, "is a file, not a directory", path)
-        return True
-
-    def _make(self, directory: str) -> None:
-        try:
-            self._fs.make_directory(directory)
-        except FileExistsError:
-            self._exists(directory)
-        self._fs.fsync_directory(os.path.dirname(directory))
 
 
 def _may_hold(directory: str, prefix: str) -> bool:

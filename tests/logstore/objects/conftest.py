@@ -8,6 +8,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from logstore.objects import DirectoryStore, MemoryStore, ObjectStore
+from logstore.objects.put_log import PutLogLimits
 from logstore.objects.s3 import S3Store
 
 _buckets = itertools.count()
@@ -46,13 +47,15 @@ def open_s3(moto_endpoint: str) -> Iterator[Callable[..., S3Store]]:
         store.close()
 
 
-@pytest.fixture(params=["memory", "directory", "s3"])
+@pytest.fixture(params=["memory", "directory", "directory-log", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
     opened: ObjectStore
     if request.param == "memory":
         opened = MemoryStore()
     elif request.param == "directory":
         opened = DirectoryStore(tmp_path / "objects")
+    elif request.param == "directory-log":
+        opened = DirectoryStore(tmp_path / "objects", put_log=PutLogLimits(first_puts=0))
     else:
         opened = request.getfixturevalue("open_s3")()
     yield opened

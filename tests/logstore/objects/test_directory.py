@@ -291,7 +291,7 @@ def test_a_directory_that_vanishes_is_made_anew_by_the_next_attempt(tmp_path: Pa
 
 def test_known_directories_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory that was forgotten is synced again, which costs time and nothing else."""
-    monkeypatch.setattr("logstore.objects.directory._KNOWN_DIRECTORIES", 2)
+    monkeypatch.setattr("logstore.objects.directories._KNOWN", 2)
     synced: list[str] = []
 
     class Noting(OsFileSystem):
