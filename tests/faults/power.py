@@ -28,6 +28,7 @@ from controlplane.runtime import ControlPlane, RuntimeSettings
 from controlplane.state.state import State
 from lacuna.agents import AgentParts, RunningAgent, start_agent
 from logstore.objects import DirectoryStore
+from logstore.objects.put_log import PutLogLimits
 from logstore.objects.unsynced import UnsyncedFileSystem
 from logstore.segments import claim_store
 from tests.logstore.objects.sqlite_vfs import UnsyncedVfs
@@ -36,6 +37,8 @@ T = TypeVar("T")
 Lie = Callable[[str, str], bool]
 
 OBJECTS = "/store/objects"
+SYNCED = PutLogLimits(largest_object=-1)
+LOGGED = PutLogLimits(largest_object=4 << 10, half_size=16 << 10, first_puts=0)
 CALL_SECONDS = 60.0
 _NUMBERS = itertools.count()
 
@@ -134,12 +137,17 @@ class _Connection:
 class PowerCluster:
     """A control plane and an agent on a file system, in a thread of their own. A context manager.
 
-    `folder` is a real one, for the lock beside the journal alone.
+    `folder` is a real one, for the lock beside the journal alone. `put_log`: how objects are put.
     """
 
     def __init__(
-        self, files: UnsyncedFileSystem, folder: Path, pragmas: Mapping[str, str] | None = None
+        self,
+        files: UnsyncedFileSystem,
+        folder: Path,
+        pragmas: Mapping[str, str] | None = None,
+        put_log: PutLogLimits = SYNCED,
     ) -> None:
+        self._put_log = put_log
         self._files = cast(UnsyncedFileSystem, OneAtATime(files))
         self._connect = _Journal(self._files, pragmas or {}).connect
         self._folder = folder
@@ -188,7 +196,7 @@ class PowerCluster:
         await self._plane.start()
         self.control = InProcessClient(self._plane)
         await self.control.cluster.ready()
-        self._store = DirectoryStore(OBJECTS, file_system=self._files)
+        self._store = DirectoryStore(OBJECTS, file_system=self._files, put_log=self._put_log)
         claim_store(self._store, self._plane.cluster_id)
         self._agent = await start_agent(
             control=self.control,

@@ -15,25 +15,31 @@ from confluent_kafka import Message, Producer
 
 from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from controlplane.v1.control_pb2 import Command
+from logstore.objects.put_log import PutLogLimits
 from logstore.records.batch import read_batches
 from tests.clients.librd import producer
 from tests.clients.probing import Target
 
 from .history import Rows, Transaction, log_violations, transaction_violations
-from .power import OBJECTS, Lie, PowerCluster, PowerDisk, Remains
+from .power import LOGGED, OBJECTS, SYNCED, Lie, PowerCluster, PowerDisk, Remains
 
 TOPIC = "powered"
 PARTITIONS = 2
 ROUNDS = 60
 LONGEST_GAP = 60
 SEGMENTS = "/segments/"
+PUT_LOGS = f"{OBJECTS}/.log/"
+LOGGED_LIES = ("the put log", "the object", "the object's directory")
 
 LIES: dict[str, Lie] = {
-    "the object": lambda kind, path: kind == "fsync" and path.startswith(OBJECTS),
+    "the object": lambda kind, path: (
+        kind == "fsync" and path.startswith(OBJECTS) and PUT_LOGS not in path
+    ),
     "the object's directory": lambda kind, path: kind == "fsync_directory" and SEGMENTS in path,
     "the directories above": lambda kind, path: (
         kind == "fsync_directory" and path.startswith(OBJECTS) and SEGMENTS not in path
     ),
+    "the put log": lambda kind, path: path.startswith(PUT_LOGS),
     "the journal's log": lambda kind, path: kind == "fsync" and path == "/journal.db-wal",
     "the journal's database": lambda kind, path: kind == "fsync" and path == "/journal.db",
     "the journal's directory": lambda kind, path: kind == "fsync_directory" and path == "/",
@@ -142,14 +148,18 @@ def loss(remains: Remains, facts: Facts, folder: Path) -> list[str]:
 
 
 def losses(
-    tmp_path: Path, lie: Lie, pragmas: Mapping[str, str] | None = None, seed: int = 7
+    tmp_path: Path,
+    lie: Lie,
+    pragmas: Mapping[str, str] | None = None,
+    seed: int = 7,
+    put_log: PutLogLimits = SYNCED,
 ) -> list[str]:
     """What was lost at some of the moments at which the power went."""
     rng = random.Random(seed)
     facts = Facts()
     disk = PowerDisk(lie, facts.count, rng, LONGEST_GAP)
     disk.make_directory("/store")
-    with PowerCluster(disk, tmp_path, pragmas) as cluster:
+    with PowerCluster(disk, tmp_path, pragmas, put_log) as cluster:
         create_topic(cluster)
         facts.rows.append(("topic", 0, 0, b""))
         work(cluster.bootstrap, facts)
@@ -163,16 +173,25 @@ def losses(
     ]
 
 
+@pytest.mark.parametrize("put_log", [SYNCED, LOGGED], ids=["synced", "logged"])
 @pytest.mark.parametrize("seed", range(4))
-def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int) -> None:
+def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, put_log: PutLogLimits) -> None:
     """S2, S3: at some dozens of moments, with any part of what was not synced."""
-    assert losses(tmp_path, lambda kind, path: False, seed=seed) == []
+    assert losses(tmp_path, lambda kind, path: False, seed=seed, put_log=put_log) == []
 
 
-@pytest.mark.parametrize("name", LIES)
+@pytest.mark.parametrize("name", [name for name in LIES if name != "the put log"])
 def test_without_a_sync_something_is_lost(tmp_path: Path, name: str) -> None:
     """S2: every sync is needed, and the checker sees that."""
     assert losses(tmp_path, LIES[name])
+
+
+@pytest.mark.parametrize("name", LOGGED_LIES)
+def test_without_a_sync_of_a_put_log_or_of_what_it_stood_for_something_is_lost(
+    tmp_path: Path, name: str
+) -> None:
+    """S2: those of the objects come later, but they are needed all the same."""
+    assert losses(tmp_path, LIES[name], put_log=LOGGED)
 
 
 @pytest.mark.parametrize("mode", ["OFF", "NORMAL"])
