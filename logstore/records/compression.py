@@ -152,7 +152,7 @@ def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
     left = max_bytes
     rest: memoryview | bytes = data
     while not frame.eof:
-        step = min(left + 1, max(1 << 16, 4 * len(data)))
+        step = min(left + 1, max(1 << 12, 8 * len(data)))
         try:
             part = frame.decompress(rest, step)
         except (RuntimeError, ValueError) as error:

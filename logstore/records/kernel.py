@@ -448,7 +448,12 @@ class _Merge:
         for i in range(head - at):
             self.out[self.size + i] = self.out[at + i]
         self.size += head - at
-        self.out[self.size : self.size + length] = data[body:body_end]
+        if cython.compiled:
+            # A slice of a few bytes costs more to make than to copy.
+            for i in range(length):
+                self.out[self.size + i] = data[body + i]
+        else:
+            self.out[self.size : self.size + length] = data[body:body_end]
         self.size += length
         self.count += 1
         self.last_offset = offset
