@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from controlplane.v1.control_pb2 import Reply
     from controlplane.v1.journal_pb2 import JournalRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class Context(NamedTuple):
     """The circumstances of one command.
 
     `now_ms` is the control plane's own clock, never behind the last journalled one; `new_id` gives 16

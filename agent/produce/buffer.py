@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from controlplane.errors import ErrorCode
 
@@ -24,8 +24,7 @@ PartitionKey: TypeAlias = tuple[bytes, int]
 ProducerKey: TypeAlias = tuple[int, bytes, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What became of a batch; -1 where Kafka has -1."""
 
     error_code: int

@@ -6,6 +6,7 @@ behind them.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from logstore.objects import Part
 from logstore.records.crc import crc32c
@@ -22,8 +23,7 @@ from logstore.segments.paths import SegmentId
 from logstore.segments.v1 import segment_pb2
 
 
-@dataclass(frozen=True, slots=True)
-class SliceInput:
+class SliceInput(NamedTuple):
     """The batches of one partition, in order, each buffer exactly one batch of magic 2.
 
     `topic_id` is 16 bytes.
@@ -34,8 +34,7 @@ class SliceInput:
     batches: Sequence[Part]
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenSlice:
+class WrittenSlice(NamedTuple):
     """Where a slice and each of its batches lie in the object, in bytes."""
 
     topic_id: bytes

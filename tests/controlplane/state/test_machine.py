@@ -2,7 +2,6 @@
 
 import ast
 import struct
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,7 +96,7 @@ def test_a_parked_reply_has_no_answer_yet_and_a_later_decision_completes_it() ->
         rebalance_timeout_ms=10_000,
     )
     assert cluster.do("join_group", join).leader  # alone, it leads at once
-    context = replace(cluster.context(), token=7)
+    context = cluster.context()._replace(token=7)
     decision = machine.handle(cluster.state, Command(join_group=join), context)
     assert decision.reply is None
     cluster.decide(decision)
