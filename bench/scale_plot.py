@@ -85,8 +85,7 @@ def _curve(
 
 def _panel(axes: Any, title: str, curves: Mapping[str, tuple[Curve, str]]) -> None:
     for label, (curve, colour) in curves.items():
-        sizes, values = zip(*curve, strict=True)
-        axes.plot(sizes, values, color=colour, marker="o", label=label, clip_on=False)
+        axes.plot(*zip(*curve, strict=True), color=colour, marker="o", label=label, clip_on=False)
     axes.set_xscale("log")
     axes.set_yscale("log")
     points = [point for curve, _ in curves.values() for point in curve]

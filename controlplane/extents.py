@@ -204,6 +204,32 @@ class DeadRanges:
         self.firsts[start:stop] = array("q", (first,))
         self.ends[start:stop] = array("q", (end,))
 
+    def add_all(self, pairs: "array[int]") -> None:
+        """Adds first, end, first, end, ..., which are in order, in one pass over what they touch.
+
+        One by one, each of many ranges in the middle would move everything behind it.
+        """
+        if len(pairs) == 2:  # nearly always
+            self.add(pairs[0], pairs[1])
+        elif pairs:
+            self._merge(pairs)
+
+    def _merge(self, pairs: "array[int]") -> None:
+        start = bisect_left(self.ends, pairs[0])
+        stop = bisect_right(self.firsts, pairs[-1])
+        ranges = list(zip(self.firsts[start:stop], self.ends[start:stop], strict=True))
+        ranges.extend(zip(pairs[::2], pairs[1::2], strict=True))
+        ranges.sort()
+        merged = DeadRanges()
+        for first, end in ranges:
+            if merged.ends and first <= merged.ends[-1]:
+                merged.ends[-1] = max(end, merged.ends[-1])
+            else:
+                merged.firsts.append(first)
+                merged.ends.append(end)
+        self.firsts[start:stop] = merged.firsts
+        self.ends[start:stop] = merged.ends
+
     def remove(self, first: int, end: int) -> None:
         """Takes [first, end) out; a range that reaches over an edge is cut there."""
         start = bisect_right(self.ends, first)
@@ -253,9 +279,7 @@ class DeadRanges:
 
     def add_pairs(self, data: bytes) -> None:
         """Adds ranges that are given as `pairs` gives them."""
-        pairs = from_little_endian("q", data)
-        for at in range(0, len(pairs), 2):
-            self.add(pairs[at], pairs[at + 1])
+        self.add_all(from_little_endian("q", data))
 
     def between(self, first: int, end: int) -> list[tuple[int, int]]:
         """The ranges that meet [first, end), whole, in order."""

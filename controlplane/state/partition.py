@@ -99,8 +99,7 @@ class Partition:
             first += 2
         if first:
             ranges = ranges[first:]
-        for at in range(0, len(ranges), 2):
-            self.dead.add(ranges[at], ranges[at + 1])
+        self.dead.add_all(ranges)
         return ranges
 
     def delta(self) -> PartitionDelta:

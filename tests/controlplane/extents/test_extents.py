@@ -1,6 +1,7 @@
 """Extents and dead ranges as columns, against the plainest sets of offsets."""
 
 import struct
+from array import array
 from itertools import pairwise
 
 import pytest
@@ -97,6 +98,25 @@ def test_finding_replacing_and_dropping_with_holes() -> None:
     assert table.drop_below(14) == _extents((2, 8), (12, 14))
     assert _ranges(table) == [(15, 16), (20, 25)]
     assert table.drop_below(15) == _extents()
+
+
+@given(st.lists(st.integers(0, 60), unique=True), st.lists(st.integers(0, 60), unique=True))
+def test_s18_many_ranges_at_once_are_the_same_as_one_by_one(
+    before: list[int], edges: list[int]
+) -> None:
+    one_by_one, at_once = DeadRanges(), DeadRanges()
+    for first, end in _pairs(before):
+        one_by_one.add(first, end)
+        at_once.add(first, end)
+    for first, end in _pairs(edges):
+        one_by_one.add(first, end)
+    at_once.add_all(array("q", sorted(edges)[: len(edges) // 2 * 2]))
+    assert (at_once.firsts, at_once.ends) == (one_by_one.firsts, one_by_one.ends)
+
+
+def _pairs(edges: list[int]) -> list[tuple[int, int]]:
+    ordered = sorted(edges)
+    return list(zip(ordered[::2], ordered[1::2], strict=False))
 
 
 OFFSETS = st.integers(0, 40)
