@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.figures import Better, Figure, Row, Spread
+from bench.figures import Better, Figure, Spread
 from bench.results import Results
 
 TOLERANCE = 0.10
@@ -37,7 +37,7 @@ def worse(before: Results, now: Results) -> Iterator[Change]:
             earlier = before.row(row.work, row.target)
             if not row.target.startswith("lacuna") or earlier is None:
                 continue
-            if is_noise(row) or is_noise(earlier):
+            if row.is_noise or earlier.is_noise:
                 continue
             for figure, spread in row.spreads().items():
                 then = before.spread(row.work, row.target, figure)
@@ -48,11 +48,6 @@ def worse(before: Results, now: Results) -> Iterator[Change]:
                 ):
                     continue
                 yield Change(row.work, row.target, figure, then.median, spread.median)
-
-
-def is_noise(row: Row) -> bool:
-    """Whether more than half of the runs were kept in spite of the neighbours."""
-    return row.noisy * 2 > len(row.runs)
 
 
 def _loss(figure: Figure, before: float, now: float) -> float:

@@ -64,6 +64,11 @@ class Row:
     repeated: int = 0
     noisy: int = 0
 
+    @property
+    def is_noise(self) -> bool:
+        """Whether more than half of the runs were kept in spite of the neighbours."""
+        return self.noisy * 2 > len(self.runs)
+
     def spreads(self) -> dict[Figure, Spread]:
         """Every figure's median, least and most."""
         spreads = {}

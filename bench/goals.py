@@ -109,10 +109,11 @@ GOALS: dict[str, tuple[Goal, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal and what was measured: a ratio, or the figure itself."""
+    """A goal and what was measured: a ratio, or the figure itself. `is_noise`: the neighbours disturbed it."""
 
     goal: Goal
     value: float
+    is_noise: bool = False
 
     @property
     def is_met(self) -> bool:
@@ -125,16 +126,17 @@ class Verdict:
 def judge(results: Results) -> list[Verdict]:
     """The goals of which everything was measured, in the order of the table."""
     verdicts = []
-    for goals in GOALS.values():
-        for goal in goals:
-            value = results.median(goal.work, goal.target, goal.figure)
-            if value is None:
-                continue
-            if goal.against or goal.reference:
-                work, target = goal.reference or goal.work, goal.against or goal.target
-                other = results.median(work, target, goal.figure)
-                if not other:
-                    continue
-                value /= other
-            verdicts.append(Verdict(goal, value))
+    for goal in (goal for goals in GOALS.values() for goal in goals):
+        row = results.row(goal.work, goal.target)
+        value = results.median(goal.work, goal.target, goal.figure)
+        if row is None or value is None:
+            continue
+        if not goal.against and not goal.reference:
+            verdicts.append(Verdict(goal, value, row.is_noise))
+            continue
+        place = (goal.reference or goal.work, goal.against or goal.target)
+        other_row, other = results.row(*place), results.median(*place, goal.figure)
+        if other_row is not None and other:
+            is_noise = row.is_noise or other_row.is_noise
+            verdicts.append(Verdict(goal, value / other, is_noise))
     return verdicts

@@ -21,13 +21,13 @@ GIGABYTE = 1e9
 
 
 def machine() -> dict[str, str]:
-    """Processor, memory, kernel, the disk below the data and what it takes with fsync."""
+    """Processor, memory, system, the disk below the data and what it takes with fsync."""
     model = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     memory = re.search(r"MemTotal:\s*(\d+) kB", Path("/proc/meminfo").read_text())
     return {
         "processor": f"{os.cpu_count()} × {model.group(1) if model else platform.machine()}",
         "memory": f"{int(memory.group(1)) / (1 << 20):.1f} GiB" if memory else "unknown",
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "data on": _file_system(tempfile.gettempdir()),
         "disk": _disk(),
         "copying memory": f"{_copying():.1f} GB/s",

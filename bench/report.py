@@ -103,7 +103,8 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
 def verdict_line(verdict: Verdict) -> str:
     """`met` or `MISSED`, the goal, and what it is."""
     word = "met   " if verdict.is_met else "MISSED"
-    return f"{word}  {verdict.goal}: {number(verdict.value)}"
+    noise = " (noise)" if verdict.is_noise else ""
+    return f"{word}  {verdict.goal}: {number(verdict.value)}{noise}"
 
 
 def page_part(results: Results, verdicts: Sequence[Verdict]) -> str:
@@ -120,6 +121,7 @@ def page_part(results: Results, verdicts: Sequence[Verdict]) -> str:
         lines = [["goal", "", "measured"]]
         for verdict in verdicts:
             word = "met" if verdict.is_met else "**missed**"
+            word += ", noise" if verdict.is_noise else ""
             lines.append([str(verdict.goal), word, number(verdict.value)])
         parts += ["### Goals", in_markdown(lines)]
     return "\n\n".join(parts)

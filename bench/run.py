@@ -15,7 +15,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from bench import machine, report
-from bench.compare import is_noise, worse
+from bench.compare import worse
 from bench.errors import BenchError
 from bench.figures import Row
 from bench.goals import judge
@@ -209,7 +209,7 @@ def _conclude(results: Results, before: Results | None) -> None:
     changes = list(worse(before, results))
     print(f"\n== worse than in the run of {before.facts['started']}, beyond noise")
     print("\n".join(map(str, changes)) or "nothing")
-    if noise := [row for rows in results.sections.values() for row in rows if is_noise(row)]:
+    if noise := [row for rows in results.sections.values() for row in rows if row.is_noise]:
         print(f"{len(noise)} rows are mostly the neighbours' noise and were not compared")
 
 

@@ -7,7 +7,7 @@ defaults, once with its queue opened ("tuned").
 from collections.abc import Iterator, Mapping
 
 from bench.clients import RECORD_BYTES, Deliveries, flush, produce, ready_producer
-from bench.figures import CPU_PER_GIB, GIBIBYTE, KILO_RECORDS, MEGABYTE, THROUGHPUT, Row, Run
+from bench.figures import CPU_PER_GIB, GIBIBYTE, MEGABYTE, THROUGHPUT, Row, Run
 from bench.meter import Meter
 from bench.reading import TUNED, consume
 from bench.rounds import Bench, Measured
@@ -66,6 +66,5 @@ def _figures(meter: Meter, records: int, seconds: float) -> Run:
     size = records * RECORD_BYTES
     return {
         THROUGHPUT: size / seconds / MEGABYTE,
-        KILO_RECORDS: records / seconds / 1000,
         CPU_PER_GIB: meter.server_cpu_seconds / size * GIBIBYTE,
     }

@@ -4,6 +4,7 @@ import pytest
 
 from bench.figures import P50, THROUGHPUT, WIRE_BYTES, Figure, Row
 from bench.goals import GOALS, Goal, Verdict, judge
+from bench.report import verdict_line
 from bench.results import Results
 from bench.sections import KAFKA, LACUNA
 
@@ -37,6 +38,7 @@ def test_every_kind_of_goal_is_judged_by_its_own_reference(monkeypatch: pytest.M
         Goal("read", THROUGHPUT, 1.5, KAFKA),
         Goal("read", P50, 2.0),
         Goal("dirty", WIRE_BYTES, 1.1, reference="read"),
+        Goal("idle", WIRE_BYTES, 200),
     )
     monkeypatch.setattr("bench.goals.GOALS", {"section": goals})
     measured = results(
@@ -46,12 +48,24 @@ def test_every_kind_of_goal_is_judged_by_its_own_reference(monkeypatch: pytest.M
         ("read", LACUNA, WIRE_BYTES, 100.0),
         ("dirty", LACUNA, WIRE_BYTES, 130.0),
         ("dirty", KAFKA, WIRE_BYTES, 1.0),
+        ("idle", LACUNA, WIRE_BYTES, 0.0),
     )
     verdicts = judge(measured)
     assert [(each.goal, each.value, each.is_met) for each in verdicts] == [
         (goals[0], 3.0, True),
         (goals[1], 2.5, False),
         (goals[2], 1.3, False),
+        (goals[3], 0.0, True),
+    ]
+
+
+def test_a_verdict_on_noise_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.goals.GOALS", {"section": (Goal("read", THROUGHPUT, 1.0, KAFKA),)})
+    measured = results(("read", LACUNA, THROUGHPUT, 3.0), ("read", KAFKA, THROUGHPUT, 1.0))
+    assert [verdict_line(each) for each in judge(measured)] == ["met     read: MB/s ≥ 1 × kafka: 3"]
+    measured.sections["section"][1].noisy = 1
+    assert [verdict_line(each) for each in judge(measured)] == [
+        "met     read: MB/s ≥ 1 × kafka: 3 (noise)"
     ]
 
 
