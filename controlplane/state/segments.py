@@ -1,7 +1,7 @@
 """The segment table: which objects are referred to, which were replaced when, and who pins them."""
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -71,11 +71,32 @@ class _Columns:
         self.live[row] = _FORGOTTEN
         self.forgotten += 1
         if 2 * self.forgotten > len(self.live):
-            kept = [row for row, live in enumerate(self.live) if live != _FORGOTTEN]
-            self.sequences = array("q", map(self.sequences.__getitem__, kept))
-            self.sizes = array("q", map(self.sizes.__getitem__, kept))
-            self.live = array("i", map(self.live.__getitem__, kept))
+            kept = self.above(_FORGOTTEN)
+            self.sequences, self.sizes, self.live = kept.sequences, kept.sizes, kept.live
             self.forgotten = 0
+
+    def above(self, live: int) -> "_Columns":
+        """Those to which more extents refer; itself where that is all of them."""
+        if min(self.live) > live:
+            return self
+        rows = [row for row, each in enumerate(self.live) if each > live]
+        kept = _Columns()
+        kept.sequences.extend(map(self.sequences.__getitem__, rows))
+        kept.sizes.extend(map(self.sizes.__getitem__, rows))
+        kept.live.extend(map(self.live.__getitem__, rows))
+        return kept
+
+
+class LiveSegments:
+    """Columns of equal length, ordered by lease id and sequence."""
+
+    __slots__ = ("lease_ids", "live_extents", "sequences", "sizes")
+
+    def __init__(self) -> None:
+        self.lease_ids: array[int] = array("q")
+        self.sequences: array[int] = array("q")
+        self.sizes: array[int] = array("q")
+        self.live_extents: array[int] = array("i")
 
 
 class SegmentTable:
@@ -102,6 +123,29 @@ class SegmentTable:
             for sequence, object_size, live in rows:
                 if live != _FORGOTTEN:
                     yield SegmentRow((lease_id, sequence), object_size, live)
+
+    def live(self) -> "LiveSegments":
+        """Those that extents refer to, ordered by key, as columns."""
+        found = LiveSegments()
+        for lease_id, columns in sorted(self._leases.items()):
+            kept = columns.above(0)
+            found.lease_ids.extend(array("q", (lease_id,)) * len(kept.live))
+            found.sequences.extend(kept.sequences)
+            found.sizes.extend(kept.sizes)
+            found.live_extents.extend(kept.live)
+        return found
+
+    def add_live(self, found: "LiveSegments") -> None:
+        """The inverse, for an empty table."""
+        start, end = 0, len(found.lease_ids)
+        while start < end:
+            lease_id = found.lease_ids[start]
+            stop = bisect_right(found.lease_ids, lease_id, start)
+            columns = self._leases[lease_id] = _Columns()
+            columns.sequences.extend(found.sequences[start:stop])
+            columns.sizes.extend(found.sizes[start:stop])
+            columns.live.extend(found.live_extents[start:stop])
+            start = stop
 
     def size_of(self, key: SegmentKey) -> int:
         """The size of one that is there, in bytes; KeyError where it is not."""

@@ -8,7 +8,7 @@ from array import array
 from controlplane.groups import Groups
 from controlplane.state.log_replay import HOUR_MS
 from controlplane.state.partition import BATCH_NUMBERS, Partition, ProducerWindow, key_of
-from controlplane.state.segments import Pin, SegmentRow, SegmentTable
+from controlplane.state.segments import LiveSegments, Pin, SegmentTable
 from controlplane.state.settings import TRANSACTIONAL_ID_EXPIRATION_MS
 from controlplane.state.state import Lease, State, TopicState
 from controlplane.state.topics import plain
@@ -248,16 +248,21 @@ def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> No
 
 def _segments(table: SegmentTable) -> SegmentsSnapshot:
     """Live ones ordered by id, then replaced ones in the order in which they were."""
-    live = [row for row in table if row.live_extents]
-    replaced = [SegmentRow(key, table.size_of(key), 0) for key in table.replaced]
-    rows = [*live, *replaced]
-    return SegmentsSnapshot(
-        lease_ids=[row.key[0] for row in rows],
-        sequences=[row.key[1] for row in rows],
-        object_sizes=[row.object_size for row in rows],
-        live_extents=[row.live_extents for row in rows],
-        replaced_ms=[*[-1] * len(live), *table.replaced.values()],
+    found = table.live()
+    message = SegmentsSnapshot(
+        lease_ids=found.lease_ids,
+        sequences=found.sequences,
+        object_sizes=found.sizes,
+        live_extents=found.live_extents,
+        replaced_ms=array("q", (-1,)) * len(found.lease_ids),
     )
+    for key, replaced_ms in table.replaced.items():
+        message.lease_ids.append(key[0])
+        message.sequences.append(key[1])
+        message.object_sizes.append(table.size_of(key))
+        message.live_extents.append(0)
+        message.replaced_ms.append(replaced_ms)
+    return message
 
 
 def _pins(table: SegmentTable) -> PinsSnapshot:
@@ -269,15 +274,21 @@ def _pins(table: SegmentTable) -> PinsSnapshot:
 
 
 def _read_segments(table: SegmentTable, message: SegmentsSnapshot, pins: PinsSnapshot) -> None:
-    rows = zip(
-        message.lease_ids,
-        message.sequences,
-        message.object_sizes,
-        message.live_extents,
-        message.replaced_ms,
+    count = len(message.live_extents) - message.live_extents[:].count(0)
+    found = LiveSegments()
+    found.lease_ids.extend(message.lease_ids[:count])
+    found.sequences.extend(message.sequences[:count])
+    found.sizes.extend(message.object_sizes[:count])
+    found.live_extents.extend(message.live_extents[:count])
+    table.add_live(found)
+    replaced = zip(
+        message.lease_ids[count:],
+        message.sequences[count:],
+        message.object_sizes[count:],
+        message.replaced_ms[count:],
         strict=True,
     )
-    for lease_id, sequence, object_size, live_extents, replaced_ms in rows:
-        table.add((lease_id, sequence), object_size, live_extents, replaced_ms)
+    for lease_id, sequence, object_size, replaced_ms in replaced:
+        table.add((lease_id, sequence), object_size, 0, replaced_ms)
     for pin_id, starts_ms, ends_ms in zip(pins.pin_ids, pins.starts_ms, pins.ends_ms, strict=True):
         table.pins[pin_id] = Pin(starts_ms, ends_ms)
