@@ -88,7 +88,7 @@ class DirectoryStore:
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
         target = self._path(check_key(key))
-        directory = os.path.dirname(target)
+        directory, _, _ = target.rpartition("/")
         size = sum(map(len, parts))
         try:
             self._durable.ensure(directory)

@@ -39,7 +39,7 @@ from logstore.objects.temporary import TemporaryFiles
 
 log = logging.getLogger("lacuna.objects")
 
-_FILES_A_REFILL = 16
+_FILES_AT_ONCE = 32
 _PUTS_TO_NEXT_ATTEMPT = 10_000
 
 
@@ -151,6 +151,8 @@ class PutLog:
         if self._state is not _State.OPEN:
             self._miss()
             return False
+        if self._halves[0].is_full and self._halves[1].is_full:
+            return False
         if self._fs.is_taken(target):
             raise FileExistsError(target)
         owned = self._begin(key, directory)
@@ -181,7 +183,7 @@ class PutLog:
         Its file is synced first, for nobody would mend it if the crash undoes the deletion alone.
         """
         if self._keys.get(key) is not None and os.getpid() == self._pid:
-            self._sync_file(path)
+            self._sync_some([path])
             self._revoke(key)
 
     def close(self) -> None:
@@ -382,27 +384,27 @@ class PutLog:
         """Make durable without the log what stands in a half."""
         with self._unused:
             self._unused.wait_for(lambda: not half.users)
-        for number, path in enumerate(half.paths):
-            self._sync_file(path, start_only=True)
-            if number % _FILES_A_REFILL == 0:
-                self._temporary.refill()
-        for number, path in enumerate(half.paths):
-            self._sync_file(path)
-            if number % _FILES_A_REFILL == 0:
-                self._temporary.refill()
+        for first in range(0, len(half.paths), _FILES_AT_ONCE):
+            self._sync_some(half.paths[first : first + _FILES_AT_ONCE])
+            self._temporary.refill()
         for directory in dict.fromkeys(map(os.path.dirname, half.paths)):
             with suppress(FileNotFoundError):
                 self._fs.fsync_directory(directory)
 
-    def _sync_file(self, path: str, *, start_only: bool = False) -> None:
+    def _sync_some(self, paths: Sequence[str]) -> None:
+        """Started together, the disk writes them as it likes best. One that was deleted needs none."""
+        fds = []
         try:
-            fd = self._fs.open(path)
-        except FileNotFoundError:
-            return  # deleted
-        try:
-            (self._fs.start_writeback if start_only else self._fs.fsync)(fd)
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    fds.append(self._fs.open(path))
+            for fd in fds:
+                self._fs.start_writeback(fd)
+            for fd in fds:
+                self._fs.fsync(fd)
         finally:
-            self._fs.close(fd)
+            for fd in fds:
+                self._fs.close(fd)
 
     def _reset(self, half: _Half) -> None:
         """Make a half free again."""

@@ -38,7 +38,7 @@ class TemporaryFiles:
         self._folder = folder
         self._names = itertools.count()
         self._ready: deque[TemporaryFile] = deque()
-        self._used: deque[str] = deque()
+        self._used: deque[TemporaryFile] = deque()
         self._wanted = _FEW
         with suppress(FileExistsError):
             self._fs.make_directory(folder)
@@ -71,9 +71,11 @@ class TemporaryFiles:
             return self.create()
 
     def give_back(self, file: TemporaryFile) -> None:
-        """Close a file that has its other name; the next `refill` takes the temporary one away."""
-        self._fs.close(file.fd)
-        self._used.append(file.path)
+        """Let the next `refill` take away the name of a file that has its other name."""
+        if len(self._used) < 2 * _MOST:
+            self._used.append(file)
+        else:
+            self.discard(file)
 
     def is_low(self) -> bool:
         """Whether `refill` is due."""
@@ -82,8 +84,7 @@ class TemporaryFiles:
     def refill(self) -> None:
         """Make files beforehand, up to 64 by use, and take away the names of those that were used."""
         while self._used:
-            with suppress(FileNotFoundError):  # a store that was just starting swept it
-                self._fs.unlink(self._used.popleft())
+            self.discard(self._used.popleft())
         while len(self._ready) < self._wanted:
             self._ready.append(self.create())
 
