@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from agent.fetch.buffers import LiveBytes, ReadBuffer
 from agent.fetch.fresh import Fresh, Part
 from agent.fetch.loading import (
     BATCH_OVERHEAD,
@@ -23,7 +24,6 @@ from agent.fetch.loading import (
     ExtentError,
     Loaded,
     LoadPlan,
-    ReadBuffer,
     load,
     object_key,
     plan_loads,
@@ -91,6 +91,13 @@ class ExtentCache:
         self._slots = asyncio.Semaphore(max_reads)
         self._max_reads = max_reads
         self._reads_now = 0
+        self._live = LiveBytes()
+        self._ahead_bytes = 0
+
+    @property
+    def outside_bytes(self) -> int:
+        """Payload that is in memory beyond the cache: in reads under way, and in answers."""
+        return max(self._live.total - self.metrics.bytes_now, 0)
 
     def find(self, pieces: Sequence[Piece], index: int) -> Span | None:
         """What pieces[index:] begin with, as far as it stands together in memory."""
@@ -100,6 +107,8 @@ class ExtentCache:
             return None
         stretch, first = place
         self._loads.move_to_end(stretch.load)
+        if stretch.load.is_ahead:
+            self._use_ahead(stretch.load)
         span = stretch.span(first, pieces, index)
         if span is not None:
             self.metrics.hits += span.end_piece - span.first_piece
@@ -115,11 +124,12 @@ class ExtentCache:
         return stretch.span(first, pieces, index, asked_offset)
 
     def add_coalesced(
-        self, data: bytearray, walked: "WalkedBatches", pieces: Sequence[Piece]
+        self, data: ReadBuffer, walked: "WalkedBatches", pieces: Sequence[Piece]
     ) -> Span:
         """Remember what `pieces` were coalesced into."""
         kept = Load(len(data) + BATCH_OVERHEAD * len(walked) + LOAD_OVERHEAD)
         stretch = Stretch(memoryview(data), walked, kept, pieces)
+        self._live.watch(data, len(data))
         self._add(self._coalesced, stretch)
         self.metrics.coalesced += 1
         self._keep(kept)
@@ -146,8 +156,12 @@ class ExtentCache:
         return found
 
     def read_ahead(self, runs: Iterable[Sequence[Piece]]) -> None:
-        """Begin to read what will be wanted next, unless enough reads are under way."""
-        if self._reads_now < self._max_reads:
+        """Begin to read what will be wanted next.
+
+        Unless enough reads are under way, or so much was read ahead already that it would leave the
+        cache before it is used.
+        """
+        if self._reads_now < self._max_reads and self._ahead_bytes < self._max_bytes // 2:
             places = self._places
             self._start(
                 ([piece for piece in run if piece[:3] not in places] for run in runs), ahead=True
@@ -179,21 +193,23 @@ class ExtentCache:
             load_bytes=min(_LOAD_BYTES, max(total // self._max_reads, 1)),
         )
         for plan in plans:
-            task = asyncio.get_running_loop().create_task(self._load(plan, ahead))
-            ahead = False
+            is_first = plan is plans[0]
+            task = asyncio.get_running_loop().create_task(self._load(plan, ahead, is_first))
             for piece in plan.pieces:
                 reading[piece[:3]] = task
             tasks[task] = None
         return list(tasks)
 
-    async def _load(self, plan: LoadPlan, ahead: bool) -> Found:
+    async def _load(self, plan: LoadPlan, ahead: bool, is_first: bool) -> Found:
         """One load; errors are given back, since nobody may be waiting any more."""
         self._reads_now += 1
         try:
             async with self._slots:
                 loop = asyncio.get_running_loop()
+                buffer = ReadBuffer()
+                self._live.watch(buffer, plan.starts[-1])
                 loaded: Loaded = await loop.run_in_executor(
-                    self._executor, load, plan, self._store, ReadBuffer()
+                    self._executor, load, plan, self._store, buffer
                 )
         finally:
             self._reads_now -= 1
@@ -202,7 +218,8 @@ class ExtentCache:
         self.metrics.misses += len(plan.pieces)
         self.metrics.reads += len(plan.reads)
         self.metrics.bytes_read += loaded.bytes_read
-        loaded.load.wants_ahead = ahead
+        loaded.load.is_ahead, loaded.load.wants_ahead = ahead, ahead and is_first
+        self._ahead_bytes += loaded.load.size * ahead
         found: Found = {}
         for stretch in loaded.stretches:
             found.update(self._add(self._places, stretch))
@@ -227,9 +244,13 @@ class ExtentCache:
     def _from_fresh(self, piece: Piece) -> Place | None:
         """The piece out of what a flush has offered."""
         fresh = self._fresh.get(piece[:2])
-        stretch = fresh.take(piece) if fresh is not None else None
+        if fresh is None:
+            return None
+        data = ReadBuffer()
+        stretch = fresh.take(piece, data)
         if stretch is None:
             return None
+        self._live.watch(data, piece.size)
         self.metrics.bytes_now -= piece.size
         self._add(self._places, stretch)
         self.metrics.written_through += 1
@@ -239,12 +260,18 @@ class ExtentCache:
     def _keep(self, kept: Load) -> None:
         self._loads[kept] = None
         self.metrics.bytes_now += kept.size
-        while self.metrics.bytes_now > self._max_bytes and self._loads:
+        while self._loads and self.metrics.bytes_now > self._max_bytes:
             oldest, _ = self._loads.popitem(last=False)
             self._forget(oldest)
 
+    def _use_ahead(self, used: Load) -> None:
+        used.is_ahead = False
+        self._ahead_bytes -= used.size
+
     def _forget(self, kept: Load) -> None:
         self.metrics.bytes_now -= kept.size
+        if kept.is_ahead:
+            self._use_ahead(kept)
         if isinstance(kept, Fresh):
             if self._fresh.get(kept.segment) is kept:
                 del self._fresh[kept.segment]

@@ -3,6 +3,7 @@
 from array import array
 from typing import TypeAlias
 
+from agent.fetch.buffers import ReadBuffer
 from agent.fetch.loading import BATCH_OVERHEAD, LOAD_OVERHEAD, ExtentCorruptError, describe
 from agent.fetch.plan import Piece
 from agent.fetch.stretch import Load, Stretch
@@ -25,13 +26,12 @@ class Fresh(Load):
         self.segment = segment
         self._parts = parts
 
-    def take(self, piece: Piece) -> Stretch | None:
-        """The batches of a piece as a copy of their own, once; None where one is missing.
+    def take(self, piece: Piece, data: ReadBuffer) -> Stretch | None:
+        """The batches of a piece, copied to the empty `data`, once; None where one is missing.
 
         Raises ExtentCorruptError.
         """
-        data = self._copy(piece.position, piece.size)
-        if data is None:
+        if not self._copy(piece.position, piece.size, data):
             return None
         # The producer's bytes were checked before they were written.
         walked = walk_pieces(
@@ -47,19 +47,20 @@ class Fresh(Load):
         load = Load(piece.size + BATCH_OVERHEAD * len(walked.base_offsets) + LOAD_OVERHEAD)
         return Stretch(memoryview(data), walked, load, [piece], walked.firsts)
 
-    def _copy(self, position: int, size: int) -> bytearray | None:
+    def _copy(self, position: int, size: int, data: ReadBuffer) -> bool:
         taken: list[Part] = []
         left = size
         while left > 0:
             part = self._parts.get(position + size - left)
             if part is None:
-                return None
+                return False
             taken.append(part)
             left -= len(part)
         if left < 0:
-            return None
+            return False
         for part in taken:
             del self._parts[position]
             position += len(part)
+            data += part
         self.size -= size
-        return bytearray().join(taken)
+        return True

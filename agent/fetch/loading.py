@@ -179,12 +179,6 @@ def _group(
         yield group
 
 
-class ReadBuffer(bytearray):
-    """The bytes of a load; it can be watched until nobody holds them any more."""
-
-    __slots__ = ("__weakref__",)
-
-
 def load(plan: LoadPlan, store: "ObjectStore", buffer: bytearray) -> Loaded:
     """Read, check and patch; for a thread."""
     pieces = plan.pieces

@@ -45,6 +45,8 @@ KAFKA_STORAGE_ERROR: Final = 56
 UNSUPPORTED_COMPRESSION_TYPE: Final = 76
 # What a partition may fill of an answer whatever others have.
 SMALLEST_SHARE_BYTES: Final = 2 << 20
+# What an answer may hold however many others wait for their clients.
+SMALLEST_ANSWER_BYTES: Final = 256 << 10
 # Partitions that a fetch waited for, and how long flushes go on to keep their records for it.
 _MAX_TAILED: Final = 10_000
 _TAILED_SECONDS: Final = 10.0
@@ -112,8 +114,8 @@ class FetchService:
         if opened.error_code:
             return FetchResponse(opened.error_code, NO_SESSION, [], is_committed)
         try:
-            looks = await self._wait_for_enough(request, opened)
-            answers = await self._read(request, opened, looks)
+            looks, limit = await self._wait_for_enough(request, opened)
+            answers = await self._read(request, opened, looks, limit)
         finally:
             if opened.session is None:
                 opened.watch.close()
@@ -155,14 +157,20 @@ class FetchService:
         ]
         await self.control.call(Command(read_partitions=ReadPartitions(partitions=partitions)))
 
-    async def _wait_for_enough(self, request: FetchRequest, opened: Opened) -> dict[Interest, Look]:
-        """Looks at all that may have something, once there is enough or no time left (S13)."""
+    async def _wait_for_enough(
+        self, request: FetchRequest, opened: Opened
+    ) -> tuple[dict[Interest, Look], int]:
+        """Looks at all that may have something, once there is enough or no time left (S13).
+
+        And how many bytes the answer may hold.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.max_wait_ms / 1000
         watch = opened.watch
         looks: dict[Interest, Look] = {}
         while True:
-            looks.update(await self._survey(request, watch))
+            limit = self._answer_limit(request)
+            looks.update(await self._survey(request, watch, limit))
             if opened.session is not None:
                 for interest in looks:
                     watch.listen_to(interest)
@@ -170,7 +178,7 @@ class FetchService:
             is_failed = any(look.error_code for look in looks.values())
             is_over = self._is_ending or loop.time() >= deadline
             if is_failed or total >= request.min_bytes or is_over:
-                return looks
+                return looks, limit
             if opened.session is None:
                 watch.listen()
             self._remember_tails(watch)
@@ -180,13 +188,15 @@ class FetchService:
             finally:
                 self._waiting.discard(watch)
 
-    async def _survey(self, request: FetchRequest, watch: Watch) -> dict[Interest, Look]:
+    async def _survey(
+        self, request: FetchRequest, watch: Watch, max_bytes: int
+    ) -> dict[Interest, Look]:
         """Look at the dirty interests; what has nothing is not dirty any more."""
         is_committed = request.isolation_level == READ_COMMITTED
         confirmed: set[Interest] = set()
         while True:
             await self._make_ready(watch)
-            left = min(request.max_bytes, self.settings.max_response_bytes)
+            left = max_bytes
             looks: dict[Interest, Look] = {}
             waiting = len(watch.dirty)
             for interest in watch.look():
@@ -209,6 +219,12 @@ class FetchService:
                 return looks
             await self.confirm(one.view for one in suspects if one.view is not None)
             confirmed.update(suspects)
+
+    def _answer_limit(self, request: FetchRequest) -> int:
+        """What an answer may hold: less, where many wait for their clients to take them."""
+        free = self.settings.answer_bytes - self.cache.outside_bytes
+        share = max(free // 4, SMALLEST_ANSWER_BYTES)
+        return min(request.max_bytes, self.settings.max_response_bytes, share)
 
     async def _make_ready(self, watch: Watch) -> None:
         """Find the views of dirty interests and wait until they have missed nothing (S3)."""
@@ -260,12 +276,11 @@ class FetchService:
             self._tailed.popitem(last=False)
 
     async def _read(
-        self, request: FetchRequest, opened: Opened, looks: dict[Interest, Look]
+        self, request: FetchRequest, opened: Opened, looks: dict[Interest, Look], left: int
     ) -> list[tuple[Interest, PartitionAnswer]]:
-        """Read what the looks planned; answers in the order of the interests."""
+        """Read what the looks planned, at most `left` bytes; answers in the order of the interests."""
         planned = [look for look in looks.values() if look.plan is not None]
         gathered = await self._gather(request, planned)
-        left = min(request.max_bytes, self.settings.max_response_bytes)
         at_least_one = True
         served: dict[Interest, PartitionAnswer] = {}
         for look, found in zip(planned, gathered, strict=True):

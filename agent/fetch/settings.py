@@ -12,6 +12,9 @@ class FetchSettings:
 
     cache_bytes: int = 128 * MEBIBYTE
     """Payload and columns in memory, of one worker."""
+    answer_bytes: int = 96 * MEBIBYTE
+    """Payload beyond the cache that answers hold until clients have taken them, of one worker. The
+    nearer it is, the smaller answers become."""
     max_response_bytes: int = 16 * MEBIBYTE
     """fetch.max.bytes of the broker: what one answer holds at most, whatever the client asks."""
     max_read_bytes: int = 8 * MEBIBYTE
@@ -27,7 +30,7 @@ class FetchSettings:
     """Of all sessions together; the sessions used least lately end where there are more."""
 
     def __post_init__(self) -> None:
-        for name in ("cache_bytes", "max_response_bytes", "max_read_bytes"):
+        for name in ("cache_bytes", "answer_bytes", "max_response_bytes", "max_read_bytes"):
             if getattr(self, name) < 4096:
                 raise ValueError(f"{name} is {getattr(self, name)}: choose 4096 or more")
         for name in ("max_reads", "max_sessions", "max_session_partitions"):

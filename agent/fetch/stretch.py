@@ -22,14 +22,15 @@ SMALL_BATCH_BYTES: Final = 4096
 class Load:
     """What leaves the cache together; `size` counts what it keeps in memory, in bytes.
 
-    `wants_ahead`: it was read ahead, and meeting it starts the next read.
+    `is_ahead`: it was read ahead and is not used yet. `wants_ahead`: meeting it starts the next read.
     """
 
-    __slots__ = ("keys", "size", "wants_ahead")
+    __slots__ = ("is_ahead", "keys", "size", "wants_ahead")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.keys: list[Key] = []
+        self.is_ahead = False
         self.wants_ahead = False
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from agent.fetch.buffers import ReadBuffer
 from agent.fetch.cache import ExtentCache
 from agent.fetch.loading import ExtentCorruptError
 from agent.fetch.stretch import Span
@@ -150,7 +151,9 @@ class Coalescer:
         base_offset = first.stretch.base_offsets[first.first]
         try:
             batches = coalesce([span.view for span in run], -1, COALESCED_BATCH_BYTES)
-            data = bytearray().join(batches)
+            data = ReadBuffer()
+            for batch in batches:
+                data += batch
             walked = walk_stored(data, base_offset, False)
         except (RecordsError, ValueError) as error:
             raise ExtentCorruptError(

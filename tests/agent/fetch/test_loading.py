@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.fetch.buffers import ReadBuffer
 from agent.fetch.loading import (
     ExtentCorruptError,
     ExtentGoneError,
     ExtentUnavailableError,
     LoadPlan,
-    ReadBuffer,
     load,
     plan_loads,
 )

@@ -1,0 +1,45 @@
+"""Payload in memory is counted as long as anybody holds it, and bounds what answers take."""
+
+from agent.fetch.buffers import LiveBytes, ReadBuffer
+from agent.fetch.codec import PartitionAnswer
+from agent.fetch.service import SMALLEST_ANSWER_BYTES
+from agent.fetch.settings import FetchSettings
+from tests.agent.fetch.log import make_batch, open_log
+
+
+def test_a_buffer_counts_until_its_last_slice_is_gone() -> None:
+    live = LiveBytes()
+    buffer, other = ReadBuffer(b"x" * 100), ReadBuffer()
+    live.watch(buffer, 100)
+    live.watch(other, 7)
+    part = memoryview(buffer)[10:20][5:]
+    del buffer
+    assert live.total == 107
+    del part
+    assert live.total == 7
+    del other
+    assert live.total == 0
+
+
+async def test_answers_become_smaller_the_more_of_them_wait_for_their_clients() -> None:
+    """And each consumer goes on all the same."""
+    value = bytes(300_000)
+    settings = FetchSettings(
+        cache_bytes=4096, answer_bytes=8 << 20, max_response_bytes=2 << 20, read_ahead_bytes=0
+    )
+    async with open_log(fetch=settings) as log:
+        await log.create_topic("t")
+        for _ in range(12):
+            await log.produce(make_batch(value))
+        held: list[PartitionAnswer] = []
+        sizes = []
+        for _ in range(40):
+            held.append(await log.fetch(0, partition_max_bytes=1 << 24))
+            sizes.append(held[-1].size)
+            assert log.fetch_service.cache.outside_bytes >= sum(sizes)
+        assert 1 << 20 < sizes[0] <= 2 << 20
+        assert sizes == sorted(sizes, reverse=True)
+        assert len(value) <= sizes[-1] <= SMALLEST_ANSWER_BYTES + len(value)
+        held.clear()
+        assert log.fetch_service.cache.outside_bytes < 2 * len(value)
+        assert (await log.fetch(0, partition_max_bytes=1 << 24)).size == sizes[0]
