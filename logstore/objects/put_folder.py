@@ -108,8 +108,8 @@ class PutLogFolder:
         except FileNotFoundError:
             return  # another store recovered it, or its own was closed
         try:
-            if not self._fs.lock(fd):
-                return
+            if not self._fs.lock(fd) or not self._fs.info_of(fd).links:
+                return  # its store lives, or has just closed it
             content = self._read(fd)
             half_size = len(content) // 2
             halves = [read_half(content[at:][:half_size], at) for at in (0, half_size)]

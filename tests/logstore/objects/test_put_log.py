@@ -325,6 +325,27 @@ def test_who_deletes_first_recovers_what_the_dead_left() -> None:
     assert sorted(found(opened(files))) == ["c/a", "c/c"]
 
 
+def test_a_log_that_is_closed_while_another_store_looks_is_not_recovered() -> None:
+    """It would bring back what was deleted since."""
+
+    class Racing(UnsyncedFileSystem):
+        racing = False
+
+        def lock(self, fd: int) -> bool:
+            path = self._fds[fd][1]
+            if self.racing and path == LOG:
+                self.racing = False
+                writer.close()
+                self.unlink("/data/c/a")
+            return super().lock(fd)
+
+    files = Racing()
+    writer = opened(files)
+    put_all(writer, "ab")
+    files.racing = True
+    assert sorted(found(opened(files, SYNCED))) == ["c/b"]
+
+
 def damage(files: UnsyncedFileSystem, position: int) -> None:
     fd = files.open_for_update(LOG)
     files.write_at(fd, [b"????"], position)
