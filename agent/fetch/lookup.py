@@ -28,19 +28,26 @@ async def first_at_or_after(
 
     Raises ExtentError.
     """
-    pieces = [
-        piece_at(view.extents, index)
-        for index in _visible(view, is_committed)
-        if view.extents.max_timestamps[index] >= timestamp
-    ]
-    log_start_offset = view.log_start_offset
-    for piece in pieces:
+    offset = view.log_start_offset
+    while (piece := _next_piece(view, offset, timestamp, is_committed)) is not None:
         span = await read_piece(cache, piece)
-        for batch in _batches_from(span, timestamp, log_start_offset):
+        for batch in _batches_from(span, timestamp, view.log_start_offset):
             # The log may start inside a batch, so its first such record need not be the one.
             for record in batch.records():
-                if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                if record.timestamp >= timestamp and record.offset >= view.log_start_offset:
                     return TimedOffset(record.offset, record.timestamp)
+        offset = piece.next_offset
+    return None
+
+
+def _next_piece(
+    view: "PartitionView", offset: int, timestamp: int, is_committed: bool
+) -> Piece | None:
+    """The first extent that ends behind `offset`, may hold such a record and may be seen."""
+    max_timestamps = view.extents.max_timestamps
+    for index in _visible(view, offset, is_committed):
+        if max_timestamps[index] >= timestamp:
+            return piece_at(view.extents, index)
     return None
 
 
@@ -53,7 +60,9 @@ async def latest_by_time(
     """
     extents = view.extents
     best = max(
-        _visible(view, is_committed), key=lambda index: extents.max_timestamps[index], default=None
+        _visible(view, view.log_start_offset, is_committed),
+        key=lambda index: extents.max_timestamps[index],
+        default=None,
     )
     if best is None or extents.max_timestamps[best] < 0:
         return None
@@ -74,12 +83,12 @@ async def read_piece(cache: ExtentCache, piece: Piece) -> Span:
     return span
 
 
-def _visible(view: "PartitionView", is_committed: bool) -> Iterator[int]:
-    """Indexes of the extents that a consumer may see."""
+def _visible(view: "PartitionView", offset: int, is_committed: bool) -> Iterator[int]:
+    """Indexes of the extents that end behind `offset` and that a consumer may see."""
     extents: ExtentTable = view.extents
     dead: DeadRanges = view.dead
     bound = view.last_stable_offset if is_committed else view.high_watermark
-    for index in range(extents.first_ending_after(view.log_start_offset), len(extents)):
+    for index in range(extents.first_ending_after(offset), len(extents)):
         base_offset = extents.base_offsets[index]
         if base_offset >= bound:
             return

@@ -181,7 +181,7 @@ class FetchService:
                 return looks, limit
             if opened.session is None:
                 watch.listen()
-            self._remember_tails(watch)
+            self._remember_tails(watch, looks)
             self._waiting.add(watch)
             try:
                 await watch.wait(deadline)
@@ -265,9 +265,13 @@ class FetchService:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.UNKNOWN_TOPIC_ID
 
-    def _remember_tails(self, watch: Watch) -> None:
+    def _remember_tails(self, watch: Watch, looks: Iterable[Interest]) -> None:
+        """A session may have thousands of partitions: all of them only now and then."""
         now = asyncio.get_running_loop().time()
-        for interest in watch.interests.values():
+        if now >= watch.remembered_until:
+            watch.remembered_until = now + _TAILED_SECONDS / 2
+            looks = watch.interests.values()
+        for interest in looks:
             if interest.view is not None:
                 key = (interest.view.topic_id, interest.partition)
                 self._tailed[key] = now
@@ -294,7 +298,9 @@ class FetchService:
             left = max(left - answer.size, 0)
             at_least_one = at_least_one and not answer.size
         answers = []
-        for interest in tuple(opened.watch.interests.values()):
+        # What was not looked at has not moved since the client was told of it.
+        interests = looks if opened.is_incremental else opened.watch.interests.values()
+        for interest in tuple(interests):
             answer = served.get(interest) or self._empty(interest, looks.get(interest))
             if _is_news(interest, answer) or not opened.is_incremental:
                 answers.append((interest, answer))

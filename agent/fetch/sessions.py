@@ -77,6 +77,8 @@ class Watch:
         self._future: asyncio.Future[None] | None = None
         self._has_changed = False
         self._is_closed = False
+        # Loop time until which all partitions are known as waited for.
+        self.remembered_until = 0.0
 
     def want(self, name: str, topic_id: bytes, asked: tuple[int, int, int, int]) -> None:
         """Add or change an interest: (partition, fetch_offset, partition_max_bytes, epoch)."""

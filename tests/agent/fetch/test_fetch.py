@@ -344,3 +344,18 @@ def test_a_fetch_that_cannot_be_served_fails_for_every_partition() -> None:
         (3, 56),
     ]
     assert response.session_id == 0
+
+
+async def test_s18_a_hundred_thousand_aborted_records_are_one_small_answer_and_no_read() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        writer = await log.writer("x")
+        for _ in range(100):
+            await writer.send(*[b"x" * 10] * 1000)
+        await writer.end(committed=False)
+        answer = await log.fetch(0)
+        assert (answer.high_watermark, answer.last_stable_offset) == (100_000, 100_000)
+        assert next_offset_of(answer) == 100_000
+        assert answer.size < 200
+        assert records_of(answer) == []
+        assert log.store.metrics.gets == 0
