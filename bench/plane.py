@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 
 from controlplane import machine
 from controlplane.batches import COMMITTED_BATCH, FLAG_TRANSACTIONAL
@@ -55,23 +56,23 @@ class Producer:
 
 
 class Plane:
-    """A state, the journal records that nobody has taken yet, and the seconds that each step of each verb took.
+    """A state, the journal records that nobody has taken yet, and the seconds that each step of each command took.
 
-    `journal` says whether records are kept. With `state` it goes on from there.
+    `journal` says whether records are kept; seconds are while `samples` is a dictionary. With `state` it goes on
+    from there.
     """
 
     def __init__(self, state: machine.State | None = None, *, journal: bool = False) -> None:
         self.state = state or machine.new_state()
         self.journal: list[bytes] = []
-        self.seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
-        self.counts: Counter[str] = Counter()
+        self.samples: defaultdict[tuple[str, str], list[float]] | None = None
         self.views: dict[tuple[bytes, int], PartitionView] = {}
         self._keeps = journal
         self._now_ms = machine.now_ms(self.state)
         self._ids = 0
         self._sequence = 0
         if not self.state.cluster_id:
-            self._follow("", machine.found(self.state, "bench", self._context()))
+            self._follow(machine.found(self.state, "bench", self._context()))
         registered = self.do(
             "register", Command(register_agent=RegisterAgent(host="bench", port=9))
         ).agent_registered
@@ -131,11 +132,13 @@ class Plane:
 
     def do(self, name: str, command: Command) -> Reply:
         """One command, all of its steps."""
-        self.counts[name] += 1
         started = time.perf_counter()
         decision = machine.handle(self.state, command, self._context())
-        self.seconds[name, "decide"] += time.perf_counter() - started
-        self._follow(name, decision)
+        decided = time.perf_counter() - started
+        followed = self._follow(decision)
+        if self.samples is not None:
+            for step, seconds in zip(STEPS, (decided, *followed), strict=True):
+                self.samples[name, step].append(seconds)
         assert decision.reply is not None
         return decision.reply
 
@@ -144,23 +147,27 @@ class Plane:
         self.do("leave", Command(release_lease=ReleaseLease(lease_id=self._lease_id)))
 
     def microseconds(self, name: str) -> dict[str, float]:
-        """Of each step of one command, by step."""
-        return {step: self.seconds[name, step] / self.counts[name] * 1e6 for step in STEPS}
+        """Of each step of one command, by step: medians, which neighbours do not disturb."""
+        samples = self.samples
+        assert samples is not None
+        return {step: median(samples[name, step]) * 1e6 for step in STEPS}
 
     def take_journal(self) -> list[bytes]:
         """The records since the last time."""
         taken, self.journal = self.journal, []
         return taken
 
-    def _follow(self, name: str, decision: Decision) -> None:
-        clock, seconds = time.perf_counter, self.seconds
+    def _follow(self, decision: Decision) -> tuple[float, float, float, float]:
+        """Replays, serializes, takes the changes, applies them; the seconds of each."""
+        clock = time.perf_counter
+        replaying = serializing = 0.0
         for record in decision.records:
             started = clock()
             machine.replay(self.state, record)
             replayed = clock()
             data = record.SerializeToString()
-            seconds[name, "serialize"] += clock() - replayed
-            seconds[name, "replay"] += replayed - started
+            serializing += clock() - replayed
+            replaying += replayed - started
             if self._keeps:
                 self.journal.append(data)
         started = clock()
@@ -171,8 +178,7 @@ class Plane:
                 view = self.views.get((delta.partition.topic_id, delta.partition.partition))
                 if view is not None:
                     view.apply(delta)
-        seconds[name, "views"] += clock() - taken
-        seconds[name, "changes"] += taken - started
+        return replaying, serializing, taken - started, clock() - taken
 
     def _slice(self, producer: Producer, key: TopicPartition, position: int) -> SegmentSlice:
         base_sequence = producer.sequences[key.partition]

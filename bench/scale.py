@@ -5,6 +5,7 @@ them a rate says how much was left over. The last rows are of the state machine 
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -225,11 +226,11 @@ def _state_machine(sizes: Sequence[int]) -> Iterator[Row]:
     views = [plane.watch(topic_id, partition) for partition in range(PARTITIONS)]
     producer_of = plane.producer("bench-steps")
     for size in sizes:
+        plane.samples = None
         missing = (size - len(views[0].extents)) * PARTITIONS // 2
         for _ in small_transactions(plane, topic_id, PARTITIONS, missing, one_in=2):
             pass
-        plane.seconds.clear()
-        plane.counts.clear()
+        plane.samples = defaultdict(list)
         for number in range(2_000):
             plane.begin(producer_of, topic_id, range(PARTITIONS))
             plane.end(producer_of, committed=number % 2 == 0)

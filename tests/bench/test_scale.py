@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,7 @@ def test_each_command_has_its_steps() -> None:
     plane = Plane()
     topic_id = plane.create(4)
     producer = plane.producer("a")
+    plane.samples = defaultdict(list)
     plane.begin(producer, topic_id, range(4))
     plane.end(producer, committed=True)
     assert set(plane.microseconds("CommitSegment, 4")) == {
