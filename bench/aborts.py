@@ -50,8 +50,9 @@ def aborts(bench: Bench) -> Iterator[Row]:
 
 
 def transactions_for(share: int, size: Size) -> int:
-    """How many transactions, so that enough are committed to time the reading of them."""
-    return max(size.abort_transactions, -(-100 * size.committed_transactions // (100 - share)))
+    """How many transactions, so that connecting to the server is little of the time in which the committed are read."""
+    wanted = -(-100 * size.committed_transactions // (100 - share))
+    return min(max(size.abort_transactions, wanted), size.transactions_at_most)
 
 
 def is_aborted(number: int, share: int) -> bool:

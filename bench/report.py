@@ -16,9 +16,7 @@ END = "<!-- end of what `make bench` writes -->"
 
 def number(value: float) -> str:
     """Three digits, as a person would write them."""
-    if value >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def spread_of(spread: Spread) -> str:

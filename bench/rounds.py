@@ -34,6 +34,8 @@ class Size:
     """How much is done.
 
     `repeats`: how often a noisy run is done again, as long as not more than `repeat_seconds` went into that in all.
+    `abort_transactions`: of a log; more, up to `transactions_at_most`, where fewer than `committed_transactions` of
+    them would be committed.
     `default_consumer`: read with librdkafka's defaults, too; they tell in topics larger than its queue of 64 MiB.
     """
 
@@ -47,6 +49,7 @@ class Size:
     transaction_seconds: float
     abort_transactions: int
     committed_transactions: int
+    transactions_at_most: int
     aborted_shares: tuple[int, ...]
     tail_records: int
     tiny_records: int
@@ -65,6 +68,7 @@ SMOKE = Size(
     transaction_seconds=0.5,
     abort_transactions=40,
     committed_transactions=4,
+    transactions_at_most=100,
     aborted_shares=(0, 50),
     tail_records=1_000,
     tiny_records=2_000,
@@ -81,7 +85,8 @@ QUICK = Size(
     default_consumer=False,
     transaction_seconds=1,
     abort_transactions=300,
-    committed_transactions=30,
+    committed_transactions=60,
+    transactions_at_most=1_000,
     aborted_shares=(0, 90),
     tail_records=10_000,
     tiny_records=10_000,
@@ -98,7 +103,8 @@ FULL = Size(
     default_consumer=True,
     transaction_seconds=6,
     abort_transactions=3_000,
-    committed_transactions=100,
+    committed_transactions=1_000,
+    transactions_at_most=12_000,
     aborted_shares=(0, 10, 25, 50, 75, 90, 95, 99),
     tail_records=100_000,
     tiny_records=60_000,
