@@ -6,12 +6,12 @@ import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from logstore.objects import DirectoryStore, ObjectExistsError
-from logstore.objects.background import AtOnce
+from logstore.objects.background import AtOnce, Job
 from logstore.objects.put_log import PutLogLimits
 from logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
 
@@ -222,10 +222,10 @@ def test_what_was_deleted_does_not_come_back() -> None:
     remains = files.after_crash()
     assert {"c/a", "c/z"}.isdisjoint(found(opened(remains)))
     store.close()
-    store.delete(["c/b"])
+    store.delete(["c/0"])
     files.fsync_directory("/data/c")
     files.crash()
-    assert {"c/a", "c/b", "c/z"}.isdisjoint(found(opened(files)))
+    assert {"c/a", "c/0", "c/z"}.isdisjoint(found(opened(files)))
 
 
 def test_a_half_that_is_free_again_says_so_at_once() -> None:
@@ -261,6 +261,71 @@ def test_a_key_that_another_store_put_anew_is_left_alone() -> None:
     other.delete(["c/k"])
     other.put("c/k", [b"the other's"])
     assert found(opened(files.after_crash())) == {"c/k": b"the other's"}
+
+
+def test_a_key_that_was_put_anew_with_the_same_inode_is_left_alone() -> None:
+    """Some file systems give the number of a deleted file to the next one."""
+    files = UnsyncedFileSystem()
+    mine, other = opened(files), opened(files, SYNCED)
+    mine.put("c/k", [b"first"])
+    inode = files.info("/data/c/k").inode
+    other.delete(["c/k"])
+    mine.put("c/k", [b"second"])
+    renumber(files, "/data/c/k", inode)
+    assert found(opened(files.after_crash())) == {"c/k": b"second"}
+
+
+def renumber(files: UnsyncedFileSystem, path: str, inode: int) -> None:
+    files._file(files.open(path)).inode = inode
+
+
+@pytest.mark.parametrize(
+    ("inode", "left", "is_mended"),
+    [
+        (0, payload("k", 2000)[:1024] + bytes(512), True),
+        (0, b"", True),
+        (0, payload("k", 1024) + b"anything", False),
+        (0, payload("k", 2000) + bytes(4000), False),
+        (None, payload("k", 1024) + b"anything", True),
+    ],
+)
+def test_what_is_torn_is_known_by_inode_or_bytes(
+    inode: int | None, left: bytes, is_mended: bool
+) -> None:
+    """There are file systems that number their files anew, and some that leave others' bytes."""
+    files = UnsyncedFileSystem()
+    put_all(opened(files), "k")
+    files.crash(keep=lambda: True)
+    fd = files.open("/data/c/k")
+    files.truncate(fd, 0)
+    files.write(fd, [left])
+    files.fsync(fd)
+    if inode is not None:
+        renumber(files, "/data/c/k", inode)
+    files.crash()
+    assert found(opened(files)) == {"c/k": payload("k", 2000) if is_mended else left}
+
+
+def test_a_key_is_free_for_the_log_when_all_its_records_are_gone() -> None:
+    """Else one that says that it was deleted would be found behind one that came later."""
+    jobs: list[Job] = []
+
+    class Never:
+        def __init__(self, job: Job) -> None:
+            jobs.append(job)
+
+        def wake(self) -> None:
+            """Not before the test says so."""
+
+        stop = wake
+
+    files = UnsyncedFileSystem()
+    store = opened(files, replace(LIMITS, background=Never))
+    put_all(store, "kabcdef")
+    store.delete(["c/k"])
+    jobs[0]()
+    store.put("c/k", [b"second"])
+    assert found(opened(files.after_crash()))["c/k"] == b"second"
 
 
 def test_who_finds_a_key_taken_leaves_no_record_of_it() -> None:

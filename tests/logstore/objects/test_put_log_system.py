@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,35 @@ def test_many_threads_and_the_background_lose_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / ".tmp") == []
 
 
+def test_a_record_stays_until_its_object_has_its_name(tmp_path: Path) -> None:
+    """Its file can be synced then, and not before."""
+    reached, go_on, synced = threading.Event(), threading.Event(), threading.Event()
+
+    class SlowLink(OsFileSystem):
+        def link(self, source: str, target: str) -> None:
+            if target.endswith("/slow"):
+                reached.set()
+                assert go_on.wait(30)
+            super().link(source, target)
+
+        def fsync(self, fd: int) -> None:
+            super().fsync(fd)
+            if threading.current_thread().name == "put-log":
+                synced.set()
+
+    store = DirectoryStore(tmp_path, file_system=SlowLink(), put_log=replace(LIMITS, age_s=1e9))
+    slow = threading.Thread(target=store.put, args=("c/slow", [PAYLOAD]))
+    slow.start()
+    assert reached.wait(30)
+    for number in range(100):
+        store.put(f"c/{number}", [PAYLOAD])
+    assert not synced.wait(0.1)
+    go_on.set()
+    slow.join()
+    assert synced.wait(30)
+    store.close()
+
+
 def test_records_that_grow_old_leave_the_log(tmp_path: Path) -> None:
     synced = threading.Event()
 
@@ -149,18 +179,21 @@ def test_a_killed_writer_loses_nothing(tmp_path: Path, puts: int) -> None:
 
 def put_in_child(store: DirectoryStore, root: Path) -> None:
     store.put("c/child", [PAYLOAD])
-    store.delete(["c/none"])
+    store.delete(["c/0"])
     store.close()
     assert logs(root)
 
 
 def test_after_a_fork_the_log_is_the_parents(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path, put_log=STILL)
+    store.put("c/0", [PAYLOAD])
     store.put("c/1", [PAYLOAD])
+    before = (tmp_path / ".log" / logs(tmp_path)[0]).read_bytes()
     child = multiprocessing.get_context("fork").Process(target=put_in_child, args=(store, tmp_path))
     child.start()
     child.join()
     assert child.exitcode == 0
+    assert (tmp_path / ".log" / logs(tmp_path)[0]).read_bytes() == before
     store.put("c/2", [PAYLOAD])
     store.close()
     assert [info.key for info in store.list()] == ["c/1", "c/2", "c/child"]
