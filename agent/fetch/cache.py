@@ -102,7 +102,9 @@ class ExtentCache:
     def find(self, pieces: Sequence[Piece], index: int) -> Span | None:
         """What pieces[index:] begin with, as far as it stands together in memory."""
         piece = pieces[index]
-        place = self._places.get(piece[:3]) or self._from_fresh(piece)
+        place = self._places.get(piece[:3])
+        if place is None and self._fresh:
+            place = self._from_fresh(piece)
         if place is None:
             return None
         stretch, first = place
@@ -127,7 +129,8 @@ class ExtentCache:
         self, data: ReadBuffer, walked: "WalkedBatches", pieces: Sequence[Piece]
     ) -> Span:
         """Remember what `pieces` were coalesced into."""
-        kept = Load(len(data) + BATCH_OVERHEAD * len(walked) + LOAD_OVERHEAD)
+        size = len(data) + BATCH_OVERHEAD * len(walked) + LOAD_OVERHEAD
+        kept = Load(size, is_coalesced=True)
         stretch = Stretch(memoryview(data), walked, kept, pieces)
         self._live.watch(data, len(data))
         self._add(self._coalesced, stretch)
@@ -177,11 +180,10 @@ class ExtentCache:
         wanted: list[Sequence[Piece]] = []
         reading = self._reading
         for run in runs:
-            if reading and (
-                under_way := [task for piece in run if (task := reading.get(piece[:3]))]
-            ):
-                tasks.update(dict.fromkeys(under_way))
-                run = [piece for piece in run if piece[:3] not in reading]
+            under_way = [reading.get(piece[:3]) for piece in run] if reading else ()
+            if any(under_way):
+                tasks.update((task, None) for task in under_way if task is not None)
+                run = [piece for piece, task in zip(run, under_way, strict=True) if task is None]
             if run:
                 wanted.append(run)
         total = sum(piece.size for run in wanted for piece in run)
@@ -276,8 +278,8 @@ class ExtentCache:
             if self._fresh.get(kept.segment) is kept:
                 del self._fresh[kept.segment]
             return
-        for places in (self._places, self._coalesced):
-            for key in kept.keys:
-                place = places.get(key)
-                if place is not None and place[0].load is kept:
-                    del places[key]
+        places = self._coalesced if kept.is_coalesced else self._places
+        for key in kept.keys:
+            place = places.get(key)
+            if place is not None and place[0].load is kept:
+                del places[key]

@@ -22,13 +22,15 @@ SMALL_BATCH_BYTES: Final = 4096
 class Load:
     """What leaves the cache together; `size` counts what it keeps in memory, in bytes.
 
-    `is_ahead`: it was read ahead and is not used yet. `wants_ahead`: meeting it starts the next read.
+    `is_coalesced`: its batches are not as they were produced. `is_ahead`: it was read ahead and is
+    not used yet. `wants_ahead`: meeting it starts the next read.
     """
 
-    __slots__ = ("is_ahead", "keys", "size", "wants_ahead")
+    __slots__ = ("is_ahead", "is_coalesced", "keys", "size", "wants_ahead")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, is_coalesced: bool = False) -> None:
         self.size = size
+        self.is_coalesced = is_coalesced
         self.keys: list[Key] = []
         self.is_ahead = False
         self.wants_ahead = False
