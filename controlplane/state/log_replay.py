@@ -83,7 +83,7 @@ def _remember_batches(
         window.remember(epoch, batch)
         window.last_timestamp = timestamp
         if window.last_used_ms // HOUR_MS != hour:
-            state.window_hours.setdefault(hour, set()).add((partition.key, producer_id))
+            state.file_window(partition, producer_id, hour)
         window.last_used_ms = now_ms
 
 

@@ -161,8 +161,7 @@ def _read_topic(state: State, message: TopicSnapshot) -> None:
         topic.partitions.append(partition)
         state.partitions[partition.key] = partition
         for producer_id, window in partition.producers.items():
-            hour = window.last_used_ms // HOUR_MS
-            state.window_hours.setdefault(hour, set()).add((partition.key, producer_id))
+            state.file_window(partition, producer_id, window.last_used_ms // HOUR_MS)
 
 
 def _read_partition(topic_id: bytes, message: PartitionSnapshot) -> Partition:

@@ -89,7 +89,8 @@ class State:
         # Derived from the above, hence not in a snapshot.
         self.transaction_deadlines: Deadlines[int] = Deadlines()  # by producer id
         self.expirations: Deadlines[str] = Deadlines()  # of transactional ids
-        self.window_hours: dict[int, set[tuple[PartitionKey, int]]] = {}
+        #: hour of the last use -> partition -> producer ids with a window there
+        self.window_hours: dict[int, dict[PartitionKey, set[int]]] = {}
 
         # Volatile: who watches, what they are to be told, and leases' renewals.
         self.watched: dict[PartitionKey, int] = {}
@@ -102,6 +103,11 @@ class State:
         self.merge_noted_ms = 0
         #: partition -> its last stable offset at the two last notes, the older one first
         self.merge_horizons: dict[PartitionKey, tuple[int, int]] = {}
+
+    def file_window(self, partition: Partition, producer_id: int, hour: int) -> None:
+        """Notes in which hour a window was used, for when nobody uses it any more."""
+        filed = self.window_hours.setdefault(hour, {})
+        filed.setdefault(partition.key, set()).add(producer_id)
 
     # Watching.
 

@@ -3,7 +3,7 @@
 from controlplane.decision import Context
 from controlplane.state.housekeeping import log_starts_moved, pins_ended
 from controlplane.state.log_replay import HOUR_MS
-from controlplane.state.partition import Partition
+from controlplane.state.partition import Partition, PartitionKey
 from controlplane.state.settings import MAX_PER_TICK, PRODUCER_ID_EXPIRATION_MS, RETENTION_SCAN
 from controlplane.state.state import State
 from controlplane.state.transactions import coordinator_abort
@@ -47,8 +47,8 @@ def tick_producers(state: State, context: Context) -> list[JournalRecord]:
     for hour in sorted(state.window_hours):
         if (hour + 1) * HOUR_MS + PRODUCER_ID_EXPIRATION_MS > context.now_ms or left <= 0:
             break
-        expired = _expired_in(state, hour)[:left]
-        left -= len(expired)
+        expired, looked = _take_expired(state, hour, left)
+        left -= looked
         for (topic_id, index), producer_id in expired:
             last = record.partitions[-1] if record.partitions else None
             if last is None or (last.partition.topic_id, last.partition.partition) != (
@@ -64,26 +64,34 @@ def tick_producers(state: State, context: Context) -> list[JournalRecord]:
     return [JournalRecord(now_ms=context.now_ms, producers_expired=record)]
 
 
-def _expired_in(state: State, hour: int) -> list[tuple[tuple[bytes, int], int]]:
-    """The windows last used in that hour, sorted; entries that are no longer so are dropped from
-    the file.
+def _take_expired(
+    state: State, hour: int, limit: int
+) -> tuple[list[tuple[PartitionKey, int]], int]:
+    """Takes windows off the file of that hour: those not used later, sorted; and how many were looked at.
+
+    One of an ongoing transaction is filed an hour later, to be looked at again.
     """
     filed = state.window_hours[hour]
-    current = set()
-    for key, producer_id in filed:
+    expired: list[tuple[PartitionKey, int]] = []
+    looked = 0
+    while filed and looked < limit:
+        key, producer_ids = filed.popitem()
         partition = state.partitions.get(key)
-        window = partition.producers.get(producer_id) if partition else None
-        if window is not None and window.last_used_ms // HOUR_MS == hour:
-            current.add((key, producer_id))
-    if current:
-        state.window_hours[hour] = current
-    else:
+        while producer_ids and looked < limit:
+            producer_id = producer_ids.pop()
+            looked += 1
+            window = partition.producers.get(producer_id) if partition else None
+            if partition is None or window is None or window.last_used_ms // HOUR_MS > hour:
+                continue
+            if producer_id in partition.ongoing:
+                state.file_window(partition, producer_id, hour + 1)
+            else:
+                expired.append((key, producer_id))
+        if producer_ids:
+            filed[key] = producer_ids
+    if not filed:
         del state.window_hours[hour]
-    return sorted(
-        (key, producer_id)
-        for key, producer_id in current
-        if producer_id not in state.partitions[key].ongoing
-    )
+    return sorted(expired), looked
 
 
 def tick_retention(state: State, context: Context) -> list[JournalRecord]:

@@ -1,8 +1,11 @@
 """Deadlines against the plainest dictionary, and what a tick of many partitions looks at."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.decision import Decision
+from controlplane.state import ticks
 from controlplane.state.deadlines import Deadlines
 from controlplane.state.settings import RETENTION_SCAN
 from controlplane.v1.log_pb2 import CommitSegment, SegmentId, SegmentSlice
@@ -66,3 +69,23 @@ def test_retention_looks_at_many_partitions_in_turn() -> None:
     assert cluster.tick() + cluster.tick() == ["log_starts_moved"] * 2
     assert not any(len(each.extents) for each in cluster.state.partitions.values())
     assert cluster.tick() == []
+
+
+def test_windows_expire_so_many_a_tick_and_each_is_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ticks, "MAX_PER_TICK", 4)
+    cluster = Cluster()
+    cluster.create("a", 2)
+    for producer_id in range(5):
+        for index in range(2):
+            cluster.put(f"a-{index}", producer=(producer_id, 0), sequence=0)
+    cluster.now_ms += 26 * 3_600_000
+    left = []
+    for _ in range(3):
+        records = ticks.tick_producers(cluster.state, cluster.context())
+        cluster.decide(Decision(records=records))
+        left.append(sum(len(each.producers) for each in cluster.state.partitions.values()))
+    assert left == [6, 2, 0]
+    assert ticks.tick_producers(cluster.state, cluster.context()) == []
+    assert not cluster.state.window_hours
