@@ -6,6 +6,7 @@ bisected and jumped, however many extents it covers, so that aborted records cos
 nor time.
 """
 
+from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
@@ -99,6 +100,7 @@ def plan_fetch(
     answer is cut between its batches). `dead` is None for read_uncommitted, which drops nothing.
     """
     base_offsets, next_offsets = extents.base_offsets, extents.next_offsets
+    columns = _columns_of(extents)
     count = len(base_offsets)
     index = bisect_right(next_offsets, asked_offset)
     dead_index, dead_first = _dead_from(dead, asked_offset)
@@ -117,30 +119,32 @@ def plan_fetch(
             continue
         if total >= max_bytes and pieces:
             return Plan(asked_offset, end_offset, pieces, total, base_offset, max_bytes)
-        some = _pieces(extents, index, min(dead_first, end_offset), max_bytes - total)
-        first = some[0]
+        some = _pieces(columns, index, min(dead_first, end_offset), max_bytes - total)
         if base_offset < asked_offset:
             # Which batches lie before the offset is known when they are read: leave out their share.
+            first = some[0]
             span = first.next_offset - base_offset
             total -= first.size * (asked_offset - base_offset) // span
-        total += sum(piece.size for piece in some)
+        total += sum([piece[3] for piece in some])
         pieces += some
         index += len(some)
     return Plan(asked_offset, end_offset, pieces, total, end_offset, max_bytes)
 
 
-def _pieces(extents: ExtentTable, index: int, end_offset: int, max_bytes: int) -> list[Piece]:
+def _pieces(
+    columns: "tuple[array[int], ...]", index: int, end_offset: int, max_bytes: int
+) -> list[Piece]:
     """The extents from `index` on that begin below `end_offset`, until they reach `max_bytes`.
 
     At least one, and no more than _STEP: columns are cut and put together faster than one by one.
     """
-    base_offsets, sizes = extents.base_offsets, extents.sizes
+    _, _, _, sizes, base_offsets, _, _ = columns
     stop = bisect_left(base_offsets, end_offset, index + 1, min(index + _STEP, len(base_offsets)))
-    if stop > index + 1:
-        ends = list(accumulate(sizes[index:stop]))
-        stop = index + min(bisect_left(ends, max_bytes) + 1, len(ends))
-    columns = [column[index:stop] for column in _columns_of(extents)]
-    return list(map(Piece._make, zip(*columns, strict=True)))
+    if stop == index + 1 or sizes[index] >= max_bytes:
+        return [Piece._make([column[index] for column in columns])]
+    ends = list(accumulate(sizes[index:stop]))
+    stop = index + min(bisect_left(ends, max_bytes) + 1, len(ends))
+    return list(map(Piece._make, zip(*[column[index:stop] for column in columns], strict=True)))
 
 
 def _dead_from(dead: DeadRanges | None, offset: int) -> tuple[int, int]:
@@ -153,4 +157,4 @@ def _dead_from(dead: DeadRanges | None, offset: int) -> tuple[int, int]:
 
 def piece_at(extents: ExtentTable, index: int) -> Piece:
     """The extent at `index`, as it is to be read."""
-    return Piece(*(column[index] for column in _columns_of(extents)))
+    return Piece._make([column[index] for column in _columns_of(extents)])
