@@ -101,6 +101,17 @@ class _Half:
         self.is_full = False
 
 
+class _Group:
+    """Puts that wait for one sync of the log; the first of them makes it."""
+
+    __slots__ = ("ended", "is_led", "is_synced")
+
+    def __init__(self) -> None:
+        self.is_led = False
+        self.is_synced = False
+        self.ended: threading.Event | None = None
+
+
 class PutLog:
     """The log of one store; made when it is first worth it."""
 
@@ -131,8 +142,7 @@ class PutLog:
         self._state = _State.NONE
         self._misses = 0
         self._is_due = False
-        self._written = 0
-        self._synced = 0
+        self._group = _Group()
         if not limits.first_puts:
             self._make()
 
@@ -252,31 +262,41 @@ class PutLog:
             raise _NoLogError from error
         with self._lock:
             half.writing -= 1
-            self._written += 1
         return half
 
     def _is_long(self, half: _Half) -> bool:
         return len(half.keys) >= self._limits.objects
 
     def _sync_log(self) -> None:
-        """What was appended is durable on return. Whoever comes first syncs for all who wait."""
-        ticket = self._written
-        with self._sync_lock:
-            if self._synced >= ticket:
-                return
-            if self._state is _State.FAILED:
-                raise _NoLogError
-            with self._lock:
-                written = self._written
-                reached = [(each, each.position) for each in self._halves if not each.writing]
-            try:
-                self._fs.fdatasync(self._fd)
-            except OSError as error:
-                self._fail(error)
-                raise _NoLogError from error
-            self._synced = written
-            for half, position in reached:
-                half.durable = position
+        """What was appended is durable on return. The first of those who wait syncs for all."""
+        with self._lock:
+            group = self._group
+            is_first, group.is_led = not group.is_led, True
+            if not is_first and group.ended is None:
+                group.ended = threading.Event()
+        if is_first:
+            self._sync_for(group)
+        elif group.ended is not None:
+            group.ended.wait()
+        if not group.is_synced:
+            raise _NoLogError
+
+    def _sync_for(self, group: _Group) -> None:
+        try:
+            with self._sync_lock:
+                with self._lock:
+                    self._group = _Group()
+                    reached = [(each, each.position) for each in self._halves if not each.writing]
+                if self._state is not _State.FAILED:
+                    self._fs.fdatasync(self._fd)
+                    group.is_synced = True
+                    for half, position in reached:
+                        half.durable = position
+        except OSError as error:
+            self._fail(error)
+        finally:
+            if group.ended is not None:
+                group.ended.set()
 
     def _link(self, key: str, source: str, directory: str, target: str) -> None:
         try:
