@@ -63,6 +63,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._peer = Peer(host="", port=0)
         self._frames: deque[RequestFrame] = deque()
         self._slots: deque[_Slot] = deque()
+        self._outgoing: list[Buffer] = []
+        self._writing: asyncio.Handle | None = None
         self._held_bytes = 0
         self._incoming_bytes = 0
         self._all_answered = asyncio.Event()
@@ -139,6 +141,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._server.budget.forget(self._budget_is_free)
         waiting = sum(frame.size for frame in self._frames) + self._incoming_bytes
         self._frames.clear()
+        self._outgoing.clear()
         self._incoming_bytes = 0
         self._release(waiting)
         self._server.forget(self)
@@ -171,7 +174,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.abort()
 
     def close(self) -> None:
-        """Close after what was written has left."""
+        """Close after what was answered has left."""
+        self._write()
         self._is_closing = True
         if self._transport is not None:
             self._transport.close()
@@ -299,11 +303,24 @@ class ClientConnection(asyncio.BufferedProtocol):
         while self._slots and self._slots[0].is_done:
             slot = self._slots.popleft()
             released += slot.size
-            if slot.buffers is not None and self._transport is not None and not self._is_closing:
-                self._context.metrics.bytes_sent += sum(map(len, slot.buffers))
-                self._transport.writelines(slot.buffers)
-        self.last_active = self._loop.time()
+            if slot.buffers is not None:
+                self._outgoing += slot.buffers
+        if not self._slots:
+            self._write()
+        elif self._outgoing and self._writing is None:
+            # The answers of one flush are ready one after the other, and go in one write.
+            self._writing = self._loop.call_soon(self._write)
         self._release(released)
+
+    def _write(self) -> None:
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
+        if self._outgoing and self._transport is not None and not self._is_closing:
+            buffers, self._outgoing = self._outgoing, []
+            self._context.metrics.bytes_sent += sum(map(len, buffers))
+            self._transport.writelines(buffers)
+            self.last_active = self._loop.time()
 
     def _hold(self, frames: Sequence[RequestFrame]) -> None:
         """Count what has come: whole frames, and the size of the one that is coming."""
