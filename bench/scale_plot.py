@@ -58,7 +58,7 @@ def draw(results: Results, path: Path) -> None:
                     label: (_curve(results, figure, amount.sizes[kind], named), colour)
                     for figure, (label, colour) in SERVER.items()
                 }
-                _panel(axes, f"Server CPU µs, over {kind}", curves)
+                _panel(axes, f"Server µs, over {kind}", curves)
         steps = {
             command: (
                 _curve(results, ALL_STEPS, amount.extents, partial(step_work_of, command)),
@@ -93,8 +93,13 @@ def _panel(axes: Any, title: str, curves: Mapping[str, tuple[Curve, str]]) -> No
     axes.set_xticks(sorted({size for size, _ in points}))
     axes.set_ylim(ROOM_BELOW * min(values), ROOM_ABOVE * max(values))
     axes.minorticks_off()
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _count(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.tick_params(length=0)
     axes.set_title(title, fontsize=10, **{**TITLE, "pad": 8})
     axes.legend(loc="upper left", frameon=False, fontsize=8.5, labelcolor=INK, ncols=2)
+
+
+def _count(value: float) -> str:
+    """10, 1 k, 250 k."""
+    return f"{value / 1000:g} k" if value >= 1000 else f"{value:g}"
