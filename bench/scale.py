@@ -203,7 +203,7 @@ def _transaction(client: object, topic: str) -> None:
 
 
 def _by_request(server: Lacuna, seconds: float, request: Callable[[], None]) -> float:
-    """CPU microseconds of the server: the median of some parts of the time, so that a neighbour's moment is left out."""
+    """CPU microseconds of the server: the median of parts of the time, so that a neighbour disturbs one."""
     by_part = []
     for _ in range(PARTS):
         count = 0
