@@ -21,7 +21,7 @@ from bench.figures import (
     Figure,
 )
 from bench.latency import WORK as END_TO_END
-from bench.memory import AMOUNTS, AN_EXTENT, CONSUMERS, RESIDENT, SERVER
+from bench.memory import AMOUNTS, AN_EXTENT, CONSUMERS, RESIDENT, TOGETHER
 from bench.results import Results
 from bench.rounds import FULL
 from bench.sections import KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
@@ -80,7 +80,7 @@ def _transactions() -> Iterable[Goal]:
 
 
 def _memory() -> Iterable[Goal]:
-    yield Goal(AN_EXTENT, SERVER, 1536)
+    yield Goal(AN_EXTENT, TOGETHER, 1536)
     size = AMOUNTS[FULL.name].read_bytes / GIBIBYTE
     yield Goal(f"{CONSUMERS} consumers, each of {size:.3g} GiB", RESIDENT, 400)
 
