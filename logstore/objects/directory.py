@@ -115,6 +115,8 @@ class DirectoryStore:
     def get_into(
         self, reads: Sequence[RangeRead], buffer: bytearray
     ) -> list[ObjectStoreError | None]:
+        if not reads:
+            return []
         parts = [part for read in reads for part in read.parts]
         positions, sizes, starts = (array("q", column) for column in zip(*parts, strict=True))
         firsts = array("q", (0, *accumulate(len(read.parts) for read in reads)))

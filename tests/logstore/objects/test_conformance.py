@@ -106,6 +106,7 @@ def test_many_reads_go_where_they_belong_and_fail_alone(store: ObjectStore) -> N
     assert (outcomes[3].position, outcomes[3].size, outcomes[3].available) == (4, 4, 2)
     assert buffer[:8] == b"5678ab12"
     assert store.metrics.gets == 2
+    assert store.get_into([], buffer) == []
 
 
 @pytest.mark.parametrize(("position", "size"), [(0, 1), (0, 10), (3, 4), (9, 1)])
