@@ -1,6 +1,7 @@
 """What every command that keeps running shares: readiness, signals, and the end of its parent."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -20,10 +21,24 @@ CONTROL_READY = "control plane: "
 #: Set in the environment of a process whose standard input is a pipe that its parent holds.
 SUPERVISED = "LACUNA_SUPERVISED"
 
+#: Containers made and not freed until the collector looks for cycles among the young ones.
+_COLLECT_AFTER = 50_000
+
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Runs until it ends, or cancels it at Ctrl-C, SIGTERM, or the death of whoever supervises it."""
+    _spare_the_collector()
     run_on_uvloop(_run(main()))
+
+
+def _spare_the_collector() -> None:
+    """Modules are no garbage and need not be looked at again, and what a request makes is freed by counting.
+
+    A server spent 5 to 14 % of its time on cold small extents looking for cycles.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER, 50, 100)
 
 
 async def _run(main: Coroutine[Any, Any, None]) -> None:
