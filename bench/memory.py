@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, TopicPartition
 
 from bench.clients import Threads, fill
+from bench.fetches import Fetcher
 from bench.figures import GIBIBYTE, Better, Figure, Row, Run
 from bench.lacuna import Lacuna
 from bench.meter import process_tree, resident_bytes
@@ -79,11 +80,14 @@ def watch_all(server: Lacuna, topic: str) -> list[int]:
     """Has the agent look at every partition; their high watermarks."""
     client = Consumer({"bootstrap.servers": server.bootstrap, **CONSUMER})
     try:
-        return [
+        ends = [
             end_offset(client, TopicPartition(topic, partition)) for partition in range(PARTITIONS)
         ]
     finally:
         client.close()
+    with Fetcher(server.bootstrap) as fetcher:  # at the ends, where no object is read
+        fetcher.fetch(topic, dict(enumerate(ends)))
+    return ends
 
 
 def _agent(bench: Bench, size: int) -> Row:
