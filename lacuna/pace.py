@@ -1,8 +1,8 @@
 """Whether short blocking work is done in the event loop itself.
 
 Handing work to a thread and back costs two switches, 60 to 100 µs on a machine where a sync of the disk takes as
-long. A loop that is mostly idle does better to wait for the disk itself; a busy one has others to serve
-meanwhile, and a slow disk would make all of them wait. So both are measured.
+long, so it is better to wait for a quick disk here. A slow one would make all others wait: then only a loop
+that is mostly idle does so, and for the slowest not even that. Both are measured.
 """
 
 import time
@@ -13,7 +13,8 @@ T = TypeVar("T")
 
 _WINDOW_SECONDS = 0.02
 _MAX_BUSY_SHARE = 0.6
-_LONGEST_SECONDS = 0.0006
+_LONGEST_SECONDS = 0.001
+_LONGEST_SECONDS_BUSY = 0.0004
 _LEARNING = 0.1
 
 
@@ -52,8 +53,10 @@ class Pace:
 
     def allows(self) -> bool:
         """Whether to do it in the event loop; asked there."""
-        quick = self._seconds is not None and self._seconds <= _LONGEST_SECONDS
-        return quick and self._load.is_idle_mostly()
+        seconds = self._seconds
+        if seconds is None or seconds > _LONGEST_SECONDS:
+            return False
+        return seconds <= _LONGEST_SECONDS_BUSY or self._load.is_idle_mostly()
 
     def timed(self, job: Callable[[], T]) -> T:
         """Do it, in whichever thread, and learn how long that takes. Raises what it raises."""

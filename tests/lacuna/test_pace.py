@@ -56,8 +56,16 @@ def test_what_was_never_done_is_not_done_in_the_loop() -> None:
 
 
 def test_quick_work_is_done_in_an_idle_loop_and_slow_work_is_not() -> None:
-    assert paced(Times(), 0.0002).allows()
+    assert paced(Times(), 0.0008).allows()
     assert not paced(Times(), 0.02).allows()
+
+
+def test_a_busy_loop_waits_for_what_is_very_quick_only() -> None:
+    for seconds, is_allowed in ((0.0002, True), (0.0008, False)):
+        times = Times()
+        pace = paced(times, seconds)
+        times.pass_by(0.1, 0.9)
+        assert pace.allows() is is_allowed
 
 
 def test_a_disk_that_became_slow_is_given_to_the_thread_until_it_recovers() -> None:
