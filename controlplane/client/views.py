@@ -24,16 +24,23 @@ class _Listeners:
     __slots__ = ("_callbacks",)
 
     def __init__(self) -> None:
-        self._callbacks: list[Listener] = []
+        #: A dict, since a thousand waiting fetches leave in any order. Who listens twice is called once.
+        self._callbacks: dict[Listener, int] = {}
 
     def __len__(self) -> int:
         return len(self._callbacks)
 
     def add(self, callback: Listener) -> None:
-        self._callbacks.append(callback)
+        self._callbacks[callback] = self._callbacks.get(callback, 0) + 1
 
     def remove(self, callback: Listener) -> None:
-        self._callbacks.remove(callback)
+        count = self._callbacks.get(callback)
+        if count is None:
+            raise ValueError("this callback does not listen")
+        if count > 1:
+            self._callbacks[callback] = count - 1
+        else:
+            del self._callbacks[callback]
 
     def notify(self) -> None:
         for callback in tuple(self._callbacks):
