@@ -91,7 +91,8 @@ class WalkedPieces:
 
     The batches of piece i have the indexes firsts[i] to firsts[i + 1] - 1 (`firsts` has one more
     than there are pieces). A piece in `errors` (by its index) is bad: what stands in its place in
-    the columns means nothing. Positions count from the beginning of the buffer.
+    the columns means nothing, but for the first position, which is its beginning and with it the
+    end of the piece before. Positions count from the beginning of the buffer.
     """
 
     positions: array[int]

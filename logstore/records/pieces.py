@@ -144,7 +144,7 @@ def walk_pieces(
     Piece i is buffer[starts[i]:starts[i + 1]] and holds the offsets from base_offsets[i] to below
     next_offsets[i]; where true_offsets[i] is not 0 its batches carry their own, as in `walk_stored`,
     else it is patched as by `walk_and_patch`. The columns are array("q"). Gives
-    layout.WalkedPieces; a bad piece has no batches there, and an error.
+    layout.WalkedPieces; a bad piece has an error there, and at least one place in the columns.
     """
     raw = memoryview(buffer)
     count: cython.Py_ssize_t = len(base_offsets)
@@ -156,7 +156,10 @@ def walk_pieces(
     is_true: cython.longlong[::1] = memoryview(true_offsets)
     first_of: cython.longlong[::1] = memoryview(firsts)
     is_checked: cython.bint = verify
+    bad = array("q", bytes(8 * (count + 1)))
+    is_bad: cython.longlong[::1] = memoryview(bad)
     total: cython.longlong = 0
+    batches: cython.longlong
     size: cython.longlong = len(raw)
     i: cython.Py_ssize_t
     if len(starts) != count + 1 or len(next_offsets) != count or len(true_offsets) != count:
@@ -167,19 +170,21 @@ def walk_pieces(
     with cython.nogil:
         for i in range(count):
             first_of[i] = total
-            total += _count_batches(data, start_of[i], start_of[i + 1])
+            batches = _count_batches(data, start_of[i], start_of[i + 1])
+            is_bad[i] = batches == 0
+            # A place for a bad piece, too: there stands where the batches of the one before end.
+            total += batches + is_bad[i]
         first_of[count] = total
     columns = [array("q", bytes(8 * n)) for n in (total + 1, total, total, total)]
     positions: cython.longlong[::1] = memoryview(columns[0])
     base_column: cython.longlong[::1] = memoryview(columns[1])
     last_column: cython.longlong[::1] = memoryview(columns[2])
     time_column: cython.longlong[::1] = memoryview(columns[3])
-    bad = array("q", bytes(8 * (count + 1)))
-    is_bad: cython.longlong[::1] = memoryview(bad)
     positions[total] = start_of[count]
     with cython.nogil:
         for i in range(count):
-            is_bad[i] = first_of[i] == first_of[i + 1] or not _patch(
+            positions[first_of[i]] = start_of[i]
+            is_bad[i] = is_bad[i] or not _patch(
                 data,
                 start_of[i],
                 start_of[i + 1],

@@ -20,7 +20,7 @@ from lacuna.testing import Cluster
 from lacuna.testing.clock import AdjustableClock
 from logstore.objects import ObjectStore
 from logstore.objects.faults import FaultyStore
-from logstore.objects.filesystem import OsFileSystem
+from logstore.objects.filesystem import FileRanges, OsFileSystem
 from logstore.objects.store import Part
 
 NEVER = 1e9
@@ -118,7 +118,7 @@ class GatedStore(FaultyStore):
 
 
 class SickDisk(OsFileSystem):
-    """A file system that fails every write and every open with `errno`, where that is not 0."""
+    """A file system that fails every write, open and read with `errno`, where that is not 0."""
 
     def __init__(self) -> None:
         self.errno = 0
@@ -126,6 +126,15 @@ class SickDisk(OsFileSystem):
     def write(self, fd: int, parts: Sequence[Part]) -> None:
         self._fail()
         super().write(fd, parts)
+
+    def write_at(self, fd: int, parts: Sequence[Part], position: int) -> None:
+        self._fail()
+        super().write_at(fd, parts, position)
+
+    def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
+        if self.errno:
+            return [-self.errno] * len(ranges.sizes)
+        return super().read_ranges(ranges, buffer)
 
     def open(self, path: str) -> int:
         self._fail()

@@ -166,6 +166,30 @@ async def test_a_truncated_object_is_corrupt_too() -> None:
         assert (await log.fetch(0)).error_code == 2
 
 
+@pytest.mark.parametrize("is_changed", [False, True])
+@pytest.mark.parametrize("value", [b"small", BIG])
+async def test_s3_up_to_a_bad_object_records_are_served_and_at_it_an_error(
+    is_changed: bool, value: bytes
+) -> None:
+    """Neither bytes of the bad one, nor an answer without records and error, which loops."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        for _ in range(4):
+            await log.produce(make_batch(value))
+        key = log.store.put_order[2]
+        payload, modified = log.store._objects[key]
+        bad = payload.replace(value, b"c" + value[1:]) if is_changed else payload[:50]
+        log.store._objects[key] = (bad, modified)
+        for offset in (0, 1, 0):
+            answer = await log.fetch(offset)
+            found = [record for record in records_of(answer) if record[0] >= offset]
+            assert found == [(at, value) for at in range(offset, 2)]
+            assert next_offset_of(answer) == 2
+        answer = await log.fetch(2)
+        assert (answer.error_code, answer.size) == (2, 0)
+        assert records_of(await log.fetch(3)) == [(3, value)]
+
+
 async def test_a_collected_object_makes_the_fetch_plan_again_once() -> None:
     """What replaced the extents has arrived by the time of the confirming read."""
     async with open_log() as log:

@@ -19,6 +19,7 @@ from agent.fetch.plan import Piece
 from agent.fetch.stretch import Stretch
 from logstore.objects.faults import Fault, FaultKind, FaultyStore
 from logstore.objects.memory import MemoryStore
+from logstore.records.batch import read_batches
 from tests.agent.fetch.log import make_batch
 
 
@@ -133,6 +134,13 @@ def spans(stretches: list[Stretch]) -> list[list[int]]:
     return [[piece.base_offset for piece in stretch.pieces] for stretch in stretches]
 
 
+def values(stretch: Stretch) -> list[bytes | None]:
+    """Of the records in what is served of all of its pieces, down to the last byte."""
+    span = stretch.part(0, len(stretch.pieces))
+    assert span is not None
+    return [record.value for batch in read_batches(span.view) for record in batch.records()]
+
+
 def test_what_failed_is_in_no_stretch_and_says_why() -> None:
     store, pieces = filled(4)
     changed = store.inner.get_all("1/2")
@@ -149,6 +157,7 @@ def test_what_failed_is_in_no_stretch_and_says_why() -> None:
     assert kinds == {5: ExtentCorruptError}
     assert all("segment 1-" in str(error) for _, error in loaded.errors)
     assert loaded.bytes_read == sum(piece.size for piece in pieces[:3])
+    assert [values(stretch) for stretch in loaded.stretches] == [[b"0-0", b"0-1"], [b"2-0"]]
 
 
 def test_bytes_that_a_failed_read_left_are_never_taken_for_its_own() -> None:

@@ -216,6 +216,47 @@ def test_a_file_that_shrinks_under_a_reader_is_a_short_read(tmp_path: Path) -> N
     assert caught.value.available == 2
 
 
+@pytest.mark.parametrize(
+    ("number", "error", "advice"),
+    [
+        (errno.EACCES, StoreMisconfiguredError, "give this user the right"),
+        (errno.EIO, StoreUnavailableError, "failed"),
+        (errno.ENOENT, ObjectNotFoundError, "k"),
+    ],
+)
+def test_what_fails_a_read_is_said_and_the_others_are_there(
+    tmp_path: Path, number: int, error: type[Exception], advice: str
+) -> None:
+    class Failing(OsFileSystem):
+        def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
+            counts = super().read_ranges(ranges, buffer)
+            return [-number, *counts[1:]]
+
+    store = DirectoryStore(tmp_path, file_system=Failing())
+    store.put("k", [b"0123456789"])
+    store.put("sound", [b"0123456789"])
+    reads = [RangeRead("k", 0, 4, [(0, 4, 0)]), RangeRead("sound", 2, 4, [(2, 4, 4)])]
+    buffer = bytearray(8)
+    failed, sound = store.get_into(reads, buffer)
+    assert isinstance(failed, error)
+    assert advice in str(failed)
+    assert sound is None
+    assert buffer[4:] == b"2345"
+
+
+def test_files_that_cannot_be_opened_are_errors_of_the_store(tmp_path: Path) -> None:
+    """Of the system's own making: a link to itself, and (not for root) a file without rights."""
+    store = DirectoryStore(tmp_path)
+    store.put("kept", [b"0123456789"])
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(StoreUnavailableError, match="symbolic links"):
+        store.get("loop", 0, 4)
+    if os.geteuid():
+        (tmp_path / "kept").chmod(0)
+        with pytest.raises(StoreMisconfiguredError, match="give this user the right"):
+            store.get("kept", 0, 4)
+
+
 class FailingFileSystem(OsFileSystem):
     def __init__(self, number: int) -> None:
         self.number = number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
+from collections.abc import Callable
 from itertools import pairwise
 from types import ModuleType
 
@@ -80,6 +81,36 @@ def test_a_bad_piece_is_an_error_of_its_own_and_the_others_are_there(pieces: Mod
         pieces.walk_pieces(data, array("q", (0, 2**40)), *[array("q", (0,))] * 3, True)
     with pytest.raises(ValueError, match="different lengths"):
         pieces.walk_pieces(data, array("q", (0,)), *[array("q", (0,))] * 3, True)
+
+
+BAD: dict[str, Callable[[bytes], bytes]] = {
+    "nothing was read": lambda piece: bytes(len(piece)),
+    "half of it": lambda piece: piece[: len(piece) // 2] + bytes(len(piece) - len(piece) // 2),
+    "another checksum in front": lambda piece: piece[:30] + bytes((piece[30] ^ 1,)) + piece[31:],
+    "another checksum": lambda piece: piece[:-1] + bytes((piece[-1] ^ 1,)),
+    "no whole header": lambda piece: piece[:7],
+    "nothing": lambda piece: b"",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_sound_piece_ends_where_the_bad_one_behind_it_begins(
+    pieces: ModuleType, name: str
+) -> None:
+    """Or what is served of it would hold bytes that were refused, or none at all."""
+    sound = [batch(2) + batch(1), batch(3)]
+    bad = BAD[name](batch(1) + batch(1))
+    parts = [sound[0], bad, bad, sound[1], bad]
+    data = bytearray(b"".join(parts))
+    walked = walk(
+        pieces, data, [(len(part), 10 * at, 10 * at + 9, 0) for at, part in enumerate(parts)]
+    )
+    assert set(walked.errors) == {1, 2, 4}
+    begin = 0
+    for at, part in enumerate(parts):
+        assert walked.positions[walked.firsts[at]] == begin
+        begin += len(part)
+    assert walked.positions[walked.firsts[len(parts)]] == begin
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 1000, 3071, 3072, 3073, 7000, 100_000])
