@@ -16,6 +16,9 @@ class Background(Protocol):
     def wake(self) -> None:
         """There is something to do."""
 
+    def rest(self, seconds: float) -> None:
+        """For the job: wait, but not while there is something new to do, or it is to end."""
+
     def stop(self) -> None:
         """Call it no more; on return it has ended."""
 
@@ -37,6 +40,10 @@ class BackgroundThread:
                 self._thread = threading.Thread(target=self._run, name="put-log", daemon=True)
                 self._thread.start()
             self._changed.notify()
+
+    def rest(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_due or self._is_stopped, seconds)
 
     def stop(self) -> None:
         with self._changed:
@@ -66,6 +73,9 @@ class AtOnce:
     def wake(self) -> None:
         if not self._is_stopped:
             self._job()
+
+    def rest(self, seconds: float) -> None:
+        """Nobody is disturbed by what is done at once."""
 
     def stop(self) -> None:
         self._is_stopped = True

@@ -40,6 +40,8 @@ from logstore.objects.temporary import TemporaryFiles
 log = logging.getLogger("lacuna.objects")
 
 _FILES_AT_ONCE = 32
+_FEW_FILES = 4
+_LONGEST_REST_S = 0.02
 _PUTS_TO_NEXT_ATTEMPT = 10_000
 
 
@@ -404,12 +406,27 @@ class PutLog:
         """Make durable without the log what stands in a half."""
         with self._unused:
             self._unused.wait_for(lambda: not half.users)
-        for first in range(0, len(half.paths), _FILES_AT_ONCE):
-            self._sync_some(half.paths[first : first + _FILES_AT_ONCE])
+        rest_s = min(_LONGEST_REST_S, self._limits.age_s / 2 / (len(half.paths) or 1) * _FEW_FILES)
+        first = 0
+        while first < len(half.paths):
+            # A sync in the foreground waits for those that are under way: few at a time while there is time.
+            is_hurried = self._is_pressed()
+            last = first + (_FILES_AT_ONCE if is_hurried else _FEW_FILES)
+            self._sync_some(half.paths[first:last])
             self._temporary.refill()
+            if not is_hurried:
+                self._background.rest(rest_s)
+            first = last
         for directory in dict.fromkeys(map(os.path.dirname, half.paths)):
             with suppress(FileNotFoundError):
                 self._fs.fsync_directory(directory)
+
+    def _is_pressed(self) -> bool:
+        """Whether the other half is filling up, or the log is to end: then there is no time to rest."""
+        half = self._active
+        is_filling = 2 * (half.position - half.start) >= half.end - half.start
+        is_long = 2 * len(half.keys) >= self._limits.objects
+        return is_filling or is_long or half.is_full or self._state is not _State.OPEN
 
     def _sync_some(self, paths: Sequence[str]) -> None:
         """Started together, the disk writes them as it likes best. One that was deleted needs none."""

@@ -317,6 +317,9 @@ def test_a_key_is_free_for_the_log_when_all_its_records_are_gone() -> None:
         def wake(self) -> None:
             """Not before the test says so."""
 
+        def rest(self, seconds: float) -> None:
+            """Nor then."""
+
         stop = wake
 
     files = UnsyncedFileSystem()
@@ -440,6 +443,31 @@ def test_the_log_is_bounded_and_its_halves_take_turns() -> None:
     assert files.info(LOG).size == 2 * LIMITS.half_size
     files.crash()
     assert len(found(opened(files))) == 100
+
+
+class Resting(AtOnce):
+    """Remembers how long the job wanted to rest."""
+
+    rests: list[float] = []  # noqa: RUF012 - the store makes the instance
+
+    def rest(self, seconds: float) -> None:
+        self.rests.append(seconds)
+
+
+@pytest.mark.parametrize(("objects", "rests"), [(20, 5), (6, 2)])
+def test_files_are_synced_few_at_a_time_while_there_is_time(objects: int, rests: int) -> None:
+    """Whoever puts an object meanwhile waits for the syncs that are under way."""
+    Resting.rests.clear()
+    limits = PutLogLimits(
+        largest_object=10, half_size=1 << 20, objects=objects, first_puts=0, background=Resting
+    )
+    store = opened(UnsyncedFileSystem(), limits)
+    for number in range(objects + 1):
+        store.put(f"c/{number}", [b"x"])
+    assert len(Resting.rests) == rests
+    assert 0 < sum(Resting.rests) <= limits.age_s / 2
+    store.close()
+    assert len(Resting.rests) == rests, "a log that is to end does not rest"
 
 
 def test_a_log_takes_so_many_objects() -> None:
