@@ -105,7 +105,7 @@ def _draw_rates(axes: Any, results: Results, shares: Sequence[int]) -> None:
     for target, colour in COLOURS.items():
         curve = _curve(results, shares, target, KILO_RECORDS)
         _line(axes, curve, colour, marker="o")
-        _name(axes, target, curve)
+        _name(axes, target, curve, below=target == KAFKA, left=target == KAFKA)
     axes.margins(y=0.12)
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(
