@@ -91,6 +91,36 @@ async def start_agent(
 
     Raises ListenError, ControlPlaneUnavailable, CommandRefused.
     """
+    context = _context(control, store, parts, clock, randomness, Pace(load or LoopLoad()))
+    server = AgentServer(context)
+    context.lease.on_lost = server.drop_clients
+    try:
+        await server.start(host, port, reuse_port=reuse_port)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise ListenError(
+            f"cannot listen on {host}:{port}: {reason}; choose another with --listen"
+        ) from error
+    try:
+        await context.lease.start(server.port)
+    except BaseException:
+        await server.stop()
+        raise
+    housekeeping = None
+    if parts.housekeeping is not None:
+        housekeeping = Housekeeping(context, parts.housekeeping).start()
+    return RunningAgent(context, server, housekeeping)
+
+
+def _context(
+    control: ControlClient,
+    store: ObjectStore,
+    parts: AgentParts,
+    clock: Clock,
+    randomness: random.Random,
+    pace: Pace,
+) -> AgentContext:
+    """Everything of one agent but its listener. `pace` is that of small PUTs."""
     metrics = AgentMetrics()
     lease = AgentLease(control, parts.agent, metrics)
     fetch = FetchService(
@@ -107,9 +137,9 @@ async def start_agent(
         clock=clock,
         fetch=fetch,
         settings=parts.produce,
-        pace=Pace(load or LoopLoad()),
+        pace=pace,
     )
-    context = AgentContext(
+    return AgentContext(
         control=control,
         store=store,
         clock=clock,
@@ -121,21 +151,3 @@ async def start_agent(
         produce=produce,
         fetch=fetch,
     )
-    server = AgentServer(context)
-    lease.on_lost = server.drop_clients
-    try:
-        await server.start(host, port, reuse_port=reuse_port)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise ListenError(
-            f"cannot listen on {host}:{port}: {reason}; choose another with --listen"
-        ) from error
-    try:
-        await lease.start(server.port)
-    except BaseException:
-        await server.stop()
-        raise
-    housekeeping = None
-    if parts.housekeeping is not None:
-        housekeeping = Housekeeping(context, parts.housekeeping).start()
-    return RunningAgent(context, server, housekeeping)
