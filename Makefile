@@ -42,7 +42,7 @@ proto: setup     ## regenerate the messages from proto/
 coverage: setup  ## branch coverage of logstore/ and controlplane/
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 tests/logstore tests/controlplane tests/rules
 
-bench: setup     ## Lacuna and Apache Kafka side by side, in full (half an hour)
+bench: setup     ## Lacuna and Apache Kafka side by side, in full (most of an hour)
 	$(BIN)/python -m bench.run
 
 bench-quick: setup  ## the same with less work, in three minutes

@@ -38,11 +38,6 @@ class Piece(NamedTuple):
         return self[:3]
 
     @property
-    def end_position(self) -> int:
-        """The byte behind the extent in its object."""
-        return self.position + self.size
-
-    @property
     def has_true_offsets(self) -> bool:
         """Whether the batches carry their own offsets, as merged ones do."""
         return self.flags & FLAG_TRUE_OFFSETS != 0

@@ -90,7 +90,7 @@ class Journal(Protocol):
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
         """Appends at least one record, all or none; the future gives the last one's position once
-        it is durable.
+        it is durable, which it may be when it is returned.
 
         At most one append may be under way. The future fails with JournalFenced or what the disk
         said; then nothing is known about the records and the writer must stop.
