@@ -3,7 +3,14 @@
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-MODULES = ("logstore.records.kernel", "logstore.records.pieces", "logstore.objects.reading")
+MODULES = (
+    "logstore.records.kernel",
+    "logstore.records.rewriting",
+    "logstore.records.pieces",
+    "logstore.records.columns",
+    "logstore.records.encoding",
+    "logstore.objects.reading",
+)
 KERNEL = [
     Extension(module, [module.replace(".", "/") + ".py"], optional=True) for module in MODULES
 ]

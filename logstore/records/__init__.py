@@ -2,5 +2,7 @@
 
 Modules: `layout` (constants and small values), `errors`, `crc`, `compression`, `packing`, `kernel`
 (the loops over batches and records, compiled where a C compiler is present), `batch` (read and
-write), `control` (control records and the filler), `validate` (what a producer sent), `lookup`.
+write), `rewriting` (batches of other batches), `columns` and `encoding` (records as columns in
+Arrow's layout and back, `column_layout`), `control` (control records and the filler), `validate` (what a
+producer sent), `lookup`.
 """

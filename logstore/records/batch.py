@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from logstore.records import kernel
 from logstore.records.compression import (
@@ -47,6 +47,11 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
+# As the kernel gives them: attributes, timestamp delta, offset delta, key, value, headers.
+RawRecord: TypeAlias = tuple[int, int, int, bytes | None, bytes | None, Headers]
+_OFFSET_DELTA: Final = 2
+# A varint of 32 bits has five bytes.
+_MAX_SIZE_SHIFT: Final = 28
 
 
 class BatchHeader(NamedTuple):
@@ -176,13 +181,32 @@ class RecordBatch:
 
         Raises InvalidRecordError where they are not what the header says, or as `section`.
         """
+        return self._checked(kernel.read_records(self.section(max_bytes), self.header.record_count))
+
+    def record_groups(
+        self, most: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
+    ) -> Iterator[list[Record]]:
+        """The records in lists of `most`, the last one shorter; of no more are there objects at once.
+
+        A record of 7 bytes takes hundreds as an object. Raises as `records`, when it comes to it.
+        """
+        section = self.section(max_bytes)
+        start, first, last_delta = 0, 0, -1
+        while (left := self.header.record_count - first) > most:
+            end = _behind_records(section, start, most)
+            raw = kernel.read_records(section[start:end], most)
+            yield self._checked(raw, first, last_delta)
+            start, first, last_delta = end, first + most, raw[-1][_OFFSET_DELTA]
+        yield self._checked(kernel.read_records(section[start:], left), first, last_delta)
+
+    def _checked(
+        self, raw_records: list[RawRecord], first: int = 0, last_delta: int = -1
+    ) -> list[Record]:
+        """Records from the one at index `first` on; `last_delta` is that of the one before it."""
         header = self.header
         records: list[Record] = []
-        last_delta = -1
         append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-        for index, raw in enumerate(
-            kernel.read_records(self.section(max_bytes), header.record_count)
-        ):
+        for index, raw in enumerate(raw_records, first):
             attributes, timestamp_delta, offset_delta, key, value, headers = raw
             if not last_delta < offset_delta <= header.last_offset_delta:
                 raise InvalidRecordError(f"its offset delta {offset_delta} is out of order", index)
@@ -191,6 +215,29 @@ class RecordBatch:
             offset = header.base_offset + offset_delta
             records.append(Record(offset, time, key, value, headers, attributes))
         return records
+
+
+def _behind_records(section: bytes, position: int, count: int) -> int:
+    """The position behind `count` records, of which only the sizes are read (zigzag varints).
+
+    Where they do not fit it is one at which reading them fails.
+    """
+    length = len(section)
+    for _ in range(count):
+        size = shift = 0
+        while position < length:
+            byte = section[position]
+            position += 1
+            size |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift > _MAX_SIZE_SHIFT:
+                return length
+        position += size >> 1
+        if size & 1 or position > length:
+            return length
+    return position
 
 
 def read_batches(buffer: Buffer, *, verify: bool = True) -> Iterator[RecordBatch]:

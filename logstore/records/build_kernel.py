@@ -1,9 +1,10 @@
 """Compile the kernel in place: `python -m logstore.records.build_kernel`.
 
-The kernel is three modules: `kernel` (batches and records), `pieces` (what a read of a segment
-brought) and `logstore.objects.reading` (the read itself). Each extension module lands beside its
-source and import prefers it. Without a C compiler this says so and ends well: the same sources then
-run interpreted.
+The kernel is these modules: `kernel` (batches and records), `rewriting` (batches of other batches),
+`pieces` (what a read of a segment brought), `columns` (records as columns), `encoding` (columns as
+batches) and `logstore.objects.reading` (the read itself). Each extension module lands beside its source
+and import prefers it. Without a C compiler this says so and ends well: the same sources then run
+interpreted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from typing import Final
 _ROOT: Final = Path(__file__).parent.parent
 SOURCES: Final = {
     "logstore.records.kernel": _ROOT / "records" / "kernel.py",
+    "logstore.records.rewriting": _ROOT / "records" / "rewriting.py",
     "logstore.records.pieces": _ROOT / "records" / "pieces.py",
+    "logstore.records.columns": _ROOT / "records" / "columns.py",
+    "logstore.records.encoding": _ROOT / "records" / "encoding.py",
     "logstore.objects.reading": _ROOT / "objects" / "reading.py",
 }
 """Module to source."""

@@ -9,6 +9,7 @@ large their content is.
 from __future__ import annotations
 
 import struct
+import threading
 import zlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -38,6 +39,26 @@ _INT32: Final = struct.Struct(">i")
 # them cannot expand beyond the limit.
 _ZSTD_MAX_EXPANSION: Final = 32 * 1024
 _MIN_PIECE_BYTES: Final = 64
+_ZSTD_LEVEL: Final = 3
+# What a byte of an LZ4 block stands for at most; a frame adds to its blocks, never takes away.
+_LZ4_MAX_EXPANSION: Final = 255
+_LZ4_HAS_SIZE: Final = 0x08
+_LZ4_FLAGS_END: Final = 5
+_LEVELS: Final[Mapping[Codec, range]] = {
+    Codec.GZIP: range(1, 10),
+    Codec.LZ4: range(13),
+    Codec.ZSTD: range(1, zstandard.MAX_COMPRESSION_LEVEL + 1),
+}
+
+
+class _Thread(threading.local):
+    """What is dear to make and not to be shared by threads."""
+
+    def __init__(self) -> None:
+        self.zstd = zstandard.ZstdDecompressor()
+
+
+_THREAD: Final = _Thread()
 
 
 def codec_of(number: int) -> Codec:
@@ -50,9 +71,22 @@ def codec_of(number: int) -> Codec:
         ) from None
 
 
-def compress(codec: int, data: Buffer) -> bytes:
-    """`data` (an uncompressed records section) in the framing of `codec`."""
-    return _COMPRESSORS[codec_of(codec)](memoryview(data))
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """`data` (an uncompressed records section) in the framing of `codec`.
+
+    `level` is the codec's own (gzip 1 to 9, lz4 0 to 12, zstd 1 to 22), None for its default.
+    ValueError for a level that it does not have, as snappy and no compression have none.
+    """
+    check_level(codec, level)
+    return _COMPRESSORS[codec_of(codec)](memoryview(data), level)
+
+
+def check_level(codec: int, level: int | None) -> None:
+    """Raise ValueError where `codec` has no such compression level."""
+    levels = _LEVELS.get(codec_of(codec), range(0))
+    if level is not None and level not in levels:
+        has = f"levels {levels[0]} to {levels[-1]}" if levels else "no levels"
+        raise ValueError(f"{codec_of(codec).name.lower()} has {has}, so {level} is not one of them")
 
 
 def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
@@ -65,11 +99,15 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
     return _DECOMPRESSORS[codec_of(codec)](memoryview(data), max_bytes)
 
 
-def _compress_gzip(data: memoryview) -> bytes:
-    return zlib.compress(data, wbits=_GZIP_WBITS)
+def _compress_none(data: memoryview, _level: int | None) -> bytes:
+    return bytes(data)
 
 
-def _compress_snappy(data: memoryview) -> bytes:
+def _compress_gzip(data: memoryview, level: int | None) -> bytes:
+    return zlib.compress(data, -1 if level is None else level, _GZIP_WBITS)
+
+
+def _compress_snappy(data: memoryview, _level: int | None) -> bytes:
     parts = [_XERIAL_HEADER]
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
@@ -78,15 +116,19 @@ def _compress_snappy(data: memoryview) -> bytes:
     return b"".join(parts)
 
 
-def _compress_lz4(data: memoryview) -> bytes:
+def _compress_lz4(data: memoryview, level: int | None) -> bytes:
     compressed: bytes = lz4.frame.compress(
-        data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+        data,
+        compression_level=level or 0,
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
     )
     return compressed
 
 
-def _compress_zstd(data: memoryview) -> bytes:
-    return zstandard.ZstdCompressor().compress(data)
+def _compress_zstd(data: memoryview, level: int | None) -> bytes:
+    return zstandard.ZstdCompressor(_ZSTD_LEVEL if level is None else level).compress(data)
 
 
 def _decompress_none(data: memoryview, max_bytes: int) -> bytes:
@@ -147,6 +189,21 @@ def _decompress_snappy_block(block: memoryview, left: int, max_bytes: int) -> by
 
 
 def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
+    # In one call, which is several times faster for a small frame, where its size can neither pass
+    # the limit nor be made up: a frame that says its size is believed before it is read.
+    may_be_large = len(data) * _LZ4_MAX_EXPANSION > max_bytes
+    if may_be_large or len(data) < _LZ4_FLAGS_END or data[_LZ4_FLAGS_END - 1] & _LZ4_HAS_SIZE:
+        return _decompress_lz4_stepwise(data, max_bytes)
+    try:
+        content, size = lz4.frame.decompress(data, return_bytes_read=True)
+    except (RuntimeError, ValueError) as error:
+        raise CorruptRecordsError(f"lz4: {error}") from error
+    if size != len(data):
+        raise CorruptRecordsError("lz4: bytes follow the frame")
+    return bytes(content)
+
+
+def _decompress_lz4_stepwise(data: memoryview, max_bytes: int) -> bytes:
     frame = lz4.frame.LZ4FrameDecompressor()
     parts: list[bytes] = []
     left = max_bytes
@@ -170,14 +227,24 @@ def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
 
 
 def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
+    # In one call, which is faster, where it is one frame that says how large its content is.
+    try:
+        if 0 < zstandard.frame_content_size(data) <= max_bytes:
+            return _THREAD.zstd.decompress(data, allow_extra_data=False)
+    except zstandard.ZstdError:
+        return _decompress_zstd_stepwise(data, max_bytes)
+    return _decompress_zstd_stepwise(data, max_bytes)
+
+
+def _decompress_zstd_stepwise(data: memoryview, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     left = max_bytes
     piece_bytes = max(_MIN_PIECE_BYTES, max_bytes // _ZSTD_MAX_EXPANSION)
-    frame = zstandard.ZstdDecompressor().decompressobj()
+    frame = _THREAD.zstd.decompressobj()
     position = 0
     while position < len(data):
         if frame.eof:
-            frame = zstandard.ZstdDecompressor().decompressobj()
+            frame = _THREAD.zstd.decompressobj()
         piece = data[position : position + piece_bytes]
         try:
             part = frame.decompress(piece)
@@ -193,8 +260,8 @@ def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-_COMPRESSORS: Final[Mapping[Codec, Callable[[memoryview], bytes]]] = {
-    Codec.NONE: bytes,
+_COMPRESSORS: Final[Mapping[Codec, Callable[[memoryview, int | None], bytes]]] = {
+    Codec.NONE: _compress_none,
     Codec.GZIP: _compress_gzip,
     Codec.SNAPPY: _compress_snappy,
     Codec.LZ4: _compress_lz4,

@@ -15,21 +15,21 @@ import cython
 from crc32c import crc32c
 
 from logstore.records import layout
-from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress, decompress
 from logstore.records.errors import CorruptBatchError, InvalidRecordError, TruncatedBatchError
-from logstore.records.packing import pack_batch
+from logstore.records.rewriting import coalesce
+
+__all__ = [
+    "coalesce",
+    "read_records",
+    "validate_records",
+    "walk_and_patch",
+    "walk_stored",
+]
 
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
 _LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
-_LOG_APPEND_TIME = cython.declare(cython.int, 0x08)
-_CONTROL = cython.declare(cython.int, 0x20)
-_MAX_INT32 = cython.declare(cython.longlong, 0x7FFFFFFF)
 _MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 _SIGN64 = cython.declare(cython.ulonglong, 0x8000000000000000)
-# size (5), attributes (1), timestamp delta (10), offset delta (5)
-_MAX_RECORD_HEAD = cython.declare(cython.Py_ssize_t, 21)
-# Clearing memory that is not used would cost more than to grow.
-_FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 14)
 
 
 @cython.cfunc
@@ -60,21 +60,6 @@ def _put_int64(
     i: cython.Py_ssize_t
     for i in range(8):
         out[at + i] = (value >> (56 - 8 * i)) & 0xFF
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _put_varint(
-    out: cython.uchar[::1], at: cython.Py_ssize_t, value: cython.longlong
-) -> cython.Py_ssize_t:
-    """Write `value` as a zigzag varint at `at`; the position behind it."""
-    bits: cython.ulonglong = cython.cast(cython.ulonglong, (value << 1) ^ (value >> 63))
-    while bits > 0x7F:
-        out[at] = (bits & 0x7F) | 0x80
-        bits >>= 7
-        at += 1
-    out[at] = bits
-    return at + 1
 
 
 @cython.cfunc
@@ -359,241 +344,3 @@ def _verify(
     if computed != stored:
         raise CorruptBatchError(f"its CRC-32C is {stored:08x}, its bytes give {computed:08x}", at)
     return 0
-
-
-@cython.final
-@cython.cclass
-class _Merge:
-    """The batch being written, and the ones that are done."""
-
-    buffer: object
-    out: cython.uchar[::1]
-    capacity: cython.Py_ssize_t
-    size: cython.Py_ssize_t
-    max_bytes: cython.Py_ssize_t
-    codec: cython.int
-    timestamp_bit: cython.int
-    append_time: cython.longlong
-    count: cython.longlong
-    base_offset: cython.longlong
-    last_offset: cython.longlong
-    base_timestamp: cython.longlong
-    max_timestamp: cython.longlong
-    done: list
-
-    def __init__(self, codec: int, max_bytes: int) -> None:
-        self.codec = codec
-        self.max_bytes = max_bytes
-        self.capacity = _FIRST_CAPACITY
-        self.buffer = bytearray(_FIRST_CAPACITY)
-        self.out = memoryview(self.buffer)
-        self.size = 0
-        self.timestamp_bit = 0
-        self.append_time = -1
-        self.count = 0
-        self.last_offset = -1
-        self.done = []
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def next_source(self, timestamp_bit: cython.int, append_time: cython.longlong) -> cython.int:
-        """Begin with the records of another batch: they join only ones of the same time (S19)."""
-        if timestamp_bit != self.timestamp_bit or (
-            timestamp_bit != 0 and append_time != self.append_time
-        ):
-            self.flush()
-            self.timestamp_bit = timestamp_bit
-            self.append_time = append_time
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def add(
-        self,
-        data: cython.const[cython.uchar][::1],
-        body: cython.Py_ssize_t,
-        body_end: cython.Py_ssize_t,
-        attributes: cython.int,
-        offset: cython.longlong,
-        timestamp: cython.longlong,
-    ) -> cython.int:
-        """Append a record; data[body:body_end] is its key, value and headers as they are."""
-        length: cython.Py_ssize_t = body_end - body
-        at: cython.Py_ssize_t
-        head: cython.Py_ssize_t
-        i: cython.Py_ssize_t
-        if offset <= self.last_offset:
-            raise CorruptBatchError(f"offset {offset} comes behind offset {self.last_offset}")
-        if self.count > 0 and (
-            _HEADER_SIZE + self.size + _MAX_RECORD_HEAD + length > self.max_bytes
-            or offset - self.base_offset > _MAX_INT32
-            # timestamp - base_timestamp is to fit 64 bits
-            or (self.base_timestamp >= 0 and timestamp < self.base_timestamp - _MAX_INT64)
-            or (self.base_timestamp < 0 and timestamp > self.base_timestamp + _MAX_INT64)
-        ):
-            self.flush()
-        if self.count == 0:
-            self.base_offset = offset
-            self.base_timestamp = timestamp
-            self.max_timestamp = timestamp
-        if self.size + _MAX_RECORD_HEAD + length > self.capacity:
-            self.grow(self.size + _MAX_RECORD_HEAD + length)
-        # The head goes where it would if the size took its longest form; then the size, whose
-        # length is known only now, is put first and the head moved up to it.
-        at = self.size + 5
-        self.out[at] = attributes
-        head = _put_varint(self.out, at + 1, timestamp - self.base_timestamp)
-        head = _put_varint(self.out, head, offset - self.base_offset)
-        self.size = _put_varint(self.out, self.size, head - at + length)
-        for i in range(head - at):
-            self.out[self.size + i] = self.out[at + i]
-        self.size += head - at
-        if cython.compiled:
-            # A slice of a few bytes costs more to make than to copy.
-            for i in range(length):
-                self.out[self.size + i] = data[body + i]
-        else:
-            self.out[self.size : self.size + length] = data[body:body_end]
-        self.size += length
-        self.count += 1
-        self.last_offset = offset
-        if timestamp > self.max_timestamp:
-            self.max_timestamp = timestamp
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow(self, needed: cython.Py_ssize_t) -> cython.int:
-        self.capacity = max(needed, 2 * self.capacity)
-        larger = bytearray(self.capacity)
-        larger[: self.size] = memoryview(self.buffer)[: self.size]
-        self.buffer = larger
-        self.out = memoryview(larger)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def flush(self) -> cython.int:
-        """End the batch, if it has records: header, compression, CRC-32C."""
-        if self.count == 0:
-            return 0
-        section = memoryview(self.buffer)[: self.size]
-        if self.codec != 0:
-            section = compress(self.codec, section)
-        self.done.append(
-            pack_batch(
-                section,
-                base_offset=self.base_offset,
-                attributes=self.codec | self.timestamp_bit,
-                last_offset_delta=self.last_offset - self.base_offset,
-                base_timestamp=self.base_timestamp,
-                max_timestamp=self.append_time if self.timestamp_bit else self.max_timestamp,
-                record_count=self.count,
-            )
-        )
-        self.size = 0
-        self.count = 0
-        return 0
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def _merge_records(
-    merge: _Merge,
-    cursor: _Cursor,
-    count: cython.longlong,
-    base_offset: cython.longlong,
-    base_timestamp: cython.longlong,
-) -> cython.int:
-    """Add the `count` records between the cursor's position and end."""
-    section_end: cython.Py_ssize_t = cursor.end
-    start: cython.Py_ssize_t
-    timestamp: cython.longlong
-    delta: cython.longlong
-    i: cython.longlong
-    cursor.index = -1
-    for i in range(count):
-        cursor.enter_record(section_end)
-        start = cursor.position
-        timestamp = cursor.varint(64)
-        delta = cursor.varint(32)
-        if _overflows(base_timestamp, timestamp) or _overflows(base_offset, delta):
-            raise InvalidRecordError("its timestamp or offset is beyond 64 bits", i)
-        merge.add(
-            cursor.data,
-            cursor.position,
-            cursor.end,
-            cursor.data[start - 1],
-            base_offset + delta,
-            base_timestamp + timestamp,
-        )
-        cursor.position = cursor.end
-    if cursor.position != section_end:
-        raise InvalidRecordError(f"{section_end - cursor.position} bytes follow the last record")
-    return 0
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def _merge_chunk(
-    merge: _Merge, chunk: object, max_decompressed_bytes: cython.Py_ssize_t
-) -> cython.int:
-    """Add the batches of one chunk."""
-    cursor: _Cursor = _Cursor(chunk)
-    inner: _Cursor
-    size: cython.Py_ssize_t = cursor.end
-    at: cython.Py_ssize_t = 0
-    end: cython.Py_ssize_t
-    attributes: cython.int
-    codec: cython.int
-    while at < size:
-        end = at + _batch_size(cursor.data, at, size)
-        attributes = cursor.data[at + 22]
-        codec = attributes & 7
-        if attributes & _CONTROL:
-            raise ValueError("a control batch cannot be coalesced; leave it out")
-        if merge.codec < 0:
-            merge.codec = codec
-        merge.next_source(attributes & _LOG_APPEND_TIME, _int64(cursor.data, at + 35))
-        if codec != 0:
-            section = memoryview(chunk)[at + _HEADER_SIZE : end]
-            inner = _Cursor(decompress(codec, section, max_decompressed_bytes))
-        else:
-            inner = cursor
-            inner.position = at + _HEADER_SIZE
-            inner.end = end
-        _merge_records(
-            merge,
-            inner,
-            _int32(cursor.data, at + 57),
-            _int64(cursor.data, at),
-            _int64(cursor.data, at + 27),
-        )
-        at = end
-    return 0
-
-
-@cython.ccall
-def coalesce(
-    chunks: object,
-    codec: cython.int = -1,
-    max_bytes: cython.Py_ssize_t = 1 << 30,
-    max_decompressed_bytes: cython.Py_ssize_t = DEFAULT_MAX_DECOMPRESSED_BYTES,
-) -> list:
-    """Merge batches of any producers into as few as may be (S19); a list of batches as bytes.
-
-    `chunks` are buffers of one or more whole batches each, with their true offsets, in order, their
-    checksums already verified. Holes stay holes: the result begins at the first record and ends at
-    the last. Keys, values, headers and timestamps keep their bytes; producer ids, the transactional
-    and the delete-horizon bit go. A new batch begins where the timestamp type (or the append time)
-    changes, where a delta would not fit, and before `max_bytes` (uncompressed, header included)
-    is passed, though one record may pass it alone. `codec` -1 takes that of the first batch.
-
-    Raises CorruptBatchError, TruncatedBatchError, InvalidRecordError for bytes that are no batches,
-    and ValueError for a control batch, which has no place among records.
-    """
-    merge: _Merge = _Merge(codec, max_bytes)
-    for chunk in chunks:
-        _merge_chunk(merge, chunk, max_decompressed_bytes)
-    merge.flush()
-    return merge.done

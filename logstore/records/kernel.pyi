@@ -1,8 +1,7 @@
-from collections.abc import Iterable
-
 from typing_extensions import Buffer
 
 from logstore.records.layout import RecordTimes, WalkedBatches
+from logstore.records.rewriting import coalesce as coalesce
 
 def validate_records(
     section: Buffer, count: int, base_timestamp: int, require_keys: bool
@@ -14,9 +13,3 @@ def read_records(
 ]: ...
 def walk_and_patch(buffer: Buffer, base_offset: int, verify: bool = True) -> WalkedBatches: ...
 def walk_stored(buffer: Buffer, base_offset: int, verify: bool = True) -> WalkedBatches: ...
-def coalesce(
-    chunks: Iterable[Buffer],
-    codec: int = -1,
-    max_bytes: int = ...,
-    max_decompressed_bytes: int = ...,
-) -> list[bytes]: ...

@@ -2,11 +2,14 @@
 
 from logstore.segments.layout import CorruptSegmentError, SegmentIdentity
 from logstore.segments.marker import ClusterMarker, ForeignStoreError, claim_store, read_marker
-from logstore.segments.merge import LiveRange, MergedRun, merge_ranges
+from logstore.segments.merge import LiveRange, MergedRun, MergeOptions, merge_ranges
 from logstore.segments.paths import (
     InvalidPathError,
+    MetadataName,
     SegmentId,
     lease_prefix,
+    metadata_prefix,
+    parse_metadata_key,
     parse_segment_key,
     segment_key,
     segments_prefix,
@@ -27,7 +30,9 @@ __all__ = [
     "ForeignStoreError",
     "InvalidPathError",
     "LiveRange",
+    "MergeOptions",
     "MergedRun",
+    "MetadataName",
     "SegmentFooter",
     "SegmentId",
     "SegmentIdentity",
@@ -40,8 +45,10 @@ __all__ = [
     "claim_store",
     "lease_prefix",
     "merge_ranges",
+    "metadata_prefix",
     "open_segment",
     "parse_end",
+    "parse_metadata_key",
     "parse_segment_key",
     "read_marker",
     "segment_key",

@@ -2,12 +2,13 @@
 
 Pure: ranges of bytes in, runs of batches out, a run at a time, so that memory is bounded by one
 range and one run whatever the partition holds. What is to be left out (aborted, expired) the caller
-does not hand in: it becomes a hole. What is handed in stays, record for record (S14, S19).
+does not hand in, or names record by record (`LiveRange.dropped`): it becomes a hole. What remains
+stays, record for record (S14, S19).
 
-Batches of at least `pass_through_size` keep their bytes but base_offset (S20); smaller ones are
-coalesced with their neighbours and lose producer id and transactional bit, which nobody asks for
-below the last stable offset. The runs of a partition, in order, are one slice of a segment that has
-true offsets:
+A batch that nothing is to happen to and that has at least `pass_through_size` bytes keeps them, but
+base_offset (S20). Others are coalesced with their neighbours and lose producer id and transactional
+bit, which nobody asks for below the last stable offset. The runs of a partition, in order, are one
+slice of a segment that has true offsets:
 
     runs = list(merge_ranges(ranges, end_offset))
     batches = [batch for run in runs for batch in run.batches]
@@ -17,15 +18,20 @@ true offsets:
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from logstore.objects import Part
 from logstore.records.batch import BatchHeader
+from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, check_level
 from logstore.records.errors import CorruptBatchError, RecordsError, TruncatedBatchError
-from logstore.records.kernel import coalesce, walk_and_patch, walk_stored
-from logstore.records.layout import TimestampType
+from logstore.records.kernel import walk_and_patch, walk_stored
+from logstore.records.layout import NO_TIMESTAMP, Codec, TimestampType
+from logstore.records.rewriting import Rewriter, has_tombstones
 from logstore.segments.layout import MAX_BLOCK_SIZE, CorruptSegmentError
 
 RUN_SIZE = 1024 * 1024
@@ -40,6 +46,8 @@ class LiveRange:
 
     `data` is writable and is patched in place. The offsets are those of the extent: without
     `has_true_offsets` the batches take exactly [base_offset, next_offset), with it they lie within.
+    `dropped` are the offsets of records to leave out, ascending; those that no record has, or that
+    lie outside the range, mean nothing.
     """
 
     key: str
@@ -48,6 +56,7 @@ class LiveRange:
     base_offset: int
     next_offset: int
     has_true_offsets: bool
+    dropped: array[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +77,55 @@ class MergedRun:
     timestamp_type: TimestampType
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeOptions:
+    """How batches are written; sizes in bytes.
+
+    `batch_size` bounds the uncompressed size of a batch that is written, unless one record is
+    larger; a block holds as many whole batches as fit MAX_BLOCK_SIZE, or one. `codec` is that of
+    all batches behind the merge, recoded where need be; None: each batch keeps its producer's, a
+    coalesced one that of its first record. `compression_level` is the codec's own.
+
+    Tombstones keep the delete horizon that their batch has (KIP-534). With `delete_horizon` (ms: the
+    time of the cleaning plus delete.retention.ms) those that have none get this one, and every
+    batch is looked into for them.
+    """
+
+    run_size: int = RUN_SIZE
+    pass_through_size: int = PASS_THROUGH_SIZE
+    batch_size: int = MAX_BLOCK_SIZE
+    codec: Codec | None = None
+    compression_level: int | None = None
+    delete_horizon: int = NO_TIMESTAMP
+
+    def __post_init__(self) -> None:
+        if not 0 < self.batch_size <= DEFAULT_MAX_DECOMPRESSED_BYTES:
+            raise ValueError(
+                f"batch_size {self.batch_size} does not lie in [1, "
+                f"{DEFAULT_MAX_DECOMPRESSED_BYTES}], which is what readers decompress"
+            )
+        if self.compression_level is not None:
+            if self.codec is None:
+                raise ValueError("compression_level needs a codec that it is a level of")
+            check_level(self.codec, self.compression_level)
+
+
+DEFAULT_OPTIONS = MergeOptions()
+
+
 def merge_ranges(
-    ranges: Iterable[LiveRange],
-    end_offset: int,
-    *,
-    run_size: int = RUN_SIZE,
-    pass_through_size: int = PASS_THROUGH_SIZE,
+    ranges: Iterable[LiveRange], end_offset: int, options: MergeOptions = DEFAULT_OPTIONS
 ) -> Iterator[MergedRun]:
     """The runs that replace `ranges`, which are in order and end at or below `end_offset`.
 
-    No run for no range. Raises `CorruptSegmentError` for bytes that are not the batches that the
-    range says, ValueError for ranges that are out of order.
+    No run where no record is left. Raises `CorruptSegmentError` for bytes that are not the batches
+    that the range says, ValueError for ranges that are out of order.
     """
     position = 0
     ready: _Run | None = None
-    for batch in _merged_batches(ranges, end_offset, run_size, pass_through_size):
+    for batch in _merged_batches(ranges, end_offset, options):
         header = BatchHeader.parse(batch)
-        if ready is not None and not ready.takes(header, run_size):
+        if ready is not None and not ready.takes(header, options.run_size):
             yield ready.finish(position, ready.next_offset)
             position += ready.size
             ready = None
@@ -95,9 +136,9 @@ def merge_ranges(
 
 
 def _merged_batches(
-    ranges: Iterable[LiveRange], end_offset: int, run_size: int, pass_through_size: int
+    ranges: Iterable[LiveRange], end_offset: int, options: MergeOptions
 ) -> Iterator[Part]:
-    small = _SmallBatches()
+    rewrite = _Rewrite(options)
     next_offset = 0
     for live in ranges:
         if not next_offset <= live.base_offset < live.next_offset <= end_offset:
@@ -107,17 +148,24 @@ def _merged_batches(
             )
         next_offset = live.next_offset
         for batch in _batches_with_offsets(live):
-            if len(batch) >= pass_through_size:
-                yield from small.take()
-                yield batch
-                continue
-            small.add(live, batch)
-            if small.size >= run_size:
-                yield from small.take()
-    yield from small.take()
+            yield from rewrite.add(batch)
+    yield from rewrite.finish()
 
 
-def _batches_with_offsets(live: LiveRange) -> Iterator[memoryview]:
+class _StoredBatch(NamedTuple):
+    """A batch of a range and where it begins in its data."""
+
+    live: LiveRange
+    start: int
+    data: memoryview
+
+    def corrupt(self, error: Exception) -> CorruptSegmentError:
+        live = self.live
+        size = len(self.data)
+        return CorruptSegmentError(live.key, live.position + self.start, size, str(error))
+
+
+def _batches_with_offsets(live: LiveRange) -> Iterator[_StoredBatch]:
     """The batches of a range, checked, with their offsets patched in."""
     walk = walk_stored if live.has_true_offsets else walk_and_patch
     try:
@@ -129,32 +177,73 @@ def _batches_with_offsets(live: LiveRange) -> Iterator[memoryview]:
         raise _corrupt(live, f"its batches end at offset {end}, not at {live.next_offset}")
     view = memoryview(live.data)
     for start, stop in pairwise(walked.positions):
-        yield view[start:stop]
+        yield _StoredBatch(live, start, view[start:stop])
 
 
-@dataclass(slots=True)
-class _SmallBatches:
-    """Neighbouring small batches that wait to be coalesced, and the ranges that they come from."""
+class _Rewrite:
+    """What is being rewritten, between batches that are passed through."""
 
-    chunks: list[memoryview] = field(default_factory=list)
-    size: int = 0
-    source: LiveRange | None = None
+    def __init__(self, options: MergeOptions) -> None:
+        self._options = options
+        self._writer = Rewriter(
+            codec=-1 if options.codec is None else options.codec,
+            compression_level=options.compression_level,
+            max_bytes=options.batch_size,
+            keeps_horizons=True,
+            delete_horizon=options.delete_horizon,
+        )
+        self._is_writing = False
+        # A small batch that waits for a neighbour: one alone stays as it is.
+        self._lonely: _StoredBatch | None = None
 
-    def add(self, live: LiveRange, batch: memoryview) -> None:
-        self.source = live
-        self.chunks.append(batch)
-        self.size += len(batch)
+    def add(self, batch: _StoredBatch) -> list[Part]:
+        """Take a batch; the batches that are done."""
+        is_large = len(batch.data) >= self._options.pass_through_size
+        is_first = not self._is_writing and self._lonely is None
+        if (is_large or is_first) and self._may_stay(batch):
+            if is_large:
+                return [*self.finish(), batch.data]
+            self._lonely = batch
+            return []
+        if self._lonely is not None:
+            self._write(self._lonely)
+            self._lonely = None
+        self._write(batch)
+        return [*self._writer.take()]
 
-    def take(self) -> list[Part]:
-        """All of them, coalesced; one alone stays as it is."""
-        chunks, source = self.chunks, self.source
-        self.chunks, self.size = [], 0
-        if source is None or len(chunks) < 2:
-            return [*chunks]
+    def finish(self) -> list[Part]:
+        """What is left."""
+        if self._lonely is not None:
+            batch = self._lonely
+            self._lonely = None
+            return [batch.data]
+        self._writer.end_batch()
+        self._is_writing = False
+        return [*self._writer.take()]
+
+    def _write(self, batch: _StoredBatch) -> None:
+        self._is_writing = True
         try:
-            return [*coalesce(chunks, max_bytes=MAX_BLOCK_SIZE)]
+            self._writer.add(batch.data, batch.live.dropped)
         except (RecordsError, ValueError) as error:
-            raise _corrupt(source, f"it or a range before it: {error}") from error
+            raise batch.corrupt(error) from error
+
+    def _may_stay(self, batch: _StoredBatch) -> bool:
+        """Whether nothing is to happen to the batch."""
+        header = BatchHeader.parse(batch.data)
+        dropped = batch.live.dropped
+        if dropped is not None:
+            index = bisect_left(dropped, header.base_offset)
+            if index < len(dropped) and dropped[index] <= header.last_offset:
+                return False
+        options = self._options
+        try:
+            if options.codec is not None and header.codec is not options.codec:
+                return False
+            needs_horizon = options.delete_horizon >= 0 and not header.has_delete_horizon
+            return not (needs_horizon and has_tombstones(batch.data))
+        except RecordsError as error:
+            raise batch.corrupt(error) from error
 
 
 class _Run:

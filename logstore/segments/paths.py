@@ -2,6 +2,8 @@
 
     cluster.json                                          the marker: whose prefix this is
     <cluster_id>/segments/<lease>/<sequence>.seg          one segment
+    <cluster_id>/metadata/<from>-<until>/index            a snapshot of metadata, for readers without a server
+    <cluster_id>/metadata/<from>-<until>/part-<number>    what its index points to
 
 `<lease>` is the lease id in 16 hexadecimal digits, *least significant first*: lease ids count
 upwards, so the leases that are written and read at the same time differ in the first digit, which
@@ -21,6 +23,10 @@ MAX_SEQUENCE = 2**48 - 1
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_\-]{1,64}\Z")
 _SEGMENT_KEY = re.compile(
     r"(?P<cluster_id>[A-Za-z0-9_\-]{1,64})/segments/(?P<lease>[0-9a-f]{16})/(?P<sequence>[0-9a-f]{12})\.seg\Z"
+)
+_METADATA_KEY = re.compile(
+    r"(?P<cluster_id>[A-Za-z0-9_\-]{1,64})/metadata/(?P<from>[0-9a-f]{12})-(?P<until>[0-9a-f]{12})"
+    r"/(?P<object>index|part-[0-9]{6})\Z"
 )
 _SEGMENT_ID = re.compile(r"([0-9a-f]{1,16})-([0-9a-f]{1,12})\Z")
 
@@ -91,3 +97,37 @@ def parse_segment_key(key: str) -> tuple[str, SegmentId]:
         raise InvalidPathError(f"{key!r} is no segment's key")
     lease_id = int(match["lease"][::-1], 16)
     return match["cluster_id"], SegmentId(lease_id, int(match["sequence"], 16))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MetadataName:
+    """A snapshot of metadata: when it was published, and until when what it speaks of is kept; ms."""
+
+    published_ms: int
+    valid_until_ms: int
+
+    def index_key(self, cluster_id: str) -> str:
+        """The key of its index, which is written last."""
+        return f"{self._prefix(cluster_id)}index"
+
+    def part_key(self, cluster_id: str, number: int) -> str:
+        """The key of a part."""
+        return f"{self._prefix(cluster_id)}part-{number:06d}"
+
+    def _prefix(self, cluster_id: str) -> str:
+        folder = f"{self.published_ms:012x}-{self.valid_until_ms:012x}"
+        return f"{metadata_prefix(cluster_id)}{folder}/"
+
+
+def metadata_prefix(cluster_id: str) -> str:
+    """What the keys of all snapshots of metadata of a cluster start with, the oldest first."""
+    return f"{check_cluster_id(cluster_id)}/metadata/"
+
+
+def parse_metadata_key(key: str) -> tuple[str, MetadataName, bool]:
+    """Cluster id, name, and whether it is the index; `InvalidPathError` for any other key."""
+    match = _METADATA_KEY.match(key)
+    if match is None:
+        raise InvalidPathError(f"{key!r} is no key of a snapshot of metadata")
+    name = MetadataName(int(match["from"], 16), int(match["until"], 16))
+    return match["cluster_id"], name, match["object"] == "index"

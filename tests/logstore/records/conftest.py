@@ -39,6 +39,9 @@ def _compiled(module: str) -> ModuleType:
 KERNEL = "logstore.records.kernel"
 PIECES = "logstore.records.pieces"
 READING = "logstore.objects.reading"
+REWRITING = "logstore.records.rewriting"
+COLUMNS = "logstore.records.columns"
+ENCODING = "logstore.records.encoding"
 
 
 @pytest.fixture(scope="session", params=FORMS)
@@ -69,3 +72,39 @@ def both_pieces() -> tuple[ModuleType, ModuleType]:
 def reading(request: pytest.FixtureRequest) -> ModuleType:
     """`logstore.objects.reading`, interpreted and compiled."""
     return _interpreted(READING) if request.param == "interpreted" else _compiled(READING)
+
+
+@pytest.fixture(scope="session", params=FORMS)
+def columns(request: pytest.FixtureRequest) -> ModuleType:
+    """`logstore.records.columns`, interpreted and compiled."""
+    return _interpreted(COLUMNS) if request.param == "interpreted" else _compiled(COLUMNS)
+
+
+@pytest.fixture(scope="session")
+def both_columns() -> tuple[ModuleType, ModuleType]:
+    """The interpreted module and the compiled one."""
+    return _interpreted(COLUMNS), _compiled(COLUMNS)
+
+
+@pytest.fixture(scope="session", params=FORMS)
+def rewriting(request: pytest.FixtureRequest) -> ModuleType:
+    """`logstore.records.rewriting`, interpreted and compiled."""
+    return _interpreted(REWRITING) if request.param == "interpreted" else _compiled(REWRITING)
+
+
+@pytest.fixture(scope="session")
+def both_rewritings() -> tuple[ModuleType, ModuleType]:
+    """The interpreted module and the compiled one."""
+    return _interpreted(REWRITING), _compiled(REWRITING)
+
+
+@pytest.fixture(scope="session", params=FORMS)
+def encoding(request: pytest.FixtureRequest) -> ModuleType:
+    """`logstore.records.encoding`, interpreted and compiled."""
+    return _interpreted(ENCODING) if request.param == "interpreted" else _compiled(ENCODING)
+
+
+@pytest.fixture(scope="session")
+def both_encodings() -> tuple[ModuleType, ModuleType]:
+    """The interpreted module and the compiled one."""
+    return _interpreted(ENCODING), _compiled(ENCODING)

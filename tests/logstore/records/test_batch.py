@@ -296,3 +296,37 @@ def test_s21_first_offset_at_a_timestamp(timestamp: int, found: tuple[int, int] 
 def test_header_parse_at_a_position() -> None:
     data = b"xxx" + BATCH.encode()
     assert BatchHeader.parse(data, 3).base_offset == 100
+
+
+@given(batches(), st.integers(1, 9))
+def test_groups_are_the_records_in_lists(batch: BatchToWrite, most: int) -> None:
+    """Records of more than 63 bytes, with sizes of two bytes and more, are among them."""
+    (read,) = read_batches(batch.encode())
+    groups = list(read.record_groups(most))
+    assert [each for group in groups for each in group] == read.records()
+    assert all(len(group) == most for group in groups[:-1])
+    assert len(groups[-1]) <= most
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+@pytest.mark.parametrize("size", [b"\x0f", b"\x80", b"\xff" * 9, b"\xfe\xff\xff\xff\x0f"])
+def test_groups_of_damaged_records_end_in_an_error(size: bytes, most: int) -> None:
+    """The second record's size is negative, cut off, endless or too large."""
+    records = tuple(NewRecord(offset_delta=d, timestamp=0, value=b"12345678") for d in range(5))
+    whole = BatchToWrite(records=records).encode()
+    (read,) = read_batches(whole)
+    record_size = len(read.section()) // len(records)
+    damaged = RecordBatch(read.header, memoryview(whole[: layout.HEADER_SIZE + record_size] + size))
+    with pytest.raises(InvalidRecordError):
+        list(damaged.record_groups(most))
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_groups_are_in_order_from_one_to_the_next(most: int) -> None:
+    records = tuple(NewRecord(offset_delta=d, timestamp=0) for d in range(4))
+    (read,) = read_batches(BatchToWrite(records=records).encode())
+    section = read.section()
+    half = len(section) // 2
+    twice = read.data[: layout.HEADER_SIZE].tobytes() + section[:half] + section[:half]
+    with pytest.raises(InvalidRecordError, match="out of order"):
+        list(RecordBatch(read.header, memoryview(twice)).record_groups(most))

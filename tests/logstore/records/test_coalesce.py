@@ -94,10 +94,10 @@ def stored_batches(draw: st.DrawFn) -> list[bytes]:
     joined=st.booleans(),
 )
 def test_s19_consumers_see_the_same_records(
-    kernel: ModuleType, batches: list[bytes], codec: int, max_bytes: int, joined: bool
+    rewriting: ModuleType, batches: list[bytes], codec: int, max_bytes: int, joined: bool
 ) -> None:
     chunks = [memoryview(b"".join(batches))] if joined else batches
-    merged = kernel.coalesce(chunks, codec, max_bytes)
+    merged = rewriting.coalesce(chunks, codec, max_bytes)
     assert records_of(merged) == records_of(batches)
     expected_codec = codec
     if codec == -1 and batches:
@@ -114,7 +114,7 @@ def test_s19_consumers_see_the_same_records(
         assert len(records) == 1 or HEADER_SIZE + section <= max_bytes
 
 
-def test_s19_many_producers_become_one_batch(kernel: ModuleType) -> None:
+def test_s19_many_producers_become_one_batch(rewriting: ModuleType) -> None:
     batches = [
         dataclasses.replace(
             plain(10 * i, 0, 2), producer_id=i, producer_epoch=1, base_sequence=0,
@@ -122,46 +122,46 @@ def test_s19_many_producers_become_one_batch(kernel: ModuleType) -> None:
         ).encode()
         for i in range(50)
     ]  # fmt: skip
-    (merged,) = kernel.coalesce(batches)
+    (merged,) = rewriting.coalesce(batches)
     assert records_of([merged]) == records_of(batches)
     assert BatchHeader.parse(merged).record_count == 100
 
 
-def test_s19_the_delete_horizon_is_cleared(kernel: ModuleType) -> None:
+def test_s19_the_delete_horizon_is_cleared(rewriting: ModuleType) -> None:
     data = plain(0, 0, 1).encode()
     header = BatchHeader.parse(data)
     marked = header._replace(attributes=header.attributes | 0x40)
-    (merged,) = kernel.coalesce([with_crc(bytearray(marked.pack() + data[HEADER_SIZE:]))])
+    (merged,) = rewriting.coalesce([with_crc(bytearray(marked.pack() + data[HEADER_SIZE:]))])
     assert not BatchHeader.parse(merged).has_delete_horizon
 
 
-def test_s19_timestamp_types_are_kept_apart(kernel: ModuleType) -> None:
+def test_s19_timestamp_types_are_kept_apart(rewriting: ModuleType) -> None:
     batches = [plain(0, 0).encode(), appended(1, 50), plain(3, 0).encode(), plain(4, 0).encode()]
-    merged = kernel.coalesce(batches)
+    merged = rewriting.coalesce(batches)
     assert [BatchHeader.parse(data).timestamp_type for data in merged] == [0, 1, 0]
     assert records_of(merged) == records_of(batches)
 
 
-def test_s19_append_times_are_kept_apart(kernel: ModuleType) -> None:
+def test_s19_append_times_are_kept_apart(rewriting: ModuleType) -> None:
     batches = [appended(0, 50), appended(2, 50), appended(4, 51), appended(6, 50)]
-    merged = kernel.coalesce(batches)
+    merged = rewriting.coalesce(batches)
     headers = [BatchHeader.parse(data) for data in merged]
     assert [(h.max_timestamp, h.record_count) for h in headers] == [(50, 4), (51, 2), (50, 2)]
 
 
-def test_s19_the_first_batch_names_the_codec(kernel: ModuleType) -> None:
+def test_s19_the_first_batch_names_the_codec(rewriting: ModuleType) -> None:
     lz4 = dataclasses.replace(plain(0, 0, 1), codec=Codec.LZ4).encode()
     none = plain(2, 0).encode()
     for batches, codec in (([lz4, none], Codec.LZ4), ([none, *[plain(9, 0).encode()]], Codec.NONE)):
-        (merged,) = kernel.coalesce(batches)
+        (merged,) = rewriting.coalesce(batches)
         assert BatchHeader.parse(merged).codec is codec
-    (merged,) = kernel.coalesce([lz4, none], Codec.GZIP)
+    (merged,) = rewriting.coalesce([lz4, none], Codec.GZIP)
     assert BatchHeader.parse(merged).codec is Codec.GZIP
 
 
-def test_deltas_beyond_32_bits_begin_another_batch(kernel: ModuleType) -> None:
+def test_deltas_beyond_32_bits_begin_another_batch(rewriting: ModuleType) -> None:
     batches = [plain(5, 0).encode(), plain(5 + 2**31 - 1, 0, 1).encode()]
-    merged = kernel.coalesce(batches)
+    merged = rewriting.coalesce(batches)
     assert [BatchHeader.parse(data).base_offset for data in merged] == [5, 5 + 2**31]
     assert BatchHeader.parse(merged[0]).last_offset_delta == 2**31 - 1
 
@@ -179,48 +179,48 @@ def test_deltas_beyond_32_bits_begin_another_batch(kernel: ModuleType) -> None:
     ],
 )
 def test_timestamps_too_far_apart_begin_another_batch(
-    kernel: ModuleType, first: int, second: int, count: int
+    rewriting: ModuleType, first: int, second: int, count: int
 ) -> None:
     batches = [plain(i, 0, timestamp=time).encode() for i, time in enumerate((first, second))]
-    merged = kernel.coalesce(batches)
+    merged = rewriting.coalesce(batches)
     assert len(merged) == count
     assert records_of(merged) == records_of(batches)
 
 
-def test_large_records_grow_the_buffer(kernel: ModuleType) -> None:
+def test_large_records_grow_the_buffer(rewriting: ModuleType) -> None:
     batches = [plain(i, 0, size=30_000 * (i + 1)).encode() for i in range(4)]
-    (merged,) = kernel.coalesce(batches)
+    (merged,) = rewriting.coalesce(batches)
     assert records_of([merged]) == records_of(batches)
 
 
-def test_a_record_larger_than_the_bound_goes_alone(kernel: ModuleType) -> None:
+def test_a_record_larger_than_the_bound_goes_alone(rewriting: ModuleType) -> None:
     batches = [plain(0, 0).encode(), plain(1, 0, size=500).encode(), plain(2, 0).encode()]
-    merged = kernel.coalesce(batches, -1, 200)
+    merged = rewriting.coalesce(batches, -1, 200)
     assert [BatchHeader.parse(data).record_count for data in merged] == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
     "chunks", [[], [b""], [BatchToWrite(records=(), last_offset_delta=3).encode()]]
 )
-def test_never_a_batch_without_records(kernel: ModuleType, chunks: list[bytes]) -> None:
-    assert kernel.coalesce(chunks) == []
+def test_never_a_batch_without_records(rewriting: ModuleType, chunks: list[bytes]) -> None:
+    assert rewriting.coalesce(chunks) == []
 
 
-def test_control_batches_are_refused(kernel: ModuleType) -> None:
+def test_control_batches_are_refused(rewriting: ModuleType) -> None:
     with pytest.raises(ValueError, match="control"):
-        kernel.coalesce([filler(0, 5)])
+        rewriting.coalesce([filler(0, 5)])
 
 
-def test_offsets_must_increase(kernel: ModuleType) -> None:
+def test_offsets_must_increase(rewriting: ModuleType) -> None:
     with pytest.raises(CorruptBatchError, match="offset 3 comes behind offset 3"):
-        kernel.coalesce([plain(3, 0).encode(), plain(3, 0).encode()])
+        rewriting.coalesce([plain(3, 0).encode(), plain(3, 0).encode()])
 
 
-def test_a_truncated_chunk(kernel: ModuleType) -> None:
+def test_a_truncated_chunk(rewriting: ModuleType) -> None:
     data = plain(0, 0).encode()
     for end in range(1, len(data)):
         with pytest.raises(TruncatedBatchError):
-            kernel.coalesce([data[:end]])
+            rewriting.coalesce([data[:end]])
 
 
 def forged(data: bytes, **fields: int) -> bytes:
@@ -238,27 +238,27 @@ def forged(data: bytes, **fields: int) -> bytes:
     ],
 )
 def test_headers_at_odds_with_their_records(
-    kernel: ModuleType, fields: dict[str, int], message: str
+    rewriting: ModuleType, fields: dict[str, int], message: str
 ) -> None:
     with pytest.raises(InvalidRecordError, match=message):
-        kernel.coalesce([forged(plain(0, 0, 1).encode(), **fields)])
+        rewriting.coalesce([forged(plain(0, 0, 1).encode(), **fields)])
 
 
-def test_decompression_is_bounded(kernel: ModuleType) -> None:
+def test_decompression_is_bounded(rewriting: ModuleType) -> None:
     data = dataclasses.replace(plain(0, 0, size=10_000), codec=Codec.GZIP).encode()
     with pytest.raises(DecompressedTooLargeError):
-        kernel.coalesce([data], -1, 1 << 20, 5000)
+        rewriting.coalesce([data], -1, 1 << 20, 5000)
 
 
 @settings(max_examples=200, deadline=None)
 @given(at=st.integers(HEADER_SIZE, 200), byte=st.integers(0, 255))
 def test_changed_record_bytes_give_batches_or_a_typed_error(
-    kernel: ModuleType, at: int, byte: int
+    rewriting: ModuleType, at: int, byte: int
 ) -> None:
     data = bytearray(plain(0, 0, 1, 2).encode())
     data[HEADER_SIZE + at % (len(data) - HEADER_SIZE)] = byte
     try:
-        merged = kernel.coalesce([data])
+        merged = rewriting.coalesce([data])
     except (InvalidRecordError, CorruptBatchError):
         return
     assert sum(BatchHeader.parse(batch).record_count for batch in merged) == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import cramjam
 import lz4.frame
@@ -139,9 +140,53 @@ def test_linked_lz4_blocks_are_read() -> None:
     assert decompress(Codec.LZ4, linked) == TEXT * 500
 
 
-def test_bytes_behind_an_lz4_frame_are_corrupt() -> None:
+# Small frames are read in one call, those that may pass the bound step by step.
+@pytest.mark.parametrize("max_bytes", [len(TEXT), 2**26])
+def test_bytes_behind_an_lz4_frame_are_corrupt(max_bytes: int) -> None:
     with pytest.raises(CorruptRecordsError, match="follow"):
-        decompress(Codec.LZ4, compress(Codec.LZ4, TEXT) + b"\x00")
+        decompress(Codec.LZ4, compress(Codec.LZ4, TEXT) + b"\x00", max_bytes)
+
+
+@settings(max_examples=200, deadline=None)
+@given(at=st.integers(0, 10_000), byte=st.integers(0, 255), cut=st.integers(0, 9))
+def test_both_ways_to_read_lz4_agree(at: int, byte: int, cut: int) -> None:
+    changed = bytearray(compress(Codec.LZ4, TEXT))
+    changed[at % len(changed)] = byte
+    found: list[object] = []
+    for max_bytes in (len(TEXT), 2**26):
+        try:
+            found.append(decompress(Codec.LZ4, bytes(changed[: len(changed) - cut]), max_bytes))
+        except CorruptRecordsError:
+            found.append(CorruptRecordsError)
+        except DecompressedTooLargeError:
+            return
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("claimed", [1, 2**26 - 1, 2**40, 2**63])
+def test_an_lz4_frame_that_lies_about_its_size(claimed: int) -> None:
+    frame = bytearray(lz4.frame.compress(TEXT, store_size=True))
+    frame[6:14] = claimed.to_bytes(8, "little")
+    for checksum in range(256):  # one of them is that of the changed header
+        frame[14] = checksum
+        with pytest.raises(CorruptRecordsError):
+            decompress(Codec.LZ4, bytes(frame))
+
+
+@pytest.mark.parametrize("claimed", [1, 2**26 - 1, 2**26 + 1, 2**31])
+def test_a_zstd_frame_that_lies_about_its_size(claimed: int) -> None:
+    frame = bytearray(zstandard.ZstdCompressor().compress(TEXT * 100))
+    assert frame[4] & 0xE0 == 0xA0  # a single segment, its size in four bytes
+    frame[5:9] = claimed.to_bytes(4, "little")
+    with pytest.raises((CorruptRecordsError, DecompressedTooLargeError)):
+        decompress(Codec.ZSTD, bytes(frame))
+
+
+def test_zstd_is_read_by_many_threads_at_once() -> None:
+    frames = [compress(Codec.ZSTD, TEXT * count) for count in range(1, 200)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda frame: len(decompress(Codec.ZSTD, frame)), frames))
+    assert found == [len(TEXT) * count for count in range(1, 200)]
 
 
 def test_zstd_frames_of_unknown_size_are_read_and_concatenated() -> None:

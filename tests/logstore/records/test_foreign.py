@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import pytest
@@ -9,10 +10,13 @@ from aiokafka.record import default_records as aiokafka_records
 from kafka.codec import has_snappy
 from kafka.record import default_records as kafka_python_records
 
-from logstore.records.batch import BatchToWrite, NewRecord, read_batches
+from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
 from logstore.records.control import filler
+from logstore.records.encoding import encode_batches
 from logstore.records.layout import Codec
+from logstore.records.rewriting import Rewriter
 from logstore.records.validate import ProduceRules, validate_produced
+from tests.logstore.records.column_rows import binary_column
 
 CLIENTS = {"aiokafka": aiokafka_records, "kafka-python": kafka_python_records}
 ROWS: tuple[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]], ...] = (
@@ -80,6 +84,40 @@ def test_ours_is_read_by_theirs(client: Any, codec: Codec) -> None:
     assert [record.offset for record in read] == [40, 43, 46]
     rows = [(r.timestamp, r.key, r.value, [tuple(h) for h in r.headers]) for r in read]
     assert tuple(rows) == ROWS
+
+
+def test_kip_534_a_rewritten_batch_is_read_by_theirs(client: Any, codec: Codec) -> None:
+    """With a delete horizon as its base_timestamp, and without the record at offset 41."""
+    horizon = 1_800_000_000_000
+    rewriter = Rewriter(codec=codec, keeps_horizons=True, delete_horizon=horizon)
+    for offset, row in ((40, ROWS[2]), (41, ROWS[0]), (43, ROWS[1])):
+        timestamp, key, value, _ = row
+        record = NewRecord(offset_delta=0, timestamp=timestamp, key=key, value=value)
+        rewriter.add(BatchToWrite(records=(record,), base_offset=offset).encode(), array("q", [41]))
+    rewriter.end_batch()
+    (rewritten,) = rewriter.take()
+    assert BatchHeader.parse(rewritten).base_timestamp == horizon
+    theirs = client.DefaultRecordBatch(bytearray(rewritten))
+    assert theirs.validate_crc()
+    read = [(r.offset, r.timestamp, r.key, r.value) for r in theirs]
+    assert read == [(40, *ROWS[2][:3]), (43, *ROWS[1][:3])]
+
+
+def test_encoded_columns_are_read_by_theirs(client: Any, codec: Codec) -> None:
+    (encoded,) = encode_batches(
+        binary_column([row[1] for row in ROWS]),
+        binary_column([row[2] for row in ROWS]),
+        None,
+        array("q", (row[0] for row in ROWS)),
+        array("q", [2, 0, 1]),
+        codec,
+    )
+    theirs = client.DefaultRecordBatch(bytearray(encoded))
+    assert theirs.validate_crc()
+    assert [record.offset for record in theirs] == [0, 1, 2]
+    theirs = client.DefaultRecordBatch(bytearray(encoded))
+    read = [(record.timestamp, record.key, record.value) for record in theirs]
+    assert read == [ROWS[i][:3] for i in (2, 0, 1)]
 
 
 def test_s17_the_filler_is_a_control_batch_to_them(client: Any) -> None:

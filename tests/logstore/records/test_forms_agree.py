@@ -79,12 +79,12 @@ def test_walks_agree(
 @settings(max_examples=200, deadline=None)
 @given(changes=edits, cut=st.integers(0, 20), codec=st.sampled_from([-1, 0, 3]))
 def test_coalescing_agrees(
-    both_kernels: Kernels, changes: list[tuple[int, bytes]], cut: int, codec: int
+    both_rewritings: Kernels, changes: list[tuple[int, bytes]], cut: int, codec: int
 ) -> None:
     data = edited(LOG, changes, len(LOG) - cut if cut < 5 else len(LOG))
     interpreted, compiled = (
-        outcome(lambda: kernel.coalesce([data], codec, 700))  # noqa: B023
-        for kernel in both_kernels
+        outcome(lambda: rewriting.coalesce([data], codec, 700))  # noqa: B023
+        for rewriting in both_rewritings
     )
     assert interpreted == compiled
 

@@ -18,7 +18,7 @@ OTHER_TOPIC_ID = bytes(range(16, 32))
 def batch(
     records: int = 1,
     *,
-    value: bytes = b"v",
+    value: bytes | None = b"v",
     producer: tuple[int, int] | None = None,
     timestamp: int = 1000,
     base_offset: int = 0,

@@ -1,5 +1,6 @@
 """A merge changes how records are stored and nothing that a consumer sees."""
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logstore.objects import Part
 from logstore.records.batch import BatchHeader, Record, RecordBatch, read_batches
 from logstore.records.crc import crc32c
 from logstore.records.layout import Codec, TimestampType
@@ -18,7 +20,7 @@ from logstore.segments import (
     merge_ranges,
 )
 from logstore.segments.layout import MAX_BLOCK_SIZE
-from logstore.segments.merge import RUN_SIZE
+from logstore.segments.merge import RUN_SIZE, MergeOptions
 from tests.logstore.segments.samples import KEY, batch, batches, segment, slice_of
 
 
@@ -56,7 +58,7 @@ class Source:
         )
 
 
-def records_of(found: bytes | memoryview) -> list[Record]:
+def records_of(found: Part) -> list[Record]:
     return [record for one in read_batches(found) for record in one.records()]
 
 
@@ -82,9 +84,12 @@ def read(runs: Sequence[MergedRun]) -> list[tuple[Record, TimestampType]]:
     return [(record, run.timestamp_type) for run in runs for record in records_of(joined(run))]
 
 
-def merge(sources: Sequence[Source], end: int | None = None, **options: int) -> list[MergedRun]:
+def merge(
+    sources: Sequence[Source], end: int | None = None, options: MergeOptions | None = None
+) -> list[MergedRun]:
     end_offset = sources[-1].next_offset if end is None else end
-    return list(merge_ranges((source.live() for source in sources), end_offset, **options))
+    live = (source.live() for source in sources)
+    return list(merge_ranges(live, end_offset, options or MergeOptions()))
 
 
 @st.composite
@@ -113,7 +118,7 @@ def test_a_merge_changes_no_record(
 ) -> None:
     """S14, S16, S19: offsets, order, keys, values, headers, timestamps and their type stay."""
     end = (sources[-1].next_offset if sources else 0) + 17
-    runs = merge(sources, end, pass_through_size=pass_through_size, run_size=run_size)
+    runs = merge(sources, end, MergeOptions(pass_through_size=pass_through_size, run_size=run_size))
     assert read(runs) == naively(sources)
     check_runs(runs, end, run_size)
     if runs:
@@ -219,7 +224,7 @@ def test_memory_is_bounded_by_a_run() -> None:
             drawn += 1
             yield Source([batch(value=b"x" * 1000)] * 10, number * 10).live()
 
-    runs = merge_ranges(ranges(), 1000, run_size=20_000)
+    runs = merge_ranges(ranges(), 1000, MergeOptions(run_size=20_000, batch_size=20_000))
     next(runs)
     assert drawn < 8
     assert sum(1 for _ in runs) > 10
@@ -258,13 +263,16 @@ def test_a_range_without_batches_is_refused() -> None:
         list(merge_ranges([LiveRange(KEY, 0, bytearray(), 7, 8, False)], 8))
 
 
-def test_records_that_cannot_be_read_are_damage() -> None:
-    """Their checksum is right, so they were stored so; the range is named all the same."""
+@pytest.mark.parametrize("options", [MergeOptions(), MergeOptions(delete_horizon=5)])
+def test_records_that_cannot_be_read_are_damage(options: MergeOptions) -> None:
+    """Their checksum is right, so they were stored so; the batch is named all the same."""
     broken = bytearray(batch(2))
     broken[57:61] = (3).to_bytes(4, "big")
     broken[17:21] = crc32c(broken[21:]).to_bytes(4, "big")
-    with pytest.raises(CorruptSegmentError, match="it or a range before it"):
-        merge([Source([bytes(broken), batch()], 0)])
+    with pytest.raises(CorruptSegmentError, match="the records end inside a varint") as caught:
+        merge([Source([batch(), bytes(broken), batch()], 0)], options=options)
+    error = caught.value
+    assert (error.key, error.position, error.size) == (KEY, 1000 + len(batch()), len(broken))
 
 
 @pytest.mark.parametrize("bounds", [(0, 1), (2, 2), (3, 2), (4, 11)])
@@ -275,3 +283,134 @@ def test_ranges_out_of_order_are_refused(bounds: tuple[int, int]) -> None:
     ]
     with pytest.raises(ValueError, match="does not lie in"):
         list(merge_ranges(live, 10))
+
+
+@settings(deadline=None)
+@given(
+    extents(),
+    st.sampled_from([62, 150, 10_000]),
+    st.sampled_from([100, 400, 10_000]),
+    st.sampled_from([None, *Codec]),
+    st.data(),
+)
+def test_a_merge_that_drops_and_recodes(
+    sources: list[Source],
+    pass_through_size: int,
+    batch_size: int,
+    codec: Codec | None,
+    data: st.DataObject,
+) -> None:
+    """S14, S19: what is not dropped stays as it was, whatever its batch is written as."""
+    records = naively(sources)
+    dropped = array("q", (r.offset for r, _ in records if data.draw(st.booleans())))
+    end = (sources[-1].next_offset if sources else 0) + 17
+    options = MergeOptions(pass_through_size=pass_through_size, batch_size=batch_size, codec=codec)
+    live = (replace(source.live(), dropped=dropped) for source in sources)
+    runs = list(merge_ranges(live, end, options))
+    assert read(runs) == [one for one in records if one[0].offset not in dropped]
+    check_runs(runs, end, RUN_SIZE)
+    headers = [BatchHeader.parse(found) for run in runs for found in run.batches]
+    assert codec is None or {header.codec for header in headers} <= {codec}
+
+
+def test_only_a_batch_with_a_dropped_record_is_rewritten() -> None:
+    """S20: its neighbours keep their bytes."""
+    large = [batch(3, value=b"%d" % i * 30_000, producer=(7, 3)) for i in range(3)]
+    live = replace(Source(large, 100).live(), dropped=array("q", [4, 104, 999]))
+    (run,) = merge_ranges([live], 109)
+    assert [
+        bytes(found[16:]) == kept[16:] for found, kept in zip(run.batches, large, strict=True)
+    ] == [True, False, True]
+    assert [record.offset for record in records_of(joined(run))] == [
+        100,
+        101,
+        102,
+        103,
+        105,
+        106,
+        107,
+        108,
+    ]
+
+
+def test_only_a_batch_of_another_codec_is_recoded() -> None:
+    large = [batch(3, value=b"xy" * 30_000, codec=codec) for codec in (Codec.LZ4, Codec.GZIP)]
+    options = MergeOptions(pass_through_size=100, codec=Codec.LZ4, compression_level=9)
+    (run,) = merge([Source(large, 0)], options=options)
+    assert bytes(run.batches[0][16:]) == large[0][16:]
+    assert BatchHeader.parse(run.batches[1]).codec is Codec.LZ4
+
+
+def test_a_large_batch_that_is_recoded_is_split() -> None:
+    large = batch(50, value=b"x" * 10_000, codec=Codec.GZIP)
+    options = MergeOptions(codec=Codec.NONE, batch_size=100_000)
+    runs = merge([Source([large], 0)], options=options)
+    sizes = [len(found) for run in runs for found in run.batches]
+    assert max(sizes) <= 100_000
+    assert len(sizes) == 6
+
+
+def test_nothing_left_of_the_records_is_no_run() -> None:
+    live = replace(Source([batch(2)], 0).live(), dropped=array("q", [0, 1]))
+    assert list(merge_ranges([live], 2)) == []
+
+
+def cleaned(at: int) -> tuple[bytes, MergeOptions]:
+    """A batch with a tombstone as cleaning at time `at` leaves it, and how it was cleaned."""
+    source = Source([batch(2, value=None), batch(2)], 0)
+    options = MergeOptions(delete_horizon=at)
+    (run,) = merge([source], options=options)
+    (found,) = run.batches
+    return bytes(found), options
+
+
+def test_kip_534_a_tombstone_gets_its_horizon_once() -> None:
+    """The first cleaning sets it; neither a later one nor a plain merge moves it."""
+    first, _ = cleaned(at=5000)
+    header = BatchHeader.parse(first)
+    assert (header.has_delete_horizon, header.base_timestamp) == (True, 5000)
+    other = batch(2, value=b"v")
+    for options in (MergeOptions(delete_horizon=9000), MergeOptions()):
+        again = LiveRange(KEY, 0, bytearray(first), 0, 4, True)
+        (run,) = merge_ranges([again, Source([other], 4).live()], 6, options)
+        (found,) = run.batches
+        header = BatchHeader.parse(found)
+        assert (header.has_delete_horizon, header.base_timestamp) == (True, 5000)
+        assert [record.timestamp for record in records_of(found)] == [1000, 1001] * 3
+
+
+def test_kip_534_horizons_are_not_mixed() -> None:
+    first, _ = cleaned(at=5000)
+    later = LiveRange(KEY, 0, bytearray(first), 0, 4, True)
+    (run,) = merge_ranges(
+        [later, Source([batch(value=None)], 4).live()], 5, MergeOptions(delete_horizon=9000)
+    )
+    headers = [BatchHeader.parse(found) for found in run.batches]
+    assert [(h.has_delete_horizon, h.base_timestamp) for h in headers] == [
+        (True, 5000),
+        (True, 9000),
+    ]
+
+
+def test_kip_534_a_large_batch_is_looked_into() -> None:
+    """Without a tombstone it passes; with one it is rewritten for its horizon."""
+    without, holds = batch(value=b"x" * 70_000), batch(3, value=None)
+    options = MergeOptions(delete_horizon=9000, pass_through_size=62)
+    (run,) = merge([Source([without, holds], 0)], options=options)
+    assert bytes(run.batches[0][16:]) == without[16:]
+    assert BatchHeader.parse(run.batches[1]).base_timestamp == 9000
+    assert [record.value for record in records_of(run.batches[1])] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size 0"),
+        ({"batch_size": 2**26 + 1}, "what readers decompress"),
+        ({"compression_level": 3}, "needs a codec"),
+        ({"compression_level": 13, "codec": Codec.LZ4}, "13 is not"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MergeOptions(**options)  # type: ignore[arg-type]

@@ -1,0 +1,63 @@
+"""Records as columns, in the layout of Apache Arrow's arrays: plain buffers, no Arrow library.
+
+Integers are in the machine's byte order. A validity bitmap has a bit a row, the lowest bit of the
+first byte for row 0, set where there is a value; without a null there is none. Of a BinaryColumn,
+row i is data[offsets[i]:offsets[i + 1]]. With pyarrow:
+
+    validity = None if column.validity is None else pa.py_buffer(column.validity)
+    buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+    pa.Array.from_buffers(pa.binary(), count, buffers)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryColumn:
+    """Byte strings, some of them null: `validity` is a bitmap or None, `offsets` int32[rows + 1]."""
+
+    validity: Buffer | None
+    offsets: Buffer
+    data: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderColumn:
+    """The headers of records: those of record i are list_offsets[i] to list_offsets[i + 1] - 1.
+
+    `list_offsets` is int32[records + 1]; no list is null. Keys are UTF-8 and never null.
+    """
+
+    list_offsets: Buffer
+    keys: BinaryColumn
+    values: BinaryColumn
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumns:
+    """`count` records in the order of their offsets; a column that was not asked for is None.
+
+    | column | rows |
+    |---|---|
+    | offsets | int64 |
+    | timestamps | int64, ms since the epoch, -1 for none |
+    | timestamp_types | int32, 0 CreateTime, 1 LogAppendTime |
+    | tombstones | uint8, 1 where the value is null |
+    | horizons | int64, the delete horizon of the record's batch in ms (KIP-534), -1 for none |
+    """
+
+    count: int
+    offsets: memoryview
+    timestamps: memoryview
+    timestamp_types: memoryview
+    keys: BinaryColumn | None
+    values: BinaryColumn | None
+    headers: HeaderColumn | None
+    tombstones: memoryview | None
+    horizons: memoryview | None

@@ -1,0 +1,8 @@
+# What `columns.py` calls in its compiled form: buffers that grow without being cleared or copied.
+
+cdef extern from "Python.h":
+    char *PyByteArray_AS_STRING(object array)
+    int PyByteArray_Resize(object array, Py_ssize_t size) except -1
+
+cdef extern from "string.h":
+    void *memcpy(void *target, const void *source, size_t size) nogil

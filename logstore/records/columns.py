@@ -1,0 +1,687 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False
+"""Batches in, columns out: the records of stored batches in the layout of Arrow's arrays.
+
+One source, compiled by Cython or run by Python as it is; the types that callers see are in
+`columns.pyi`. What is read are whole batches with their true offsets, checksums verified, as
+`kernel`'s walks and `pieces` leave them:
+
+    builder = ColumnBuilder(headers=True)
+    for data in blocks:
+        for columns in builder.read(data, first_offset=10, end_offset=500):
+            yield columns                       # whenever max_bytes or max_records is reached
+    columns = builder.take()                    # the rest, or None
+
+A record that breaks the format is given to `kernel.read_records` for its error.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import cython
+
+from logstore.records.column_layout import BinaryColumn, HeaderColumn, RecordColumns
+from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, decompress
+from logstore.records.errors import CorruptBatchError, InvalidRecordError, TruncatedBatchError
+from logstore.records.kernel import read_records
+
+MAX_BYTES = 8 * 1024 * 1024
+"""Bytes of keys, values and headers of one RecordColumns, unless one record alone has more."""
+MAX_RECORDS = 64 * 1024
+
+_HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
+_LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
+_CODEC = cython.declare(cython.int, 0x07)
+_LOG_APPEND_TIME = cython.declare(cython.int, 0x08)
+_CONTROL = cython.declare(cython.int, 0x20)
+_DELETE_HORIZON = cython.declare(cython.int, 0x40)
+_MAX_INT32 = cython.declare(cython.longlong, 0x7FFFFFFF)
+_MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+_SIGN64 = cython.declare(cython.ulonglong, 0x8000000000000000)
+_FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 12)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _int64(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.ulonglong = 0
+    i: cython.Py_ssize_t
+    for i in range(at, at + 8):
+        value = (value << 8) | data[i]
+    return cython.cast(cython.longlong, (value ^ _SIGN64) - _SIGN64)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _int32(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.longlong = 0
+    i: cython.Py_ssize_t
+    for i in range(at, at + 4):
+        value = (value << 8) | data[i]
+    return (value ^ 0x80000000) - 0x80000000
+
+
+@cython.final
+@cython.cclass
+class _Growing:
+    """Bytes that grow at their end; compiled, memory is neither cleared nor copied twice."""
+
+    buffer: bytearray
+    size: cython.Py_ssize_t
+    capacity: cython.Py_ssize_t
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+        self.size = 0
+        self.capacity = 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def reserve(self, length: cython.Py_ssize_t) -> cython.int:
+        if self.size + length > self.capacity:
+            self.capacity = max(self.size + length, 2 * self.capacity, _FIRST_CAPACITY)
+            if cython.compiled:
+                PyByteArray_Resize(self.buffer, self.capacity)  # noqa: F821 - in columns.pxd
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def put(
+        self,
+        data: cython.const[cython.uchar][::1],
+        at: cython.Py_ssize_t,
+        length: cython.Py_ssize_t,
+    ) -> cython.int:
+        if length <= 0:
+            return 0
+        self.reserve(length)
+        if cython.compiled:
+            memcpy(  # noqa: F821 - declared in columns.pxd
+                PyByteArray_AS_STRING(self.buffer) + self.size,  # noqa: F821
+                cython.address(data[at]),
+                length,
+            )
+        else:
+            self.buffer += data[at : at + length]
+        self.size += length
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def put_int64(self, value: cython.longlong) -> cython.int:
+        self.reserve(8)
+        if cython.compiled:
+            memcpy(  # noqa: F821 - declared in columns.pxd
+                PyByteArray_AS_STRING(self.buffer) + self.size,  # noqa: F821
+                cython.address(value),
+                8,
+            )
+        else:
+            self.buffer += value.to_bytes(8, sys.byteorder, signed=True)
+        self.size += 8
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def put_int32(self, value: cython.int) -> cython.int:
+        self.reserve(4)
+        if cython.compiled:
+            memcpy(  # noqa: F821 - declared in columns.pxd
+                PyByteArray_AS_STRING(self.buffer) + self.size,  # noqa: F821
+                cython.address(value),
+                4,
+            )
+        else:
+            self.buffer += value.to_bytes(4, sys.byteorder, signed=True)
+        self.size += 4
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def put_byte(self, value: cython.uchar) -> cython.int:
+        self.reserve(1)
+        if cython.compiled:
+            self.buffer[self.size] = value
+        else:
+            self.buffer.append(value)
+        self.size += 1
+        return 0
+
+    @cython.cfunc
+    def take(self) -> object:
+        """The bytes; what comes next goes to memory of its own, at first of the same size."""
+        taken = self.buffer
+        capacity: cython.Py_ssize_t = self.size
+        if cython.compiled:
+            PyByteArray_Resize(taken, self.size)  # noqa: F821 - declared in columns.pxd
+        self.buffer = bytearray()
+        self.size = 0
+        self.capacity = 0
+        self.reserve(capacity)
+        return taken
+
+
+@cython.final
+@cython.cclass
+class _BinaryBuilder:
+    """A BinaryColumn that is being filled."""
+
+    validity: _Growing
+    offsets: _Growing
+    data: _Growing
+    count: cython.Py_ssize_t
+    null_count: cython.Py_ssize_t
+
+    def __init__(self) -> None:
+        self.validity = _Growing()
+        self.offsets = _Growing()
+        self.data = _Growing()
+        self.begin()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def begin(self) -> cython.int:
+        self.count = 0
+        self.null_count = 0
+        self.offsets.put_int32(0)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def add(
+        self,
+        data: cython.const[cython.uchar][::1],
+        at: cython.Py_ssize_t,
+        length: cython.longlong,
+    ) -> cython.int:
+        """Add data[at:at + length], or null where `length` is negative."""
+        if self.count & 7 == 0:
+            self.validity.put_byte(0)
+        if length < 0:
+            self.null_count += 1
+        else:
+            self.validity.buffer[self.count >> 3] |= 1 << (self.count & 7)
+            self.data.put(data, at, length)
+        self.offsets.put_int32(cython.cast(cython.int, self.data.size))
+        self.count += 1
+        return 0
+
+    @cython.cfunc
+    def take(self) -> object:
+        validity = self.validity.take()
+        if self.null_count == 0:
+            validity = None
+        offsets = memoryview(self.offsets.take()).cast("i")
+        column = BinaryColumn(validity, offsets, self.data.take())
+        self.begin()
+        return column
+
+
+@cython.final
+@cython.cclass
+class _Scan:
+    """A place in a buffer of batches, and in the records section of the batch that is being read."""
+
+    raw: object
+    data: cython.const[cython.uchar][::1]
+    at: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    first_offset: cython.longlong
+    end_offset: cython.longlong
+    min_timestamp: cython.longlong
+    max_timestamp: cython.longlong
+    max_decompressed_bytes: cython.Py_ssize_t
+    # The batch: its section is body[body_start:body_end], of which `position` is reached.
+    owner: object
+    body: cython.const[cython.uchar][::1]
+    body_start: cython.Py_ssize_t
+    body_end: cython.Py_ssize_t
+    position: cython.Py_ssize_t
+    attributes: cython.int
+    count: cython.longlong
+    index: cython.longlong
+    base_offset: cython.longlong
+    last_offset_delta: cython.longlong
+    last_delta: cython.longlong
+    base_timestamp: cython.longlong
+    append_time: cython.longlong
+    # The record: where it ends, and its key and value (a length of -1: null).
+    record_end: cython.Py_ssize_t
+    timestamp: cython.longlong
+    delta: cython.longlong
+    key_at: cython.Py_ssize_t
+    key_length: cython.longlong
+    value_at: cython.Py_ssize_t
+    value_length: cython.longlong
+    header_count: cython.longlong
+    headers_at: cython.Py_ssize_t
+    has_record: cython.bint
+    is_bad: cython.bint
+
+    def __init__(self, batches: object, position: int, end: int, max_decompressed: int) -> None:
+        self.raw = memoryview(batches).cast("B")
+        size = len(self.raw)
+        if end < 0:
+            end = size
+        if not 0 <= position <= end <= size:
+            raise ValueError(f"bytes {position} to {end} do not lie in a buffer of {size}")
+        self.data = self.raw
+        self.at = position
+        self.end = end
+        self.max_decompressed_bytes = max_decompressed
+        self.body_start = self.body_end = self.position = 0
+        self.count = 0
+        self.index = 0
+        self.has_record = False
+        self.is_bad = False
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def next_batch(self) -> cython.int:
+        """Enter the next batch that may hold wanted records; 0 where there is none, else 1."""
+        at: cython.Py_ssize_t
+        size: cython.longlong
+        while self.at < self.end:
+            at = self.at
+            size = self.batch_size()
+            self.at = at + size
+            self.base_offset = _int64(self.data, at)
+            self.last_offset_delta = _int32(self.data, at + 23)
+            if self.base_offset < 0 or not (
+                0 <= self.last_offset_delta <= _MAX_INT64 - self.base_offset
+            ):
+                raise CorruptBatchError(f"its last_offset_delta is {self.last_offset_delta}", at)
+            self.attributes = self.data[at + 22]
+            self.append_time = _int64(self.data, at + 35)
+            if self.base_offset >= self.end_offset:
+                self.at = self.end
+                return 0
+            if (
+                self.attributes & _CONTROL
+                or self.base_offset + self.last_offset_delta < self.first_offset
+                or self.append_time < self.min_timestamp
+            ):
+                continue
+            if self.attributes & _LOG_APPEND_TIME and self.append_time > self.max_timestamp:
+                continue
+            self.enter(at, at + size)
+            return 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def batch_size(self) -> cython.longlong:
+        left: cython.Py_ssize_t = self.end - self.at
+        size: cython.longlong
+        if left < _LOG_OVERHEAD:
+            raise TruncatedBatchError(self.at, _HEADER_SIZE)
+        size = _int32(self.data, self.at + 8) + _LOG_OVERHEAD
+        if size < _HEADER_SIZE:
+            raise CorruptBatchError(f"its batch_length gives it {size} bytes in all", self.at)
+        if left > 16 and self.data[self.at + 16] != 2:
+            raise CorruptBatchError(f"its magic is {self.data[self.at + 16]}, not 2", self.at)
+        if size > left:
+            raise TruncatedBatchError(self.at, size)
+        return size
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def enter(self, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        self.base_timestamp = _int64(self.data, at + 27)
+        self.count = _int32(self.data, at + 57)
+        if self.count < 0:
+            raise CorruptBatchError(f"its record count is {self.count}", at)
+        self.index = 0
+        self.last_delta = -1
+        codec: cython.int = self.attributes & _CODEC
+        if codec == 0:
+            self.owner = self.raw
+            self.body_start = at + _HEADER_SIZE
+            self.body_end = end
+        else:
+            section = self.raw[at + _HEADER_SIZE : end]
+            self.owner = memoryview(decompress(codec, section, self.max_decompressed_bytes))
+            self.body_start = 0
+            self.body_end = len(self.owner)
+        self.body = self.owner
+        self.position = self.body_start
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def varint(self, max_bits: cython.int) -> cython.longlong:
+        """A zigzag varint of at most `max_bits` bits that ends within the record."""
+        bits: cython.ulonglong = 0
+        shift: cython.int = 0
+        byte: cython.int
+        at: cython.Py_ssize_t = self.position
+        while at < self.record_end:
+            byte = self.body[at]
+            at += 1
+            if shift + 7 > max_bits and (byte >> (max_bits - shift)) != 0:
+                break
+            bits |= cython.cast(cython.ulonglong, byte & 0x7F) << shift
+            if byte < 0x80:
+                self.position = at
+                return cython.cast(cython.longlong, bits >> 1) ^ -cython.cast(
+                    cython.longlong, bits & 1
+                )
+            shift += 7
+        self.is_bad = True
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def sized(self, nullable: cython.bint) -> cython.longlong:
+        """Pass a length and as many bytes; the length, -1 for null."""
+        length: cython.longlong = self.varint(32)
+        if length < (-1 if nullable else 0) or length > self.record_end - self.position:
+            self.is_bad = True
+            return -1
+        if length > 0:
+            self.position += length
+        return length
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def next_record(self) -> cython.int:
+        """Read the next record up to its offset delta; 0 where the batch has no more, else 1."""
+        size: cython.longlong
+        if self.index == self.count:
+            if self.position != self.body_end:
+                self.fail()
+            return 0
+        self.record_end = self.body_end
+        size = self.varint(32)
+        if self.is_bad or size < 1 or size > self.body_end - self.position:
+            self.fail()
+        self.record_end = self.position + size
+        self.position += 1
+        self.timestamp = self.varint(64)
+        self.delta = self.varint(32)
+        if self.is_bad:
+            self.fail()
+        if self.delta <= self.last_delta or self.delta > self.last_offset_delta:
+            raise InvalidRecordError(f"its offset delta {self.delta} is out of order", self.index)
+        self.last_delta = self.delta
+        if self.attributes & _LOG_APPEND_TIME:
+            self.timestamp = self.append_time
+        elif (
+            self.base_timestamp > _MAX_INT64 - self.timestamp
+            if self.timestamp >= 0
+            else self.base_timestamp < -_MAX_INT64 - 1 - self.timestamp
+        ):
+            raise InvalidRecordError("its timestamp is beyond 64 bits", self.index)
+        else:
+            self.timestamp += self.base_timestamp
+        self.index += 1
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def next_wanted(self) -> cython.int:
+        """Find the next record of the wanted offsets and timestamps; 0 where there is none, else 1."""
+        offset: cython.longlong
+        while True:
+            while self.next_record():
+                offset = self.base_offset + self.delta
+                if offset >= self.end_offset:
+                    self.at = self.end
+                    self.count = self.index
+                    self.position = self.body_end
+                    return 0
+                if (
+                    offset >= self.first_offset
+                    and self.min_timestamp <= self.timestamp <= self.max_timestamp
+                ):
+                    return 1
+                self.position = self.record_end
+            if not self.next_batch():
+                return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def read_body(self) -> cython.int:
+        """Read the lengths of key, value and headers, and that they fill the record."""
+        self.key_length = self.sized(True)
+        self.key_at = self.position - max(self.key_length, 0)
+        self.value_length = self.sized(True)
+        self.value_at = self.position - max(self.value_length, 0)
+        self.header_count = self.varint(32)
+        self.headers_at = self.position
+        if self.header_count < 0 or self.header_count > self.record_end - self.position:
+            self.is_bad = True
+        if not self.is_bad:
+            for _ in range(self.header_count):
+                self.sized(False)
+                self.sized(True)
+                if self.is_bad:
+                    break
+        if self.is_bad or self.position != self.record_end:
+            self.fail()
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def fail(self) -> cython.int:
+        """Raise what the kernel says of the section."""
+        read_records(bytes(self.owner[self.body_start : self.body_end]), self.count)
+        raise InvalidRecordError("the records do not fit their batch")
+
+
+@cython.final
+@cython.cclass
+class ColumnBuilder:
+    """Gathers the records of batches as columns; which of them is for the caller to say.
+
+    `max_bytes` (of keys, values and headers; at most 2^31 - 1) and `max_records` bound one
+    RecordColumns; only a record that is larger alone passes them. `max_decompressed_bytes` bounds a
+    batch.
+    """
+
+    max_bytes: cython.Py_ssize_t
+    max_records: cython.Py_ssize_t
+    max_decompressed_bytes: cython.Py_ssize_t
+    has_keys: cython.bint
+    has_values: cython.bint
+    has_headers: cython.bint
+    has_tombstones: cython.bint
+    has_horizons: cython.bint
+    count: cython.Py_ssize_t
+    size: cython.longlong
+    offsets: _Growing
+    timestamps: _Growing
+    timestamp_types: _Growing
+    tombstones: _Growing
+    horizons: _Growing
+    list_offsets: _Growing
+    keys: _BinaryBuilder
+    values: _BinaryBuilder
+    header_keys: _BinaryBuilder
+    header_values: _BinaryBuilder
+
+    def __init__(
+        self,
+        *,
+        keys: bool = True,
+        values: bool = True,
+        headers: bool = False,
+        tombstones: bool = False,
+        horizons: bool = False,
+        max_bytes: int = MAX_BYTES,
+        max_records: int = MAX_RECORDS,
+        max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+    ) -> None:
+        if not 0 < max_bytes <= 0x7FFFFFFF or not 0 < max_records <= 0x7FFFFFFF:
+            raise ValueError(
+                f"max_bytes {max_bytes} and max_records {max_records} must lie in [1, 2^31)"
+            )
+        self.has_keys = keys
+        self.has_values = values
+        self.has_headers = headers
+        self.has_tombstones = tombstones
+        self.has_horizons = horizons
+        self.max_bytes = max_bytes
+        self.max_records = max_records
+        self.max_decompressed_bytes = max_decompressed_bytes
+        self.offsets = _Growing()
+        self.timestamps = _Growing()
+        self.timestamp_types = _Growing()
+        self.tombstones = _Growing()
+        self.horizons = _Growing()
+        self.list_offsets = _Growing()
+        self.keys = _BinaryBuilder()
+        self.values = _BinaryBuilder()
+        self.header_keys = _BinaryBuilder()
+        self.header_values = _BinaryBuilder()
+        self.count = 0
+        self.size = 0
+        self.list_offsets.put_int32(0)
+
+    def read(
+        self,
+        batches: object,
+        position: int = 0,
+        end: int = -1,
+        *,
+        first_offset: int = 0,
+        end_offset: int = 0x7FFFFFFFFFFFFFFF,
+        min_timestamp: int = -0x8000000000000000,
+        max_timestamp: int = 0x7FFFFFFFFFFFFFFF,
+    ) -> object:
+        """Add the wanted records of batches[position:end]; a RecordColumns whenever one is full.
+
+        Wanted are offsets in [first_offset, end_offset) and timestamps (ms) in [min_timestamp,
+        max_timestamp]; control batches are passed over, and a batch whose header leaves no wanted
+        record is not decompressed. The generator holds the buffer until it ends.
+
+        Raises TruncatedBatchError, CorruptBatchError, InvalidRecordError, UnsupportedCodecError or
+        DecompressedTooLargeError for bytes that are not such batches; the builder is of no use then.
+        """
+        scan = _Scan(batches, position, end, self.max_decompressed_bytes)
+        scan.first_offset = first_offset
+        scan.end_offset = end_offset
+        scan.min_timestamp = min_timestamp
+        scan.max_timestamp = max_timestamp
+        return self._chunks(scan)
+
+    def _chunks(self, scan: _Scan) -> object:
+        while self.fill(scan):
+            yield self.take()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def fill(self, scan: _Scan) -> cython.int:
+        """Add records until the next does not fit (1), or until none is left (0)."""
+        size: cython.longlong
+        while True:
+            if not scan.has_record:
+                if not scan.next_wanted():
+                    return 0
+                scan.read_body()
+                scan.has_record = True
+            size = self.size_of(scan)
+            if self.count > 0 and (
+                self.count >= self.max_records or self.size + size > self.max_bytes
+            ):
+                return 1
+            self.add(scan)
+            self.size += size
+            scan.has_record = False
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def size_of(self, scan: _Scan) -> cython.longlong:
+        """The bytes that the record would take, of those that max_bytes bounds."""
+        size: cython.longlong = 0
+        if self.has_keys:
+            size += max(scan.key_length, 0)
+        if self.has_values:
+            size += max(scan.value_length, 0)
+        if self.has_headers:
+            size += scan.record_end - scan.headers_at
+        return size
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def add(self, scan: _Scan) -> cython.int:
+        self.offsets.put_int64(scan.base_offset + scan.delta)
+        self.timestamps.put_int64(scan.timestamp)
+        self.timestamp_types.put_int32(1 if scan.attributes & _LOG_APPEND_TIME else 0)
+        if self.has_keys:
+            self.keys.add(scan.body, scan.key_at, scan.key_length)
+        if self.has_values:
+            self.values.add(scan.body, scan.value_at, scan.value_length)
+        if self.has_headers:
+            self.add_headers(scan)
+        if self.has_tombstones:
+            self.tombstones.put_byte(scan.value_length < 0)
+        if self.has_horizons:
+            self.horizons.put_int64(
+                scan.base_timestamp if scan.attributes & _DELETE_HORIZON else -1
+            )
+        self.count += 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def add_headers(self, scan: _Scan) -> cython.int:
+        length: cython.longlong
+        scan.position = scan.headers_at
+        for _ in range(scan.header_count):
+            length = scan.sized(False)
+            self.header_keys.add(scan.body, scan.position - length, length)
+            length = scan.sized(True)
+            self.header_values.add(scan.body, scan.position - max(length, 0), length)
+        self.list_offsets.put_int32(cython.cast(cython.int, self.header_keys.count))
+        return 0
+
+    def take(self) -> object:
+        """The records gathered so far as RecordColumns, None without any; begins anew."""
+        if self.count == 0:
+            return None
+        headers = None
+        if self.has_headers:
+            lists = memoryview(self.list_offsets.take()).cast("i")
+            headers = HeaderColumn(lists, self.header_keys.take(), self.header_values.take())
+            self.list_offsets.put_int32(0)
+        columns = RecordColumns(
+            count=self.count,
+            offsets=memoryview(self.offsets.take()).cast("q"),
+            timestamps=memoryview(self.timestamps.take()).cast("q"),
+            timestamp_types=memoryview(self.timestamp_types.take()).cast("i"),
+            keys=self.keys.take() if self.has_keys else None,
+            values=self.values.take() if self.has_values else None,
+            headers=headers,
+            tombstones=memoryview(self.tombstones.take()) if self.has_tombstones else None,
+            horizons=memoryview(self.horizons.take()).cast("q") if self.has_horizons else None,
+        )
+        self.count = 0
+        self.size = 0
+        return columns
+
+
+def scan_keys(
+    batches: object,
+    first_offset: int = 0,
+    end_offset: int = 0x7FFFFFFFFFFFFFFF,
+    max_bytes: int = MAX_BYTES,
+    max_records: int = MAX_RECORDS,
+) -> object:
+    """What cleaning by key asks of batches: offsets, timestamps, keys, tombstones, horizons.
+
+    Values are not copied. Gives RecordColumns, each within `max_bytes` of keys and `max_records`;
+    reads and raises as `ColumnBuilder.read`.
+    """
+    builder = ColumnBuilder(
+        values=False,
+        tombstones=True,
+        horizons=True,
+        max_bytes=max_bytes,
+        max_records=max_records,
+    )
+    yield from builder.read(batches, first_offset=first_offset, end_offset=end_offset)
+    columns = builder.take()
+    if columns is not None:
+        yield columns

@@ -1,0 +1,40 @@
+"""Compression of a wrapper's inner set: Kafka's framings, as old clients know them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from logstore.records.compression import codec_of, compress, decompress
+from logstore.records.errors import UnsupportedCodecError
+from logstore.records.layout import Codec
+from logstore.records.legacy.layout import MAGIC_0
+from logstore.records.legacy.lz4_header import with_old_checksum, with_right_checksum
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+def legacy_codec(number: int) -> Codec:
+    """The codec of attribute bits `number`; UnsupportedCodecError where message sets have none.
+
+    zstd came with magic 2 (KIP-110); no reader of message sets knows it.
+    """
+    codec = codec_of(number)
+    if codec is Codec.ZSTD:
+        raise UnsupportedCodecError("zstd needs record batches (magic 2); use gzip, snappy or lz4")
+    return codec
+
+
+def compress_set(codec: Codec, inner: Buffer, magic: int) -> bytes:
+    """`inner`, a whole message set, as the value of a wrapper of `magic`."""
+    compressed = compress(legacy_codec(codec), inner)
+    if codec is Codec.LZ4 and magic == MAGIC_0:
+        return with_old_checksum(compressed)
+    return compressed
+
+
+def decompress_set(codec: Codec, value: Buffer, magic: int, max_bytes: int) -> bytes:
+    """The message set in a wrapper's `value`, at most `max_bytes` long; raises as `decompress`."""
+    if codec is Codec.LZ4 and magic == MAGIC_0:
+        value = with_right_checksum(value)
+    return decompress(legacy_codec(codec), value, max_bytes)

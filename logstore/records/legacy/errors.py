@@ -1,0 +1,21 @@
+"""What can be wrong with a message set, beside what can be wrong with any records."""
+
+from __future__ import annotations
+
+from logstore.records.errors import InvalidRecordError, RecordsError
+
+
+class CorruptMessageError(RecordsError):
+    """A message whose bytes are wrong; `position` is that of its entry in its set, in bytes."""
+
+    def __init__(self, reason: str, position: int) -> None:
+        super().__init__(f"corrupt message at byte {position} of its set: {reason}; send it again")
+        self.reason = reason
+        self.position = position
+
+
+class EmptyMessageSetError(InvalidRecordError):
+    """A message set without one whole message."""
+
+    def __init__(self) -> None:
+        super().__init__("the message set holds no whole message; send at least one")

@@ -1,0 +1,33 @@
+"""The layout of a message of magic 0 or 1 in a message set (002_, S22).
+
+A set is a row of entries: offset int64, size int32, and `size` bytes of message. A message is crc
+uint32 (CRC-32 of all that follows it), magic int8, attributes int8, timestamp int64 (magic 1 only),
+key and value, each with an int32 length of which -1 means null. Attributes: bits 0 to 2 the codec, bit
+3 the timestamp type (magic 1). A message with a codec is a wrapper: its value is a whole message set,
+compressed.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+MAGIC_0: Final = 0
+MAGIC_1: Final = 1
+
+ENTRY: Final = struct.Struct(">qi")
+ENTRY_SIZE: Final = ENTRY.size
+OFFSET: Final = struct.Struct(">q")
+SIZE: Final = struct.Struct(">i")
+CRC: Final = struct.Struct(">I")
+
+# Positions within a message; the CRC-32 covers everything from the magic on.
+CRC_END: Final = 4
+MAGIC_AT: Final = 4
+ATTRIBUTES_AT: Final = 5
+TIMESTAMP_AT: Final = 6
+# Behind the CRC-32: magic, attributes, in magic 1 the timestamp.
+HEAD: Final = (struct.Struct(">bb"), struct.Struct(">bbq"))
+# Where the key's length stands, and the smallest message (null key, null value), by magic.
+KEY_AT: Final = (6, 14)
+MIN_MESSAGE_BYTES: Final = (14, 22)

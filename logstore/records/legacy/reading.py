@@ -1,0 +1,258 @@
+"""Message sets read: entry by entry (shallow), or through the wrappers (deep) (002_, S22)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from logstore.records.errors import DecompressedTooLargeError, InvalidRecordError
+from logstore.records.layout import (
+    CODEC_MASK,
+    LOG_APPEND_TIME_BIT,
+    NO_TIMESTAMP,
+    Codec,
+    TimestampType,
+)
+from logstore.records.legacy.codecs import decompress_set, legacy_codec
+from logstore.records.legacy.errors import CorruptMessageError
+from logstore.records.legacy.layout import (
+    ATTRIBUTES_AT,
+    CRC,
+    CRC_END,
+    ENTRY,
+    ENTRY_SIZE,
+    KEY_AT,
+    MAGIC_1,
+    MAGIC_AT,
+    MIN_MESSAGE_BYTES,
+    OFFSET,
+    SIZE,
+    TIMESTAMP_AT,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class Message(NamedTuple):
+    """A record of a message set, wherever it stood; `offset` is absolute, `timestamp` in ms.
+
+    With LogAppendTime the timestamp is that of the append, and the wrapper's where there is one. In
+    magic 0 there are none: NO_TIMESTAMP, CreateTime. A named tuple, as `Entry` is, since one is made
+    for every record.
+    """
+
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType
+    key: bytes | None
+    value: bytes | None
+    magic: int
+
+
+class Entry(NamedTuple):
+    """An entry of a message set: a record, or a wrapper of records.
+
+    `position` is where the entry begins in its set; `data` is its message, a view from the CRC-32 on.
+    A wrapper's `offset` is that of its last inner message.
+    """
+
+    position: int
+    offset: int
+    data: memoryview
+    magic: int
+    attributes: int
+    timestamp: int
+
+    @property
+    def size(self) -> int:
+        """Bytes in all, with offset and size: what max.message.bytes counts."""
+        return ENTRY_SIZE + len(self.data)
+
+    @property
+    def end(self) -> int:
+        """The position behind the entry."""
+        return self.position + self.size
+
+    @property
+    def is_wrapper(self) -> bool:
+        """Whether there are records inside, compressed."""
+        return self.attributes & CODEC_MASK != 0
+
+    @property
+    def codec(self) -> Codec:
+        """The codec; raises UnsupportedCodecError for one that message sets do not have."""
+        return legacy_codec(self.attributes & CODEC_MASK)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whose time it is; CreateTime in magic 0, which has none."""
+        if self.magic < MAGIC_1 or not self.attributes & LOG_APPEND_TIME_BIT:
+            return TimestampType.CREATE_TIME
+        return TimestampType.LOG_APPEND_TIME
+
+    def verify(self) -> None:
+        """Raise CorruptMessageError where the stored CRC-32 is not that of the bytes."""
+        stored, computed = CRC.unpack_from(self.data)[0], crc32(self.data[CRC_END:])
+        if stored != computed:
+            raise CorruptMessageError(
+                f"its CRC-32 is {stored:08x}, not {computed:08x}", self.position
+            )
+
+    def key_and_value(self) -> tuple[memoryview | None, memoryview | None]:
+        """Views of both, None for null; InvalidRecordError where their lengths do not fit."""
+        key, at = self._sized(KEY_AT[self.magic])
+        value, at = self._sized(at)
+        if at != len(self.data):
+            raise InvalidRecordError(
+                f"{len(self.data) - at} bytes are left behind the value of the message at byte "
+                f"{self.position}"
+            )
+        return key, value
+
+    def _sized(self, at: int) -> tuple[memoryview | None, int]:
+        start, left = at + SIZE.size, len(self.data) - at - SIZE.size
+        if left >= 0:
+            (length,) = SIZE.unpack_from(self.data, at)
+            if length == -1:
+                return None, start
+            if 0 <= length <= left:
+                return self.data[start : start + length], start + length
+        raise InvalidRecordError(
+            f"a key or value does not fit the message at byte {self.position} of its set"
+        )
+
+
+def read_entries(message_set: Buffer, *, verify: bool = True) -> Iterator[Entry]:
+    """The entries of `message_set` in order, wrappers as they are; a cut-off last one is not there.
+
+    Raises CorruptMessageError for a size that is too small and, with `verify`, a wrong CRC-32;
+    InvalidRecordError for a magic that is neither 0 nor 1.
+    """
+    data = memoryview(message_set)
+    for position, offset, end in _framed(data):
+        message = data[position + ENTRY_SIZE : end]
+        magic = message[MAGIC_AT]
+        if magic > MAGIC_1:
+            _refuse_magic(message, position)
+        if len(message) < MIN_MESSAGE_BYTES[magic]:
+            raise CorruptMessageError(f"{len(message)} bytes are too few", position)
+        timestamp = OFFSET.unpack_from(message, TIMESTAMP_AT)[0] if magic else NO_TIMESTAMP
+        entry = Entry(position, offset, message, magic, message[ATTRIBUTES_AT], timestamp)
+        if verify:
+            entry.verify()
+        yield entry
+
+
+def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -> Iterator[Message]:
+    """The records of `message_set` in order, those in wrappers among them, with absolute offsets.
+
+    The wrappers together may decompress to `max_bytes`; one is in memory at a time. Raises as
+    `read_entries`; DecompressedTooLargeError beyond `max_bytes`; CorruptRecordsError where a codec
+    cannot read a wrapper; InvalidRecordError for a wrapper without a value or without a whole
+    message, in a wrapper, or with inner messages of another magic; UnsupportedCodecError.
+    """
+    left = max_bytes
+    for entry in read_entries(message_set, verify=verify):
+        if not entry.is_wrapper:
+            yield _message(entry, entry.offset, None)
+            continue
+        inner = unwrap(entry, left, max_bytes)
+        left -= len(inner)
+        yield from _inner_messages(entry, inner, verify)
+
+
+def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
+    """The inner message set of `wrapper`, its offsets as they were written.
+
+    `left` bytes are left of `max_bytes`, which the error names. Raises as `read_messages`.
+    """
+    _, value = wrapper.key_and_value()
+    if value is None:
+        raise InvalidRecordError(f"the wrapper at byte {wrapper.position} of its set has no value")
+    try:
+        return decompress_set(wrapper.codec, value, wrapper.magic, left)
+    except DecompressedTooLargeError:
+        raise DecompressedTooLargeError(max_bytes) from None
+
+
+def inner_entries(wrapper: Entry, inner: bytes, *, verify: bool = True) -> Iterator[Entry]:
+    """The entries of the inner set, plain ones of the wrapper's magic; raises as `read_messages`."""
+    entry = None
+    for entry in read_entries(inner, verify=verify):
+        if entry.magic != wrapper.magic:
+            raise InvalidRecordError(
+                f"a message of magic {entry.magic} stands in a wrapper of magic {wrapper.magic}"
+            )
+        if entry.is_wrapper:
+            raise InvalidRecordError("a wrapper stands in a wrapper; compress messages once")
+        yield entry
+    if entry is None:
+        raise InvalidRecordError(
+            f"the wrapper at byte {wrapper.position} of its set holds no whole message"
+        )
+
+
+def absolute_base(wrapper_offset: int, last_inner_offset: int) -> int:
+    """What to add to the inner offsets of a wrapper of magic 1 (002_).
+
+    RO = inner - last inner; AO = wrapper's offset + RO. Offset 0 is that of a wrapper that a
+    producer wrote (librdkafka, kafka-python) before there was an offset: there the inner ones stand
+    as they are, as in Kafka, where in a log they would be negative.
+    """
+    if wrapper_offset == 0:
+        return 0
+    return wrapper_offset - last_inner_offset
+
+
+def _inner_messages(wrapper: Entry, inner: bytes, verify: bool) -> Iterator[Message]:
+    base = absolute_base(wrapper.offset, _last_offset(inner)) if wrapper.magic else 0
+    append_time = None
+    if wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        append_time = wrapper.timestamp
+    for entry in inner_entries(wrapper, inner, verify=verify):
+        yield _message(entry, base + entry.offset, append_time)
+
+
+def _message(entry: Entry, offset: int, append_time: int | None) -> Message:
+    key, value = entry.key_and_value()
+    timestamp, timestamp_type = entry.timestamp, entry.timestamp_type
+    if append_time is not None:
+        timestamp, timestamp_type = append_time, TimestampType.LOG_APPEND_TIME
+    return Message(
+        offset,
+        timestamp,
+        timestamp_type,
+        None if key is None else bytes(key),
+        None if value is None else bytes(value),
+        entry.magic,
+    )
+
+
+def _last_offset(message_set: bytes) -> int:
+    """The offset of the last whole entry, 0 without one; what is in the entries is not looked at."""
+    last = 0
+    for _, offset, _ in _framed(memoryview(message_set)):
+        last = offset
+    return last
+
+
+def _framed(data: memoryview) -> Iterator[tuple[int, int, int]]:
+    """Position, offset and end of each whole entry."""
+    position, length = 0, len(data)
+    while length - position >= ENTRY_SIZE:
+        offset, size = ENTRY.unpack_from(data, position)
+        if size < MIN_MESSAGE_BYTES[0]:
+            raise CorruptMessageError(f"its size is {size} bytes", position)
+        end = position + ENTRY_SIZE + size
+        if end > length:
+            return
+        yield position, offset, end
+        position = end
+
+
+def _refuse_magic(message: memoryview, position: int) -> None:
+    if CRC.unpack_from(message)[0] == crc32(message[CRC_END:]):
+        raise InvalidRecordError(f"a message set has magic 0 or 1, not {message[MAGIC_AT]}")
+    raise CorruptMessageError(f"its magic is {message[MAGIC_AT]}, not 0 or 1", position)

@@ -1,0 +1,538 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False
+"""Batches in, other batches with the same records out: coalesced, recoded, some records left out.
+
+One source, compiled by Cython or run by Python as it is; the types that callers see are in
+`rewriting.pyi`. Nothing here looks at checksums: what comes in was checked where it was read.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import cython
+
+from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress, decompress
+from logstore.records.errors import CorruptBatchError, InvalidRecordError, TruncatedBatchError
+from logstore.records.packing import pack_batch
+
+_HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
+_LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
+_CODEC = cython.declare(cython.int, 0x07)
+_LOG_APPEND_TIME = cython.declare(cython.int, 0x08)
+_CONTROL = cython.declare(cython.int, 0x20)
+_DELETE_HORIZON = cython.declare(cython.int, 0x40)
+_MAX_INT32 = cython.declare(cython.longlong, 0x7FFFFFFF)
+_MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+_SIGN64 = cython.declare(cython.ulonglong, 0x8000000000000000)
+# size (5), attributes (1), timestamp delta (10), offset delta (5)
+_MAX_RECORD_HEAD = cython.declare(cython.Py_ssize_t, 21)
+# Clearing memory that is not used would cost more than to grow.
+_FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 14)
+# Shorter bodies are copied faster by a loop than by a call.
+_SHORT = cython.declare(cython.Py_ssize_t, 16)
+_NOTHING = array("q")
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _int64(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.ulonglong = 0
+    i: cython.Py_ssize_t
+    for i in range(at, at + 8):
+        value = (value << 8) | data[i]
+    return cython.cast(cython.longlong, (value ^ _SIGN64) - _SIGN64)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _int32(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.longlong = 0
+    i: cython.Py_ssize_t
+    for i in range(at, at + 4):
+        value = (value << 8) | data[i]
+    return (value ^ 0x80000000) - 0x80000000
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _put_varint(
+    out: cython.uchar[::1], at: cython.Py_ssize_t, value: cython.longlong
+) -> cython.Py_ssize_t:
+    """Write `value` as a zigzag varint at `at`; the position behind it."""
+    bits: cython.ulonglong = cython.cast(cython.ulonglong, (value << 1) ^ (value >> 63))
+    while bits > 0x7F:
+        out[at] = (bits & 0x7F) | 0x80
+        bits >>= 7
+        at += 1
+    out[at] = bits
+    return at + 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _overflows(base: cython.longlong, delta: cython.longlong) -> cython.bint:
+    if delta >= 0:
+        return base > _MAX_INT64 - delta
+    return base < -_MAX_INT64 - 1 - delta
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_far(base: cython.longlong, timestamp: cython.longlong) -> cython.bint:
+    """Whether timestamp - base does not fit 64 bits."""
+    if base >= 0:
+        return timestamp < base - _MAX_INT64
+    return timestamp > base + _MAX_INT64
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _batch_size(
+    data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """The size in bytes of the batch at `at`, which ends at or before `end` and has magic 2."""
+    size: cython.longlong
+    if end - at < _LOG_OVERHEAD:
+        raise TruncatedBatchError(at, _HEADER_SIZE)
+    size = _int32(data, at + 8) + _LOG_OVERHEAD
+    if size < _HEADER_SIZE:
+        raise CorruptBatchError(f"its batch_length gives it {size} bytes in all", at)
+    if end - at > 16 and data[at + 16] != 2:
+        raise CorruptBatchError(f"its magic is {data[at + 16]}, not 2", at)
+    if size > end - at:
+        raise TruncatedBatchError(at, size)
+    return size
+
+
+@cython.final
+@cython.cclass
+class _Section:
+    """The records of one batch, uncompressed, and the one that is being read."""
+
+    data: cython.const[cython.uchar][::1]
+    position: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    section_end: cython.Py_ssize_t
+    index: cython.longlong
+    timestamp_delta: cython.longlong
+    offset_delta: cython.longlong
+    attributes: cython.int
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def enter(
+        self,
+        batches: object,
+        data: cython.const[cython.uchar][::1],
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        max_decompressed_bytes: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Begin with the records of the batch data[at:end]; `batches` is what `data` looks at."""
+        codec: cython.int = data[at + 22] & _CODEC
+        self.index = -1
+        if codec == 0:
+            self.data = data
+            self.position = at + _HEADER_SIZE
+            self.section_end = end
+            return 0
+        section = memoryview(batches)[at + _HEADER_SIZE : end]
+        section = decompress(codec, section, max_decompressed_bytes)
+        self.data = section
+        self.position = 0
+        self.section_end = len(section)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-0x7FFFFFFFFFFFFF01, check=True)
+    def varint(self, max_bits: cython.int) -> cython.longlong:
+        """A zigzag varint of at most `max_bits` bits that ends at or before `end`."""
+        bits: cython.ulonglong = 0
+        shift: cython.int = 0
+        byte: cython.int
+        while self.position < self.end:
+            byte = self.data[self.position]
+            self.position += 1
+            if shift + 7 > max_bits and (byte >> (max_bits - shift)) != 0:
+                raise InvalidRecordError(f"a varint is longer than {max_bits} bits", self.index)
+            bits |= cython.cast(cython.ulonglong, byte & 0x7F) << shift
+            if byte < 0x80:
+                return cython.cast(cython.longlong, bits >> 1) ^ -cython.cast(
+                    cython.longlong, bits & 1
+                )
+            shift += 7
+        raise InvalidRecordError("the records end inside a varint", self.index)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def next_record(self) -> cython.int:
+        """Read a record's head and make its end `end`; `position` is then at its key."""
+        size: cython.longlong
+        self.index += 1
+        self.end = self.section_end
+        size = self.varint(32)
+        if size < 1 or size > self.section_end - self.position:
+            raise InvalidRecordError(f"a size of {size} bytes does not fit the batch", self.index)
+        self.end = self.position + size
+        self.attributes = self.data[self.position]
+        self.position += 1
+        self.timestamp_delta = self.varint(64)
+        self.offset_delta = self.varint(32)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def is_tombstone(self) -> cython.int:
+        """Whether the record, whose head was read, has the value null; 0 or 1."""
+        start: cython.Py_ssize_t = self.position
+        length: cython.longlong = self.varint(32)
+        if length > self.end - self.position:
+            raise InvalidRecordError(f"{length} bytes do not fit the record", self.index)
+        if length > 0:
+            self.position += length
+        length = self.varint(32)
+        self.position = start
+        return length < 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def finish(self) -> cython.int:
+        if self.position != self.section_end:
+            raise InvalidRecordError(
+                f"{self.section_end - self.position} bytes follow the last record"
+            )
+        return 0
+
+
+@cython.final
+@cython.cclass
+class Rewriter:
+    """Writes the records of stored batches into as few batches as may be (S19).
+
+    Batches come in the order of their offsets, with true offsets, their checksums verified. Holes
+    stay holes: a batch begins at its first record and ends at its last. Keys, values, headers and
+    timestamps keep their bytes; producer ids and the transactional bit go. A new batch begins where
+    the timestamp type (or the append time) changes, where a delta would not fit, and before
+    `max_bytes` (uncompressed, header included) is passed, though one record may pass it alone.
+    `codec` -1: a batch takes that of its first record's.
+
+    `keeps_horizons` is what cleaning by key asks for (KIP-534): a tombstone (a null value) keeps the
+    delete horizon of its batch, and one without gets `delete_horizon` (ms, -1: none). The horizon
+    is the batch's base_timestamp, so that tombstones of different horizons are kept apart; other
+    records go with any. Without it, no batch has a horizon.
+    """
+
+    buffer: object
+    out: cython.uchar[::1]
+    capacity: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    max_bytes: cython.Py_ssize_t
+    max_decompressed_bytes: cython.Py_ssize_t
+    level: object
+    section: _Section
+    # -1: of the batch that the first record comes from.
+    codec: cython.int
+    batch_codec: cython.int
+    takes_first_codec: cython.bint
+    keeps_horizons: cython.bint
+    delete_horizon: cython.longlong
+    # What the records that come in have in common.
+    source_codec: cython.int
+    source_horizon: cython.longlong
+    timestamp_bit: cython.int
+    append_time: cython.longlong
+    # The batch that is being written.
+    count: cython.longlong
+    base_offset: cython.longlong
+    last_offset: cython.longlong
+    base_timestamp: cython.longlong
+    max_timestamp: cython.longlong
+    horizon: cython.longlong
+    done: list
+
+    def __init__(
+        self,
+        *,
+        codec: int = -1,
+        compression_level: int | None = None,
+        max_bytes: int = 1 << 30,
+        max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+        keeps_horizons: bool = False,
+        delete_horizon: int = -1,
+    ) -> None:
+        self.section = _Section()
+        self.codec = codec
+        self.batch_codec = 0
+        self.takes_first_codec = False
+        self.level = compression_level
+        self.max_bytes = max_bytes
+        self.max_decompressed_bytes = max_decompressed_bytes
+        self.keeps_horizons = keeps_horizons
+        self.delete_horizon = delete_horizon
+        self.capacity = _FIRST_CAPACITY
+        self.buffer = bytearray(_FIRST_CAPACITY)
+        self.out = memoryview(self.buffer)
+        self.size = 0
+        self.timestamp_bit = 0
+        self.append_time = -1
+        self.count = 0
+        self.last_offset = -1
+        self.horizon = -1
+        self.done = []
+
+    def add(self, batches: object, dropped: object = None) -> None:
+        """Add the records of whole batches, but those at the offsets in `dropped` (ascending).
+
+        Raises CorruptBatchError, TruncatedBatchError, InvalidRecordError, DecompressedTooLargeError
+        for bytes that are no batches, and ValueError for a control batch, which has no place among
+        records.
+        """
+        data: cython.const[cython.uchar][::1] = batches
+        gone: cython.const[cython.longlong][::1] = _NOTHING if dropped is None else dropped
+        gone_count: cython.Py_ssize_t = 0 if dropped is None else len(dropped)
+        size: cython.Py_ssize_t = len(batches)
+        at: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t
+        while at < size:
+            end = at + _batch_size(data, at, size)
+            if data[at + 22] & _CONTROL:
+                raise ValueError("a control batch cannot be coalesced; leave it out")
+            self.next_source(data, at)
+            self.section.enter(batches, data, at, end, self.max_decompressed_bytes)
+            self.add_records(
+                _int32(data, at + 57), _int64(data, at), _int64(data, at + 27), gone, gone_count
+            )
+            at = end
+
+    def take(self) -> list:
+        """The batches that are done, as bytes; each is handed out once."""
+        done = self.done
+        self.done = []
+        return done
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def next_source(
+        self, data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t
+    ) -> cython.int:
+        """Begin with the records of another batch: they join only ones of the same time (S19)."""
+        attributes: cython.int = data[at + 22]
+        timestamp_bit: cython.int = attributes & _LOG_APPEND_TIME
+        append_time: cython.longlong = _int64(data, at + 35)
+        self.source_codec = attributes & _CODEC
+        if self.codec < 0 and self.takes_first_codec:
+            self.codec = self.source_codec
+        self.source_horizon = self.delete_horizon
+        if attributes & _DELETE_HORIZON:
+            self.source_horizon = _int64(data, at + 27)
+        if timestamp_bit != self.timestamp_bit or (
+            timestamp_bit != 0 and append_time != self.append_time
+        ):
+            self.end_batch()
+            self.timestamp_bit = timestamp_bit
+            self.append_time = append_time
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def add_records(
+        self,
+        count: cython.longlong,
+        base_offset: cython.longlong,
+        base_timestamp: cython.longlong,
+        gone: cython.const[cython.longlong][::1],
+        gone_count: cython.Py_ssize_t,
+    ) -> cython.int:
+        section: _Section = self.section
+        i: cython.Py_ssize_t = _first_at(gone, gone_count, base_offset)
+        offset: cython.longlong
+        for _ in range(count):
+            section.next_record()
+            if _overflows(base_timestamp, section.timestamp_delta) or _overflows(
+                base_offset, section.offset_delta
+            ):
+                raise InvalidRecordError("its timestamp or offset is beyond 64 bits", section.index)
+            offset = base_offset + section.offset_delta
+            while i < gone_count and gone[i] < offset:
+                i += 1
+            if i == gone_count or gone[i] != offset:
+                self.add_record(section, offset, base_timestamp + section.timestamp_delta)
+            section.position = section.end
+        section.finish()
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def add_record(
+        self, section: _Section, offset: cython.longlong, timestamp: cython.longlong
+    ) -> cython.int:
+        """Append the record, whose key, value and headers begin at the section's position."""
+        length: cython.Py_ssize_t = section.end - section.position
+        at: cython.Py_ssize_t
+        head: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        if offset <= self.last_offset:
+            raise CorruptBatchError(f"offset {offset} comes behind offset {self.last_offset}")
+        if self.count > 0 and (
+            _HEADER_SIZE + self.size + _MAX_RECORD_HEAD + length > self.max_bytes
+            or offset - self.base_offset > _MAX_INT32
+            or _is_far(self.base_timestamp, timestamp)
+        ):
+            self.end_batch()
+        if self.keeps_horizons and section.is_tombstone():
+            self.meet_tombstone(timestamp)
+        if self.count == 0:
+            self.begin_batch(offset, timestamp)
+        if self.size + _MAX_RECORD_HEAD + length > self.capacity:
+            self.grow(self.size + _MAX_RECORD_HEAD + length)
+        # The head goes where it would if the size took its longest form; then the size, whose
+        # length is known only now, is put first and the head moved up to it.
+        at = self.size + 5
+        self.out[at] = section.attributes
+        head = _put_varint(self.out, at + 1, timestamp - self.base_timestamp)
+        head = _put_varint(self.out, head, offset - self.base_offset)
+        self.size = _put_varint(self.out, self.size, head - at + length)
+        for i in range(head - at):
+            self.out[self.size + i] = self.out[at + i]
+        self.size += head - at
+        self.copy(section, length)
+        self.count += 1
+        self.last_offset = offset
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def copy(self, section: _Section, length: cython.Py_ssize_t) -> cython.int:
+        """Append `length` bytes from the section's position."""
+        i: cython.Py_ssize_t
+        at: cython.Py_ssize_t = section.position
+        if cython.compiled:
+            if length < _SHORT:
+                for i in range(length):
+                    self.out[self.size + i] = section.data[at + i]
+            else:
+                memcpy(  # noqa: F821 - declared in rewriting.pxd
+                    cython.address(self.out[self.size]), cython.address(section.data[at]), length
+                )
+        else:
+            self.out[self.size : self.size + length] = section.data[at : at + length]
+        self.size += length
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def meet_tombstone(self, timestamp: cython.longlong) -> cython.int:
+        """See that the batch has the horizon of a tombstone that comes next."""
+        horizon: cython.longlong = self.source_horizon
+        if horizon >= 0 and _is_far(horizon, timestamp):
+            horizon = -1
+        if horizon != self.horizon:
+            self.end_batch()
+            self.horizon = horizon
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def begin_batch(self, offset: cython.longlong, timestamp: cython.longlong) -> cython.int:
+        # The horizon stays that of the batch before: where one record is deleted, others are.
+        if self.horizon >= 0 and _is_far(self.horizon, timestamp):
+            self.horizon = -1
+        self.base_offset = offset
+        self.base_timestamp = timestamp if self.horizon < 0 else self.horizon
+        self.max_timestamp = timestamp
+        self.batch_codec = self.source_codec if self.codec < 0 else self.codec
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow(self, needed: cython.Py_ssize_t) -> cython.int:
+        self.capacity = max(needed, 2 * self.capacity)
+        larger = bytearray(self.capacity)
+        larger[: self.size] = memoryview(self.buffer)[: self.size]
+        self.buffer = larger
+        self.out = memoryview(larger)
+        return 0
+
+    @cython.ccall
+    def end_batch(self) -> None:
+        """End the batch that is being written, if it has records: `take` then gives all of them."""
+        attributes: cython.int = self.batch_codec | self.timestamp_bit
+        if self.count == 0:
+            return
+        if self.horizon >= 0:
+            attributes |= _DELETE_HORIZON
+        section = memoryview(self.buffer)[: self.size]
+        if self.batch_codec != 0:
+            section = compress(self.batch_codec, section, self.level)
+        self.done.append(
+            pack_batch(
+                section,
+                base_offset=self.base_offset,
+                attributes=attributes,
+                last_offset_delta=self.last_offset - self.base_offset,
+                base_timestamp=self.base_timestamp,
+                max_timestamp=self.append_time if self.timestamp_bit else self.max_timestamp,
+                record_count=self.count,
+            )
+        )
+        self.size = 0
+        self.count = 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _first_at(
+    offsets: cython.const[cython.longlong][::1], count: cython.Py_ssize_t, offset: cython.longlong
+) -> cython.Py_ssize_t:
+    """The index of the first of ascending `offsets` that is at or behind `offset`."""
+    low: cython.Py_ssize_t = 0
+    middle: cython.Py_ssize_t
+    while low < count:
+        middle = (low + count) // 2
+        if offsets[middle] < offset:
+            low = middle + 1
+        else:
+            count = middle
+    return low
+
+
+def coalesce(
+    chunks: object,
+    codec: int = -1,
+    max_bytes: int = 1 << 30,
+    max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+) -> list:
+    """Merge batches of any producers into as few as may be (S19); a list of batches as bytes.
+
+    `chunks` are buffers of one or more whole batches each; what is kept and where a batch ends is
+    said by Rewriter, which this is a use of. The delete-horizon bit goes. `codec` -1 takes that of
+    the first batch. Raises as `Rewriter.add`.
+    """
+    rewriter: Rewriter = Rewriter(
+        codec=codec, max_bytes=max_bytes, max_decompressed_bytes=max_decompressed_bytes
+    )
+    rewriter.takes_first_codec = True
+    for chunk in chunks:
+        rewriter.add(chunk)
+    rewriter.end_batch()
+    return rewriter.take()
+
+
+def has_tombstones(
+    batch: object, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
+) -> bool:
+    """Whether a record of `batch`, one whole batch, has the value null; raises as `Rewriter.add`."""
+    data: cython.const[cython.uchar][::1] = batch
+    size: cython.Py_ssize_t = _batch_size(data, 0, len(batch))
+    section: _Section = _Section()
+    section.enter(batch, data, 0, size, max_decompressed_bytes)
+    for _ in range(_int32(data, 57)):
+        section.next_record()
+        if section.is_tombstone():
+            return True
+        section.position = section.end
+    section.finish()
+    return False

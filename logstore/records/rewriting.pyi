@@ -1,0 +1,27 @@
+from array import array
+from collections.abc import Iterable
+
+from typing_extensions import Buffer
+
+class Rewriter:
+    def __init__(
+        self,
+        *,
+        codec: int = -1,
+        compression_level: int | None = None,
+        max_bytes: int = ...,
+        max_decompressed_bytes: int = ...,
+        keeps_horizons: bool = False,
+        delete_horizon: int = -1,
+    ) -> None: ...
+    def add(self, batches: Buffer, dropped: array[int] | None = None) -> None: ...
+    def end_batch(self) -> None: ...
+    def take(self) -> list[bytes]: ...
+
+def coalesce(
+    chunks: Iterable[Buffer],
+    codec: int = -1,
+    max_bytes: int = ...,
+    max_decompressed_bytes: int = ...,
+) -> list[bytes]: ...
+def has_tombstones(batch: Buffer, max_decompressed_bytes: int = ...) -> bool: ...

@@ -1,0 +1,435 @@
+"""Check every byte of a segment in a bounded number of bytes at a time, and say where the damage is.
+
+`check_segment` raises at the first thing that is wrong. An audit goes on behind it, so that what is
+still whole is known: batches are given out as they are found, whatever is wrong elsewhere.
+
+    for part in audit_segment(store, key, object_size):
+        part.damages            # what is wrong in bytes [part.position, part.position + part.size)
+        part.batches            # the batches of it that are whole
+
+Where the footer cannot be read, `audit_batches` checks ranges that are known from elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from logstore.objects import ObjectStore, ShortReadError
+from logstore.records.batch import BatchHeader, RecordBatch
+from logstore.records.columns import ColumnBuilder
+from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
+from logstore.records.crc import crc32c
+from logstore.records.errors import (
+    CorruptBatchError,
+    InvalidRecordError,
+    RecordsError,
+    TruncatedBatchError,
+)
+from logstore.records.kernel import validate_records
+from logstore.records.layout import HEADER_SIZE, TimestampType
+from logstore.segments.layout import (
+    MAX_BLOCK_SIZE,
+    TRAILER_SIZE,
+    CorruptSegmentError,
+    SegmentIdentity,
+    Trailer,
+    decode_trailer,
+    encode_header,
+)
+from logstore.segments.mending import find_wrong_byte, find_wrong_byte_and_crc, mend
+from logstore.segments.paths import parse_segment_key
+from logstore.segments.reader import TAIL_SIZE, SegmentFooter, SegmentSlice, parse_end
+
+READ_BYTES: Final = 8 << 20
+"""Bytes of an object that are in memory at a time, unless one block is larger."""
+_SEARCHED_BYTES: Final = 1 << 20
+"""In damaged bytes beyond as many nobody looks for the single one that is wrong."""
+
+
+_Batches: TypeAlias = list[tuple[int, BatchHeader]]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something wrong in `size` bytes at `position` of the object, and nowhere outside of them."""
+
+    position: int
+    size: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedPart:
+    """What was found in a range of bytes. `found` is its slice, None outside of the slices.
+
+    `batches` are those that are whole, as (position, header). `footer` is set in the first part of
+    a segment whose footer can be read.
+    """
+
+    position: int
+    size: int
+    found: SegmentSlice | None
+    batches: _Batches
+    damages: list[Damage]
+    footer: SegmentFooter | None = None
+
+
+def audit_segment(
+    store: ObjectStore,
+    key: str,
+    object_size: int,
+    *,
+    reads_records: bool = True,
+    read_bytes: int = READ_BYTES,
+    whole: bytearray | None = None,
+) -> Iterator[AuditedPart]:
+    """The parts of a segment, in order, the first one its header and its end.
+
+    Only that one, without `footer`, where the end cannot be read. Without `reads_records` the
+    records are not decompressed and parsed. `whole` is the object, where it was read before. Raises
+    what the store raises.
+    """
+    source = _Source(store, key, object_size, read_bytes, whole)
+    footer, damages = _read_end(source, key, object_size)
+    if footer is None:
+        damages = [*_header_damages(source, key, None), *damages]
+        yield AuditedPart(0, object_size, None, [], damages)
+        return
+    damages = [*_header_damages(source, key, footer.identity.has_true_offsets), *damages]
+    yield AuditedPart(0, footer.slices[0].position, None, [], damages, footer)
+    for found in footer.slices:
+        checker = _SliceChecker(found, footer.identity.has_true_offsets, reads_records)
+        ranges = _groups(found, read_bytes)
+        for position, data in source.get_each(key, ranges):
+            yield checker.check(position, data)
+
+
+def audit_batches(
+    store: ObjectStore, key: str, position: int, size: int, *, reads_records: bool = True
+) -> AuditedPart:
+    """The batches of a range that begins with one, by their own checksums alone.
+
+    A batch's base_offset and partition_leader_epoch are not covered by those. Raises what the store
+    raises; ShortReadError too, where the object ends before the range does.
+    """
+    data = memoryview(store.get(key, position, size))
+    batches, damages = _walk(position, data, reads_records)
+    return AuditedPart(position, size, None, batches, damages)
+
+
+class _Source:
+    """Reads of one object; of one that is not larger than `read_bytes` a single one."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        key: str,
+        object_size: int,
+        read_bytes: int,
+        whole: bytearray | None,
+    ) -> None:
+        self._store = store
+        self._whole = whole
+        if whole is None and 0 < object_size <= read_bytes:
+            try:
+                self._whole = store.get(key, 0, object_size)
+            except ShortReadError:  # it is shorter than was said: found where its end is read
+                self._whole = None
+
+    def get(self, key: str, position: int, size: int) -> bytearray | memoryview:
+        if self._whole is None:
+            return self._store.get(key, position, size)
+        return memoryview(self._whole)[position : position + size]
+
+    def get_each(
+        self, key: str, ranges: Iterable[tuple[int, int]]
+    ) -> Iterator[tuple[int, bytearray | memoryview]]:
+        """Positions and bytes of (position, size), the next one read while one is worked on."""
+        if self._whole is not None:
+            for position, size in ranges:
+                yield position, self.get(key, position, size)
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="audit") as executor:
+            coming: deque[tuple[int, Future[bytearray | memoryview]]] = deque()
+            for position, size in ranges:
+                coming.append((position, executor.submit(self.get, key, position, size)))
+                if len(coming) > 1:
+                    position, read = coming.popleft()
+                    yield position, read.result()
+            for position, read in coming:
+                yield position, read.result()
+
+
+def _header_damages(source: _Source, key: str, has_true_offsets: bool | None) -> list[Damage]:
+    """Whether the header is what the key says; the flags are either if they are not known."""
+    cluster_id, segment_id = parse_segment_key(key)
+    candidates = [
+        encode_header(SegmentIdentity(cluster_id, segment_id, flag))
+        for flag in ((False, True) if has_true_offsets is None else (has_true_offsets,))
+    ]
+    size = len(candidates[0])
+    try:
+        header = bytes(source.get(key, 0, size))
+    except ShortReadError as error:
+        return [Damage(error.position, error.size, "the object is truncated")]
+    if header in candidates:
+        return []
+    wrong = min(
+        (
+            [at for at in range(size) if header[at : at + 1] != each[at : at + 1]]
+            for each in candidates
+        ),
+        key=len,
+    )
+    reason = "the header is damaged or another segment's"
+    if len(wrong) == 1:
+        return [Damage(wrong[0], 1, f"{reason}: one byte is wrong")]
+    return [Damage(wrong[0], wrong[-1] + 1 - wrong[0], reason)]
+
+
+def _read_end(
+    source: _Source, key: str, object_size: int
+) -> tuple[SegmentFooter | None, list[Damage]]:
+    """The footer, also where a single byte of it or of the trailer is wrong; and what is wrong."""
+    tail_size = min(object_size, TAIL_SIZE)
+    try:
+        tail = bytes(source.get(key, object_size - tail_size, tail_size)) if tail_size else b""
+        trailer = decode_trailer(key, object_size, tail[-TRAILER_SIZE:])
+    except ShortReadError as error:
+        return None, [Damage(error.position, error.size, "the object is truncated")]
+    except CorruptSegmentError as error:
+        return _mend_trailer(source, error, object_size, tail[-TRAILER_SIZE:])
+    return _read_footer(source, key, object_size, trailer, tail[-TRAILER_SIZE:])
+
+
+def _mend_trailer(
+    source: _Source, error: CorruptSegmentError, object_size: int, tail: bytes
+) -> tuple[SegmentFooter | None, list[Damage]]:
+    damage = Damage(error.position, error.size, error.reason)
+    wrong = find_wrong_byte_and_crc(tail) if len(tail) == TRAILER_SIZE else None
+    if wrong is None:
+        return None, [damage]
+    mended = mend(tail, wrong)
+    try:
+        trailer = decode_trailer(error.key, object_size, mended)
+    except CorruptSegmentError:
+        return None, [damage]
+    footer, damages = _read_footer(source, error.key, object_size, trailer, mended)
+    exact = Damage(error.position + wrong.position, 1, f"the trailer is damaged: {wrong}")
+    return (None, [damage, *damages]) if footer is None else (footer, [exact, *damages])
+
+
+def _read_footer(
+    source: _Source, key: str, object_size: int, trailer: Trailer, tail: bytes
+) -> tuple[SegmentFooter | None, list[Damage]]:
+    position, size = trailer.footer_position, trailer.footer_size
+    if not size:
+        return None, [Damage(object_size - TRAILER_SIZE, TRAILER_SIZE, "it points to no footer")]
+    data = bytes(source.get(key, position, size))
+    try:
+        return parse_end(key, object_size, data + tail), []
+    except CorruptSegmentError as error:
+        damage = Damage(error.position, error.size, error.reason)
+    wrong = find_wrong_byte(data, trailer.footer_crc) if size <= _SEARCHED_BYTES else None
+    if wrong is None:
+        return None, [damage]
+    try:
+        footer = parse_end(key, object_size, mend(data, wrong) + tail)
+    except CorruptSegmentError:
+        return None, [damage]
+    return footer, [Damage(position + wrong.position, 1, f"the footer is damaged: {wrong}")]
+
+
+def _groups(found: SegmentSlice, read_bytes: int) -> Iterator[tuple[int, int]]:
+    """Consecutive blocks, of together at most `read_bytes` or one that is larger."""
+    edges = found.block_positions
+    start = edges[0]
+    for before, edge in pairwise(edges):
+        if edge - start > read_bytes and before > start:
+            yield start, before - start
+            start = before
+    yield start, edges[-1] - start
+
+
+class _SliceChecker:
+    """Checks the blocks of one slice, in order."""
+
+    def __init__(self, found: SegmentSlice, has_true_offsets: bool, reads_records: bool) -> None:
+        self._found = found
+        self._has_true_offsets = has_true_offsets
+        self._reads_records = reads_records
+        self._block = 0
+        self._next_offset: int | None = found.block_offsets[0]
+
+    def check(self, position: int, data: bytearray | memoryview) -> AuditedPart:
+        """The next blocks."""
+        view = memoryview(data)
+        part = AuditedPart(position, len(view), self._found, [], [])
+        edges = self._found.block_positions
+        while self._block < len(edges) - 1 and edges[self._block] < position + len(view):
+            start, end = edges[self._block], edges[self._block + 1]
+            self._check_block(start, view[start - position : end - position], part)
+            self._block += 1
+        return part
+
+    def _check_block(self, position: int, block: memoryview, part: AuditedPart) -> None:
+        batches, damages = _walk(position, block, self._reads_records)
+        expected_crc = self._found.block_crcs[self._block]
+        if crc32c(block) != expected_crc:
+            damage, batches = _block_damage(position, block, expected_crc, batches, damages)
+            if self._has_true_offsets and damage.size > 1:
+                batches = []  # their own checksums do not cover their offsets
+            damages = [damage]
+        elif not damages:
+            damages = self._index_damages(position, block, batches)
+        if damages:
+            self._next_offset = None  # what the next block begins with is told by the index alone
+        part.batches.extend(batches)
+        part.damages.extend(damages)
+
+    def _index_damages(self, position: int, block: memoryview, batches: _Batches) -> list[Damage]:
+        """Whether the footer says of a whole block what its batches say."""
+        found, index = self._found, self._block
+        first_offset = found.block_offsets[index]
+        reasons = []
+        if len(block) > MAX_BLOCK_SIZE and len(batches) > 1:
+            reasons.append(f"it has more than {MAX_BLOCK_SIZE} bytes and more than one batch")
+        owners = {
+            (header.producer_id, header.producer_epoch)
+            for _, header in batches
+            if header.is_transactional
+        }
+        if len(owners) > 1:
+            reasons.append("it holds batches of two transactional producers")
+        if max(header.max_timestamp for _, header in batches) != found.block_max_timestamps[index]:
+            reasons.append("its largest timestamp is not that of the index")
+        next_offset = first_offset if self._next_offset is None else self._next_offset
+        if self._has_true_offsets:
+            if batches[0][1].base_offset != first_offset:
+                reasons.append("its first offset is not that of the index")
+            next_offset, is_ascending = _ascend(batches)
+            if not is_ascending or next_offset > found.block_offsets[index + 1]:
+                reasons.append("its offsets are out of order")
+        else:
+            if next_offset != first_offset:
+                reasons.append("its first offset is not that of the index")
+            next_offset += sum(header.last_offset_delta + 1 for _, header in batches)
+        is_last = index == len(found.block_crcs) - 1
+        if next_offset != found.block_offsets[index + 1] and (
+            is_last or not self._has_true_offsets
+        ):
+            reasons.append("it ends at another offset than the index says")
+        self._next_offset = next_offset
+        return [Damage(position, len(block), f"block: {reason}") for reason in reasons]
+
+
+def _ascend(batches: _Batches) -> tuple[int, bool]:
+    """The offset behind batches with true offsets, and whether each follows the one before it."""
+    next_offset = -1
+    for _, header in batches:
+        if header.base_offset < next_offset:
+            return next_offset, False
+        next_offset = header.next_offset
+    return next_offset, True
+
+
+def _block_damage(
+    position: int, block: memoryview, expected_crc: int, batches: _Batches, damages: list[Damage]
+) -> tuple[Damage, _Batches]:
+    """The damage in a block whose checksum does not match, and the batches that are whole.
+
+    A single byte is told exactly if the checksums of the batches agree with the answer; else it is
+    the whole block, since the batches' checksums do not cover all of it.
+    """
+    reason = "the checksum of the block does not match"
+    wrong = find_wrong_byte(block, expected_crc) if len(block) <= _SEARCHED_BYTES else None
+    if wrong is not None:
+        mended, still_wrong = _walk(position, memoryview(mend(block, wrong)), False)
+        at = position + wrong.position
+        if not still_wrong:
+            whole = [
+                (start, header) for start, header in mended if not start <= at < start + header.size
+            ]
+            return Damage(at, 1, f"{reason}: {wrong}"), whole
+    bad = ", ".join(f"{each.size} bytes at {each.position} ({each.reason})" for each in damages[:3])
+    more = f" and {len(damages) - 3} more" if len(damages) > 3 else ""
+    told = f"{reason}; batches: {bad}{more}" if bad else reason
+    return Damage(position, len(block), told), batches
+
+
+def _walk(position: int, data: memoryview, reads_records: bool) -> tuple[_Batches, list[Damage]]:
+    """The whole batches of a range, and what is wrong with the others."""
+    batches: _Batches = []
+    damages: list[Damage] = []
+    at = 0
+    while at < len(data):
+        try:
+            header = BatchHeader.parse(data, at)
+            if at + header.size > len(data):
+                raise TruncatedBatchError(at, header.size)
+        except (CorruptBatchError, TruncatedBatchError):
+            damages.append(Damage(position + at, len(data) - at, "no batch where one must begin"))
+            break
+        reason = _fault_of(RecordBatch(header, data[at : at + header.size]), reads_records)
+        if reason:
+            damages.append(Damage(position + at, header.size, reason))
+        else:
+            batches.append((position + at, header))
+        at += header.size
+    return batches, damages
+
+
+def _fault_of(batch: RecordBatch, reads_records: bool) -> str:
+    """What is wrong with one batch; empty: nothing."""
+    header = batch.header
+    try:
+        batch.verify()
+        if (
+            header.last_offset_delta < 0
+            or not 0 <= header.record_count <= header.last_offset_delta + 1
+        ):
+            return f"{header.record_count} records in {header.last_offset_delta + 1} offsets"
+        if header.is_control:
+            return "a control batch, which is never stored"
+        if reads_records:
+            return _fault_of_records(batch)
+    except RecordsError as error:
+        return f"batch: {error}"
+    return ""
+
+
+def _fault_of_records(batch: RecordBatch) -> str:
+    """Whether the records are as many as the header says, in order, with the times that it says."""
+    header = batch.header
+    if header.record_count == header.last_offset_delta + 1:
+        section = batch.section() if header.codec else batch.data[HEADER_SIZE:]
+        times = validate_records(section, header.record_count, header.base_timestamp, False)
+        newest, is_right = times.max_timestamp, times.max_timestamp == header.max_timestamp
+    else:
+        count, newest = _read_sparse(batch)
+        if count != header.record_count:
+            return f"batch: {count} records, not the {header.record_count} of its header"
+        is_right = newest <= header.max_timestamp
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME or is_right:
+        return ""
+    return f"batch: its max_timestamp is {header.max_timestamp}, that of its records {newest}"
+
+
+def _read_sparse(batch: RecordBatch) -> tuple[int, int]:
+    """Records and largest timestamp of a batch with offset holes."""
+    builder = ColumnBuilder(
+        keys=False, values=False, max_decompressed_bytes=DEFAULT_MAX_DECOMPRESSED_BYTES
+    )
+    found = [*builder.read(batch.data)]
+    rest = builder.take()
+    if rest is not None:
+        found.append(rest)
+    count = sum(columns.count for columns in found)
+    if count and found[-1].offsets[-1] > batch.header.last_offset:
+        raise InvalidRecordError("a record lies behind the last offset of its batch")
+    return count, max((max(columns.timestamps) for columns in found if columns.count), default=-1)

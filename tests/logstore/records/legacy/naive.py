@@ -1,0 +1,90 @@
+"""A second, plainer reading of the message set format (S22), to hold logstore.records.legacy against.
+
+It shares no code with what it checks: the standard library's codecs, struct and lists. Snappy and LZ4,
+which the standard library lacks, are left to the captured bytes in tests/golden/legacy.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rec:
+    """A record: its absolute offset, timestamp, key and value."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+def message(
+    magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None
+) -> bytes:
+    """A message, from its CRC-32 on."""
+    body = struct.pack(">bb", magic, attributes)
+    if magic == 1:
+        body += struct.pack(">q", timestamp)
+    for data in (key, value):
+        body += struct.pack(">i", -1 if data is None else len(data)) + (data or b"")
+    return struct.pack(">I", zlib.crc32(body)) + body
+
+
+def entry(offset: int, data: bytes) -> bytes:
+    """A message in its set."""
+    return struct.pack(">qi", offset, len(data)) + data
+
+
+def plain(magic: int, records: list[Rec], attributes: int = 0) -> bytes:
+    """A set of plain messages."""
+    return b"".join(
+        entry(r.offset, message(magic, attributes, r.timestamp, r.key, r.value)) for r in records
+    )
+
+
+def wrapper(
+    magic: int, offset: int, inner: bytes, *, attributes: int = 1, timestamp: int = -1
+) -> bytes:
+    """A gzip wrapper of a set."""
+    return entry(offset, message(magic, attributes, timestamp, None, gzip.compress(inner)))
+
+
+def read(message_set: bytes) -> list[Rec]:
+    """Every record, deep, with absolute offsets; a cut-off end is left out. The CRC-32 is not looked at."""
+    found: list[Rec] = []
+    while len(message_set) >= 12:
+        offset, size = struct.unpack(">qi", message_set[:12])
+        data, message_set = message_set[12 : 12 + size], message_set[12 + size :]
+        if len(data) < size:
+            break
+        found += _records(offset, data)
+    return found
+
+
+def _records(offset: int, data: bytes) -> list[Rec]:
+    magic, attributes = data[4], data[5]
+    timestamp = struct.unpack(">q", data[6:14])[0] if magic == 1 else -1
+    rest = data[14 if magic == 1 else 6 :]
+    parts: list[bytes | None] = []
+    for _ in range(2):
+        (length,) = struct.unpack(">i", rest[:4])
+        parts.append(None if length < 0 else rest[4 : 4 + length])
+        rest = rest[4 + max(length, 0) :]
+    if attributes & 7 == 0:
+        return [Rec(offset, timestamp, parts[0], parts[1])]
+    assert parts[1] is not None
+    inner = read(gzip.decompress(parts[1]))
+    last = inner[-1].offset
+    return [
+        Rec(
+            offset + (r.offset - last) if magic == 1 else r.offset,
+            timestamp if attributes & 8 else r.timestamp,
+            r.key,
+            r.value,
+        )
+        for r in inner
+    ]
