@@ -13,12 +13,14 @@ class Context(NamedTuple):
     """The circumstances of one command.
 
     `now_ms` is the control plane's own clock, never behind the last journalled one; `new_id` gives 16
-    random bytes a call; `token` names who waits for the reply (a parked reply is handed out under it).
+    random bytes a call; `token` names who waits for the reply (a parked reply is handed out under it);
+    `session` is the number of the session that it came over, 0 where there is none.
     """
 
     now_ms: int
     new_id: Callable[[], bytes]
     token: int = 0
+    session: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

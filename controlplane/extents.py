@@ -9,6 +9,7 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from hashlib import blake2b
 from operator import attrgetter
 from struct import Struct
 from typing import Final
@@ -60,6 +61,18 @@ def from_little_endian(typecode: str, data: bytes) -> "array[int]":
     if not _IS_LITTLE_ENDIAN:
         column.byteswap()
     return column
+
+
+def fence_of(columns: ExtentColumns) -> bytes:
+    """What a swap names extents by in place of all their columns: 16 bytes, BLAKE2b.
+
+    Over the bytes of the columns in their order. All rows are of one length, so the columns of two different
+    tables never give the same bytes.
+    """
+    digest = blake2b(digest_size=16)
+    for column in _columns_of(columns):
+        digest.update(column)
+    return digest.digest()
 
 
 class ExtentTable:
@@ -130,9 +143,11 @@ class ExtentTable:
         self.transactions.append(transaction)
         self.flags.append(flags)
 
-    def columns(self) -> ExtentColumns:
-        """All extents, as the bytes of the columns."""
-        return ExtentColumns(**{name: to_little_endian(getattr(self, name)) for name in COLUMNS})
+    def columns(self, start: int = 0, stop: int | None = None) -> ExtentColumns:
+        """The extents with index in [start, stop), as the bytes of the columns; all by default."""
+        return ExtentColumns(
+            **{name: to_little_endian(getattr(self, name)[start:stop]) for name in COLUMNS}
+        )
 
     @classmethod
     def from_columns(cls, columns: ExtentColumns) -> "ExtentTable":
@@ -141,6 +156,10 @@ class ExtentTable:
         for name, typecode in COLUMNS.items():
             setattr(table, name, from_little_endian(typecode, getattr(columns, name)))
         return table
+
+    def fence(self, start: int, stop: int) -> bytes:
+        """A digest of the extents with index in [start, stop): `fence_of` of their columns."""
+        return fence_of(self.columns(start, stop))
 
     def first_ending_after(self, offset: int) -> int:
         """Index of the first extent whose next_offset is greater than `offset` (len(self) if none)."""
@@ -280,6 +299,17 @@ class DeadRanges:
     def add_pairs(self, data: bytes) -> None:
         """Adds ranges that are given as `pairs` gives them."""
         self.add_all(from_little_endian("q", data))
+
+    def within(self, first: int, end: int) -> "DeadRanges":
+        """The ranges that meet [first, end), cut at its edges."""
+        start = bisect_right(self.ends, first)
+        stop = max(start, bisect_left(self.firsts, end))
+        found = DeadRanges()
+        found.firsts, found.ends = self.firsts[start:stop], self.ends[start:stop]
+        if found.firsts:
+            found.firsts[0] = max(first, found.firsts[0])
+            found.ends[-1] = min(end, found.ends[-1])
+        return found
 
     def between(self, first: int, end: int) -> list[tuple[int, int]]:
         """The ranges that meet [first, end), whole, in order."""

@@ -18,15 +18,19 @@ from controlplane.decision import Context, Decision
 from controlplane.state import (
     agents,
     commits,
+    compaction,
     housekeeping,
     log_replay,
     merging,
+    presence,
     reading,
+    swapping,
     ticks,
     topics,
     transaction_replay,
     transactions,
 )
+from controlplane.state.group_topics import TopicsOfGroups
 from controlplane.state.refusals import MalformedCommand
 from controlplane.state.snapshot import restore, snapshot
 from controlplane.state.state import State
@@ -39,6 +43,7 @@ from controlplane.v1.log_pb2 import PartitionDelta
 __all__ = [
     "State",
     "cluster_snapshot",
+    "end_session",
     "forget_tokens",
     "found",
     "handle",
@@ -63,6 +68,7 @@ VERBS: Final[Mapping[str, _Decide]] = {
     "register_agent": agents.register_agent,
     "renew_lease": agents.renew_lease,
     "release_lease": agents.release_lease,
+    "open_lease": agents.open_lease,
     "create_topics": topics.create_topics,
     "delete_topics": topics.delete_topics,
     "create_partitions": topics.create_partitions,
@@ -71,7 +77,8 @@ VERBS: Final[Mapping[str, _Decide]] = {
     "read_partitions": reading.read_partitions,
     "delete_records": housekeeping.delete_records,
     "plan_merge": merging.plan_merge,
-    "swap_extents": housekeeping.swap_extents,
+    "swap_extents": swapping.swap_extents,
+    "plan_compaction": compaction.plan_compaction,
     "plan_collection": housekeeping.plan_collection,
     "filter_uncommitted": housekeeping.filter_uncommitted,
     "confirm_collection": housekeeping.confirm_collection,
@@ -114,6 +121,7 @@ def _handle_group(state: State, command: Command, context: Context) -> Decision:
         command,
         context,
         partition_exists=lambda topic_id, index: (topic_id, index) in state.partitions,
+        topics=TopicsOfGroups(state),
     )
 
 
@@ -140,7 +148,8 @@ def tick(state: State, context: Context) -> Decision:
         *ticks.tick_retention(state, context),
         *ticks.tick_pins(state, context),
     ]
-    decision = groups.tick(state.groups, context)
+    presence.tick_presence(state, context)
+    decision = groups.tick(state.groups, context, TopicsOfGroups(state))
     return Decision(records=records + decision.records, completions=decision.completions)
 
 
@@ -158,6 +167,7 @@ def _replay_group(state: State, record: GroupRecord, _now_ms: int) -> None:
 EVENTS: Final[Mapping[str, _Replay]] = {
     "cluster_founded": _replay_founded,
     "agent_joined": agents.replay_agent_joined,
+    "job_lease_opened": agents.replay_job_lease_opened,
     "leases_ended": agents.replay_leases_ended,
     "topics_added": topics.replay_topics_added,
     "topics_removed": topics.replay_topics_removed,
@@ -168,6 +178,7 @@ EVENTS: Final[Mapping[str, _Replay]] = {
     "extents_replaced": log_replay.replay_swap,
     "segments_collected": log_replay.replay_collected,
     "pin_taken": log_replay.replay_pin,
+    "pin_prolonged": log_replay.replay_pin_prolonged,
     "pins_ended": log_replay.replay_pins_ended,
     "producer_initialized": transaction_replay.replay_producer,
     "transaction_joined": transaction_replay.replay_joined,
@@ -200,7 +211,7 @@ def now_ms(state: State) -> int:
 
 
 def cluster_snapshot(state: State) -> ClusterDelta:
-    """All topics and live agents."""
+    """All topics and the agents that clients are sent to."""
     return state.cluster_snapshot()
 
 
@@ -217,6 +228,11 @@ def unwatch(state: State, topic_id: bytes, partition: int) -> None:
 def take_changes(state: State) -> list[PartitionDelta | ClusterDelta]:
     """What changed since the last call, in order."""
     return state.take_changes()
+
+
+def end_session(state: State, session: int, context: Context) -> None:
+    """A session is over: agents that it was the only one of are hidden soon."""
+    presence.end_session(state, session, context.now_ms)
 
 
 def forget_tokens(state: State, tokens: Iterable[int]) -> None:

@@ -63,6 +63,10 @@ class Machine(Protocol[S]):
         """What changed since the last call, in order."""
         ...
 
+    def end_session(self, state: S, session: int, context: Context) -> None:
+        """Nothing comes over this session any more; `session` as in Context."""
+        ...
+
     def forget_tokens(self, state: S, tokens: Iterable[int]) -> None:
         """Nobody waits under these tokens any more."""
         ...

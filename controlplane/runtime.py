@@ -82,6 +82,7 @@ class ControlPlane(Generic[S]):
         self._position = 0
         self._durable = 0
         self._last_token = 0
+        self._last_session = 0
         self._records: list[bytes] = []
         self._records_bytes = 0
         self._append: asyncio.Future[int] | None = None
@@ -197,7 +198,8 @@ class ControlPlane(Generic[S]):
     def open_session(self, receiver: Receiver) -> PlaneSession:
         """As `controlplane.client.host.Host` says."""
         self._check_running()
-        session = PlaneSession(self, receiver)
+        self._last_session += 1
+        session = PlaneSession(self, self._last_session, receiver)
         self._sessions[session] = None
         held = Held(self._position, session)
         held.cluster.append(self._machine.cluster_snapshot(self._state))
@@ -214,6 +216,7 @@ class ControlPlane(Generic[S]):
         for token in session.parked:
             del self._parked[token]
         self._machine.forget_tokens(self._state, list(session.parked))
+        self._machine.end_session(self._state, session.number, self._context(0))
         session.parked.clear()
 
     def subscribe(self, session: PlaneSession, keys: Sequence[PartitionKey]) -> None:
@@ -292,7 +295,8 @@ class ControlPlane(Generic[S]):
     def _decide(self, session: PlaneSession, command: Command) -> None:
         self._last_token += 1
         token = self._last_token
-        decision = self._machine.handle(self._state, command, self._context(token))
+        context = self._context(token, session.number)
+        decision = self._machine.handle(self._state, command, context)
         reply = decision.reply
         if reply is None:
             self._parked[token] = session
@@ -313,8 +317,7 @@ class ControlPlane(Generic[S]):
             self._records_bytes += len(data)
         self._position += len(decision.records)
         held: dict[PlaneSession, Held] = {}
-        if decision.records:
-            self._hold_changes(held)
+        self._hold_changes(held)
         for token, completion in decision.completions:
             waiting = self._parked.pop(token, None)
             if waiting is not None:
@@ -461,6 +464,6 @@ class ControlPlane(Generic[S]):
             session.is_closed = True
             session.receiver.lost(error)
 
-    def _context(self, token: int) -> Context:
+    def _context(self, token: int, session: int = 0) -> Context:
         self._now_ms = max(self._now_ms, self._clock.now_ms())
-        return Context(now_ms=self._now_ms, new_id=self._new_id, token=token)
+        return Context(now_ms=self._now_ms, new_id=self._new_id, token=token, session=session)

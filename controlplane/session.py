@@ -45,10 +45,11 @@ class Held:
 class PlaneSession:
     """A session's host end (`controlplane.client.host.HostSession`)."""
 
-    __slots__ = ("_plane", "is_closed", "keys", "parked", "receiver")
+    __slots__ = ("_plane", "is_closed", "keys", "number", "parked", "receiver")
 
-    def __init__(self, plane: Plane, receiver: Receiver) -> None:
+    def __init__(self, plane: Plane, number: int, receiver: Receiver) -> None:
         self._plane = plane
+        self.number = number  # from 1, of this run of the control plane
         self.receiver = receiver
         self.is_closed = False
         self.keys: set[PartitionKey] = set()

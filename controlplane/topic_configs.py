@@ -1,27 +1,45 @@
-"""Topic configs: the ones whose promise is kept, with types, defaults and checks.
+"""Topic configs: all of Kafka 4.1's, with types, defaults and Kafka's checks (docs/adr/0005).
 
-A config that is not honoured is refused and never stored, so nobody believes in a promise that
-nobody keeps. segment.bytes promises nothing to a client; it is taken because Kafka Streams sets it on
-every repartition topic. Both the control plane (CreateTopics, AlterConfigs) and the agents
-(DescribeConfigs) read this table.
+Most are kept: what they promise holds. Some only tune a broker's files, of which there are none; they are
+taken, shown and have no effect, since what they promise a client holds with any value. One that promises what nobody
+keeps is refused and never stored, and so is an unknown name. Both the control plane (CreateTopics,
+AlterConfigs) and the agents (DescribeConfigs) read this table.
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final
 
+from controlplane.config_values import (
+    LONG_MAX,
+    Check,
+    ConfigType,
+    boolean,
+    items_of,
+    one_of,
+    ratio,
+    shorten,
+    some_of,
+    throttled_replicas,
+    whole,
+)
 
-class ConfigType(IntEnum):
-    """The numbers of DescribeConfigs v3+ (KIP-569)."""
-
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
+__all__ = [
+    "DELETE",
+    "SET",
+    "TOPIC_CONFIGS",
+    "ConfigType",
+    "InvalidConfig",
+    "TopicConfig",
+    "alter",
+    "check_all",
+    "check_config",
+    "check_together",
+    "effective",
+    "is_compacted",
+    "is_deleted_by_retention",
+    "shorten",
+]
 
 
 class InvalidConfig(ValueError):
@@ -30,50 +48,75 @@ class InvalidConfig(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """One config: `check` raises InvalidConfig for a value that cannot be honoured."""
+    """One config: `check` gives a value as it is stored, or raises ValueError."""
 
     name: str
     type: ConfigType
     default: str
     documentation: str
-    check: Callable[[str], None]
+    check: Check
 
 
-_LONGEST_SHOWN: Final = 100
-_WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,20}")
+def _long(name: str, default: int, lowest: int, documentation: str) -> TopicConfig:
+    check = whole(ConfigType.LONG, lowest)
+    return TopicConfig(
+        name=name,
+        type=ConfigType.LONG,
+        default=str(default),
+        documentation=documentation,
+        check=check,
+    )
 
 
-def shorten(text: str) -> str:
-    """What a peer sent, short enough to be told back: an answer has no room for 32 KiB of it."""
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+def _int(
+    name: str,
+    default: int,
+    lowest: int,
+    documentation: str,
+    highest: int | None = None,
+    also: int | None = None,
+) -> TopicConfig:
+    return TopicConfig(
+        name=name,
+        type=ConfigType.INT,
+        default=str(default),
+        documentation=documentation,
+        check=whole(ConfigType.INT, lowest, highest, also),
+    )
 
 
-def _integer(name: str, lowest: int, highest: int) -> Callable[[str], None]:
-    def check(value: str) -> None:
-        # int() raises for thousands of digits, which would end the control plane.
-        if not _WHOLE_NUMBER.fullmatch(value):
-            shown = shorten(value)
-            raise InvalidConfig(f"{name}: {shown!r} is not a whole number of at most 20 digits.")
-        if not lowest <= int(value) <= highest:
-            raise InvalidConfig(f"{name}: {value} is not between {lowest} and {highest}.")
-
-    return check
+def _boolean(name: str, documentation: str, check: Check = boolean) -> TopicConfig:
+    return TopicConfig(
+        name=name,
+        type=ConfigType.BOOLEAN,
+        default="false",
+        documentation=documentation,
+        check=check,
+    )
 
 
-def _one_of(name: str, *allowed: str) -> Callable[[str], None]:
-    def check(value: str) -> None:
-        if value not in allowed:
-            choices = " or ".join(allowed)
-            raise InvalidConfig(
-                f"{name}: {shorten(value)!r} has no effect here; set {choices}, or leave it out."
-            )
+def _throttled(name: str) -> TopicConfig:
+    return TopicConfig(
+        name=name,
+        type=ConfigType.LIST,
+        default="",
+        documentation="No effect: there are no replicas, and nothing that moves between agents.",
+        check=throttled_replicas,
+    )
 
-    return check
+
+def _not_tiered(value: str) -> str:
+    if boolean(value) == "true":
+        raise ValueError(
+            "Tiered Storage functionality is disabled: all records are in the object store "
+            "from the start. Leave it out"
+        )
+    return "false"
 
 
-_INT_MAX: Final = 2**31 - 1
-_LONG_MAX: Final = 2**63 - 1
+_LONGEST_VALUE: Final = 32_767  # Kafka's; appended to without one, a list would grow for ever
 _SMALLEST_SEGMENT: Final = 1 << 20  # Kafka 4's, KIP-1030
+_NO_FILES: Final = "No effect: records are in objects, there are no files of a broker to tune."
 
 _CONFIGS: Final = (
     TopicConfig(
@@ -81,78 +124,124 @@ _CONFIGS: Final = (
         type=ConfigType.LIST,
         default="delete",
         documentation="delete: retention deletes old records. compact: the last record of each key stays, "
-        "retention alone deletes nothing, every record needs a key; nothing older is removed yet.",
-        check=_one_of("cleanup.policy", "delete", "compact", "compact,delete", "delete,compact"),
+        "retention alone deletes nothing, every record needs a key; `lacuna compact` removes older ones. "
+        "Neither: records stay.",
+        check=some_of("compact", "delete"),
     ),
+    _int("compression.gzip.level", -1, 1, "The level where compression.type is gzip.", 9, also=-1),
+    _int("compression.lz4.level", 9, 1, "The level where compression.type is lz4.", 17),
     TopicConfig(
         name="compression.type",
         type=ConfigType.STRING,
         default="producer",
-        documentation="Batches keep the codec that their producer chose.",
-        check=_one_of("compression.type", "producer"),
+        documentation="producer: batches keep the codec that their producer chose. Else an agent compresses "
+        "every batch of another codec anew.",
+        check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
-    TopicConfig(
-        name="max.message.bytes",
-        type=ConfigType.INT,
-        default="1048588",
-        documentation="The largest record batch that is accepted, in bytes, as it is compressed.",
-        check=_integer("max.message.bytes", 0, _INT_MAX),
+    _int(
+        "compression.zstd.level",
+        3,
+        -131_072,
+        "The level where compression.type is zstd; those below 1 are 1.",
+        22,
     ),
-    TopicConfig(
-        name="message.timestamp.after.max.ms",
-        type=ConfigType.LONG,
-        default="3600000",
-        documentation="How far ahead of the time of arrival a producer's timestamp may be; CreateTime only.",
-        check=_integer("message.timestamp.after.max.ms", 0, _LONG_MAX),
+    _long(
+        "delete.retention.ms",
+        86_400_000,
+        0,
+        "How long compaction keeps a tombstone, for consumers that read from the beginning.",
     ),
-    TopicConfig(
-        name="message.timestamp.before.max.ms",
-        type=ConfigType.LONG,
-        default=str(_LONG_MAX),
-        documentation="How old a producer's timestamp may be at its arrival; CreateTime only.",
-        check=_integer("message.timestamp.before.max.ms", 0, _LONG_MAX),
+    _long("file.delete.delay.ms", 60_000, 0, _NO_FILES),
+    _long(
+        "flush.messages",
+        LONG_MAX,
+        1,
+        "No effect: every record is in the object store before it is acknowledged.",
+    ),
+    _long(
+        "flush.ms",
+        LONG_MAX,
+        0,
+        "No effect: every record is in the object store before it is acknowledged.",
+    ),
+    _throttled("follower.replication.throttled.replicas"),
+    _int("index.interval.bytes", 4096, 0, _NO_FILES),
+    _throttled("leader.replication.throttled.replicas"),
+    _long("local.retention.bytes", -2, -2, "No effect: an agent keeps nothing."),
+    _long("local.retention.ms", -2, -2, "No effect: an agent keeps nothing."),
+    _long(
+        "max.compaction.lag.ms",
+        LONG_MAX,
+        1,
+        "Every run of `lacuna compact` takes all records that are old enough: run it at least this often.",
+    ),
+    _int(
+        "max.message.bytes",
+        1_048_588,
+        0,
+        "The largest record batch that is accepted, in bytes, as it is compressed.",
+    ),
+    _long(
+        "message.timestamp.after.max.ms",
+        3_600_000,
+        0,
+        "How far ahead of the time of arrival a producer's timestamp may be; CreateTime only.",
+    ),
+    _long(
+        "message.timestamp.before.max.ms",
+        LONG_MAX,
+        0,
+        "How old a producer's timestamp may be at its arrival; CreateTime only.",
     ),
     TopicConfig(
         name="message.timestamp.type",
         type=ConfigType.STRING,
         default="CreateTime",
         documentation="CreateTime keeps the producer's timestamps; LogAppendTime sets the time of arrival.",
-        check=_one_of("message.timestamp.type", "CreateTime", "LogAppendTime"),
+        check=one_of("CreateTime", "LogAppendTime"),
     ),
     TopicConfig(
-        name="min.insync.replicas",
-        type=ConfigType.INT,
-        default="1",
-        documentation="Every record is in the bucket before it is acknowledged; there are no replicas.",
-        check=_one_of("min.insync.replicas", "1"),
+        name="min.cleanable.dirty.ratio",
+        type=ConfigType.DOUBLE,
+        default="0.5",
+        documentation="No effect: `lacuna compact` takes all that is old enough.",
+        check=ratio,
     ),
-    TopicConfig(
-        name="retention.bytes",
-        type=ConfigType.LONG,
-        default="-1",
-        documentation="A partition larger than this loses its oldest records; -1 is no limit.",
-        check=_integer("retention.bytes", -1, _LONG_MAX),
+    _long(
+        "min.compaction.lag.ms",
+        0,
+        0,
+        "Records younger than this are not compacted, so that a reader sees each of them.",
     ),
-    TopicConfig(
-        name="retention.ms",
-        type=ConfigType.LONG,
-        default="604800000",
-        documentation="Records older than this are deleted; -1 keeps them.",
-        check=_integer("retention.ms", -1, _LONG_MAX),
+    _int(
+        "min.insync.replicas",
+        1,
+        1,
+        "Any value holds: a record is in the object store before it is acknowledged, and the loss of "
+        "an agent loses none.",
     ),
-    TopicConfig(
-        name="segment.bytes",
-        type=ConfigType.INT,
-        default="1073741824",
-        documentation="The size of a broker's files. There are none: any size is as good.",
-        check=_integer("segment.bytes", _SMALLEST_SEGMENT, _INT_MAX),
+    _boolean("preallocate", _NO_FILES),
+    _boolean("remote.log.copy.disable", "No effect: there is no tiered storage."),
+    _boolean("remote.log.delete.on.disable", "No effect: there is no tiered storage."),
+    _boolean(
+        "remote.storage.enable",
+        "Only false: all records are in the object store from the start.",
+        _not_tiered,
     ),
-    TopicConfig(
-        name="unclean.leader.election.enable",
-        type=ConfigType.BOOLEAN,
-        default="false",
-        documentation="There are no leaders to elect and nothing acknowledged is ever lost.",
-        check=_one_of("unclean.leader.election.enable", "false"),
+    _long(
+        "retention.bytes",
+        -1,
+        -LONG_MAX,
+        "A partition larger than this loses its oldest records; a negative value, as -1, is no limit.",
+    ),
+    _long("retention.ms", 604_800_000, -1, "Records older than this are deleted; -1 keeps them."),
+    _int("segment.bytes", 1 << 30, _SMALLEST_SEGMENT, _NO_FILES),
+    _int("segment.index.bytes", 10_485_760, 4, _NO_FILES),
+    _long("segment.jitter.ms", 0, 0, _NO_FILES),
+    _long("segment.ms", 604_800_000, 1, _NO_FILES),
+    _boolean(
+        "unclean.leader.election.enable",
+        "No effect: there are no leaders to elect, and nothing acknowledged is ever lost.",
     ),
 )
 
@@ -165,16 +254,42 @@ SET, DELETE, APPEND, SUBTRACT = range(4)  # IncrementalAlterConfigs
 def _find(name: str) -> TopicConfig:
     config = TOPIC_CONFIGS.get(name)
     if config is None:
-        raise InvalidConfig(
-            f"{shorten(name)} has no effect here and is not stored; leave it out. "
-            f"Known: {', '.join(TOPIC_CONFIGS)}."
-        )
+        raise InvalidConfig(f"Unknown topic config name: {shorten(name)}")
     return config
 
 
-def check_config(name: str, value: str) -> None:
-    """Raises InvalidConfig, with a sentence for the client, unless the value is honoured."""
-    _find(name).check(value)
+def check_config(name: str, value: str) -> str:
+    """The value as it is stored. Raises InvalidConfig, with Kafka's sentence, where it may not be."""
+    config = _find(name)
+    try:
+        checked = config.check(value)
+    except ValueError as error:
+        shown = shorten(value)
+        raise InvalidConfig(f"Invalid value {shown} for configuration {name}: {error}") from None
+    if len(checked) > _LONGEST_VALUE:
+        raise InvalidConfig(
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            f"{_LONGEST_VALUE} bytes."
+        )
+    return checked
+
+
+def check_all(configs: Mapping[str, str]) -> dict[str, str]:
+    """The configs of a new topic as they are stored. Raises InvalidConfig."""
+    checked = {name: check_config(name, configs[name]) for name in sorted(configs)}
+    check_together(checked)
+    return checked
+
+
+def check_together(configs: Mapping[str, str]) -> None:
+    """Raises InvalidConfig for values, each of them right, that contradict each other."""
+    least = int(effective(configs, "min.compaction.lag.ms"))
+    most = int(effective(configs, "max.compaction.lag.ms"))
+    if least > most:
+        raise InvalidConfig(
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > "
+            f"max.compaction.lag.ms ({most})"
+        )
 
 
 def effective(configs: Mapping[str, str], name: str) -> str:
@@ -187,15 +302,22 @@ def effective(configs: Mapping[str, str], name: str) -> str:
 
 def is_deleted_by_retention(configs: Mapping[str, str]) -> bool:
     """Whether retention.ms and retention.bytes apply: not where the policy is compaction alone."""
-    return "delete" in effective(configs, "cleanup.policy").split(",")
+    return "delete" in items_of(effective(configs, "cleanup.policy"))
+
+
+def is_compacted(configs: Mapping[str, str]) -> bool:
+    """Whether a newer value of a key supersedes older ones."""
+    return "compact" in items_of(effective(configs, "cleanup.policy"))
 
 
 def alter(configs: Mapping[str, str], name: str, operation: int, value: str) -> dict[str, str]:
-    """The set after one change as in IncrementalAlterConfigs; raises InvalidConfig."""
+    """The set after one change as in IncrementalAlterConfigs; raises InvalidConfig.
+
+    What contradicts itself is found by `check_together`, after the last change.
+    """
     changed = dict(configs)
     if operation == SET:
-        check_config(name, value)
-        changed[name] = value
+        changed[name] = check_config(name, value)
     elif operation == DELETE:
         changed.pop(name, None)
     elif operation in (APPEND, SUBTRACT):
@@ -209,14 +331,12 @@ def alter(configs: Mapping[str, str], name: str, operation: int, value: str) -> 
 
 def _altered_list(configs: Mapping[str, str], name: str, operation: int, value: str) -> str:
     if _find(name).type is not ConfigType.LIST:
-        verb = "append to" if operation == APPEND else "subtract from"
-        raise InvalidConfig(f"{name} is not a list; one cannot {verb} it. SET it.")
-    items = [item for item in effective(configs, name).split(",") if item]
-    given = [item.strip() for item in value.split(",") if item.strip()]
+        verb = "APPEND" if operation == APPEND else "SUBTRACT"
+        raise InvalidConfig(f"Can't {verb} to key {name} because its type is not LIST. SET it.")
+    items = dict.fromkeys(items_of(effective(configs, name)))
+    given = dict.fromkeys(items_of(value))
     if operation == APPEND:
-        items += [item for item in given if item not in items]
+        items |= given
     else:
-        items = [item for item in items if item not in given]
-    altered = ",".join(items)
-    check_config(name, altered)
-    return altered
+        items = {item: None for item in items if item not in given}
+    return check_config(name, ",".join(items))

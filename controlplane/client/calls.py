@@ -43,7 +43,7 @@ class Calls:
             else:
                 future.set_result(reply)
 
-    def refuse(self, command_id: int, refused: CommandRefused) -> None:
+    def refuse(self, command_id: int, refused: CommandRefused | ControlPlaneUnavailable) -> None:
         """A command that is not sent."""
         future = self._waiting.pop(command_id, None)
         if future is not None and not future.done():

@@ -113,6 +113,13 @@ class GrpcClient:
         finally:
             self._calls.forget(command.command_id)
 
+    def give_up_unsent(self, reason: str) -> None:
+        """As ControlClient says."""
+        unsent = [command.command_id for command in self._unsent]
+        self._unsent.clear()
+        for command_id in unsent:
+            self._calls.refuse(command_id, ControlPlaneUnavailable(reason))
+
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
         """As ControlClient says."""
         return self._subscriptions.partition(topic_id, partition)

@@ -47,6 +47,9 @@ class InProcessClient:
         finally:
             self._calls.forget(command.command_id)
 
+    def give_up_unsent(self, reason: str) -> None:
+        """As ControlClient says: nothing waits for a session here."""
+
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
         """As ControlClient says."""
         return self._subscriptions.partition(topic_id, partition)

@@ -23,6 +23,10 @@ class ControlClient(Protocol):
         """
         ...
 
+    def give_up_unsent(self, reason: str) -> None:
+        """Calls that have waited for a session fail with ControlPlaneUnavailable, and are not sent."""
+        ...
+
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
         """The view of a partition, subscribed at first use; await `ready()` before reading it.
 

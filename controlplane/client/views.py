@@ -198,8 +198,8 @@ class PartitionView:
 
 
 class ClusterView:
-    """Replica of topics and live agents. `version` grows with every change, -1 before the first
-    snapshot.
+    """Replica of topics and live agents. `version` grows with every change but of what is hidden, -1 before
+    the first snapshot.
     """
 
     def __init__(self, feed: Feed) -> None:
@@ -207,7 +207,9 @@ class ClusterView:
         self.cluster_id = ""
         self.topics_by_id: dict[bytes, Topic] = {}
         self.topics_by_name: dict[str, Topic] = {}
-        self.agents: tuple[Agent, ...] = ()
+        self.agents: tuple[Agent, ...] = ()  # those that clients are sent to
+        self.hidden_lease_ids: frozenset[int] = frozenset()  # of agents that they are not sent to
+        self.sessions = 0  # how many it has been brought up to date by
         self.is_current = False
         self._feed = feed
         self._listeners = _Listeners()
@@ -233,6 +235,7 @@ class ClusterView:
             self.topics_by_id = {}
             self.topics_by_name = {}
             self.cluster_id = delta.cluster_id
+            self.sessions += 1
         for topic_id in delta.deleted_topic_ids:
             deleted = self.topics_by_id.pop(topic_id, None)
             if deleted is not None and self.topics_by_name[deleted.name] is deleted:
@@ -242,6 +245,7 @@ class ClusterView:
             self.topics_by_name[topic.name] = topic
         if delta.is_snapshot or delta.has_agents:
             self.agents = tuple(delta.agents)
+            self.hidden_lease_ids = frozenset(delta.hidden_lease_ids)
         self.version = delta.version
         self.is_current = True
         self._ready.settle()

@@ -1,4 +1,4 @@
-"""Classic consumer groups and committed offsets: pure and deterministic (S26).
+"""Groups, classic and of KIP-848, and committed offsets: pure and deterministic (S26).
 
     handle(groups, command, context, partition_exists=...) -> Decision      # one of GROUP_VERBS
     decide_txn_offset_commit(groups, command, context, partition_exists=...) -> Decision
@@ -9,13 +9,15 @@
     groups.forget_token(token)                       # who waited under it is gone
     groups.to_snapshot() / Groups.from_snapshot(snapshot, settings)
 
-Behaviour is that of Kafka 4.1's classic groups. Durable are offsets and generations; a generation
-is journalled when the leader's assignment arrives, when a static member is replaced in a stable
+Behaviour is that of Kafka 4.1. `consumer` holds the consumer groups of KIP-848; the rest is about
+classic groups and what both have in common. Durable are offsets and generations; a generation is
+journalled when the leader's assignment arrives, when a static member is replaced in a stable
 group, and when a group becomes empty. Who is joining, who waits for an answer and all deadlines are
 volatile (`live`).
 """
 
 from controlplane.decision import Context, Decision
+from controlplane.groups.consumer.subscriptions import NoTopics, Topics
 from controlplane.groups.dispatch import (
     GROUP_VERBS,
     NotAGroupCommandError,
@@ -38,8 +40,10 @@ __all__ = [
     "GroupState",
     "Groups",
     "IllegalTransitionError",
+    "NoTopics",
     "NotAGroupCommandError",
     "PartitionExists",
+    "Topics",
     "UnknownGroupRecordError",
     "decide_txn_offset_commit",
     "handle",
@@ -54,12 +58,14 @@ def handle(
     context: Context,
     *,
     partition_exists: PartitionExists = any_partition,
+    topics: Topics | None = None,
 ) -> Decision:
     """Decide one of GROUP_VERBS; the caller replays the records at once.
 
-    `partition_exists` (topic id, partition) refuses commits for what is deleted (S6).
+    `partition_exists` (topic id, partition) refuses commits for what is deleted (S6). `topics` are
+    those of the cluster, which consumer groups assign; None: there are none.
     """
-    return _journalled(decide(groups, command, context, partition_exists), context.now_ms)
+    return _journalled(decide(groups, command, context, partition_exists, topics), context.now_ms)
 
 
 def decide_txn_offset_commit(
@@ -73,9 +79,9 @@ def decide_txn_offset_commit(
     return _journalled(decide_txn(groups, command, context, partition_exists), context.now_ms)
 
 
-def tick(groups: Groups, context: Context) -> Decision:
+def tick(groups: Groups, context: Context, topics: Topics | None = None) -> Decision:
     """End sessions, joins, syncs and offsets that are overdue at `context.now_ms`."""
-    return _journalled(decide_tick(groups, context), context.now_ms)
+    return _journalled(decide_tick(groups, context, topics), context.now_ms)
 
 
 def _journalled(decided: GroupDecision, now_ms: int) -> Decision:

@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and DeleteGroups."""
+"""DescribeGroups (of classic groups), ListGroups and DeleteGroups (of both kinds)."""
 
 from controlplane.errors import ErrorCode
 from controlplane.groups.live import LiveGroup, LiveMember
@@ -18,7 +18,8 @@ from controlplane.v1.groups_pb2 import (
     ListGroups,
 )
 
-GROUP_TYPE = "classic"
+CLASSIC = "classic"
+CONSUMER = "consumer"
 
 
 def decide_describe(turn: Turn, command: DescribeGroups) -> Reply:
@@ -33,6 +34,11 @@ def _describe(turn: Turn, group_id: str) -> DescribedGroup:
         return DescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=(
+                f"Group {group_id} is not a classic group."
+                if group_id in turn.groups.consumers
+                else f"Group {group_id} not found."
+            ),
             state=GroupState.DEAD,
         )
     # In a rebalance neither protocol nor assignments are settled, so they are not shown.
@@ -62,21 +68,28 @@ def decide_list(turn: Turn, command: ListGroups) -> Reply:
     """All groups, or those in one of the states and of one of the types; case does not matter."""
     states = {state.lower() for state in command.states}
     types = {group_type.lower() for group_type in command.types}
-    groups: list[ListedGroup] = []
-    if not types or GROUP_TYPE in types:
-        for group_id in turn.groups.group_ids():
-            group = turn.groups.open(group_id, turn.now_ms)
-            if not states or group.state.lower() in states:
-                groups.append(_list(group))
+    listed = [_list(turn, group_id) for group_id in turn.groups.group_ids()]
+    groups = [
+        group
+        for group in listed
+        if (not states or group.state.lower() in states)
+        and (not types or group.group_type in types)
+    ]
     return Reply(groups_listed=GroupsListed(groups=groups))
 
 
-def _list(group: LiveGroup) -> ListedGroup:
+def _list(turn: Turn, group_id: str) -> ListedGroup:
+    consumer = turn.groups.consumers.get(group_id)
+    if consumer is not None:
+        return ListedGroup(
+            group_id=group_id, protocol_type=CONSUMER, state=consumer.state, group_type=CONSUMER
+        )
+    group = turn.groups.open(group_id, turn.now_ms)
     return ListedGroup(
-        group_id=group.group_id,
+        group_id=group_id,
         protocol_type=group.protocol_type,
         state=group.state,
-        group_type=GROUP_TYPE,
+        group_type=CLASSIC,
     )
 
 
@@ -88,12 +101,17 @@ def decide_delete(turn: Turn, command: DeleteGroups) -> Reply:
 
 
 def _delete(turn: Turn, group_id: str, deleted: set[str]) -> ErrorCode:
-    group = turn.groups.find(group_id, turn.now_ms)
-    if group is None or group_id in deleted:
+    if group_id in deleted or not turn.groups.exists(group_id):
         return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state is not GroupState.EMPTY:
-        return ErrorCode.NON_EMPTY_GROUP
+    consumer = turn.groups.consumers.get(group_id)
+    if consumer is not None:
+        if consumer.members:
+            return ErrorCode.NON_EMPTY_GROUP
+    else:
+        group = turn.groups.open(group_id, turn.now_ms)
+        if group.state is not GroupState.EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        group.transition_to(GroupState.DEAD)
     deleted.add(group_id)
-    group.transition_to(GroupState.DEAD)
     turn.records.append(GroupRecord(group_deleted=GroupDeleted(group_id=group_id)))
     return ErrorCode.NONE

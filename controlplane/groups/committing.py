@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from controlplane.errors import ErrorCode
+from controlplane.groups.consumer.group import ConsumerGroup
 from controlplane.groups.live import LiveGroup
 from controlplane.groups.membership import find_member_error
 from controlplane.groups.offsets import OffsetsOfGroup, key_of
@@ -28,7 +29,11 @@ _NO_OFFSET = -1
 def decide_commit(turn: Turn, command: OffsetCommit) -> Reply:
     """Keep offsets at once. Only a standalone commit may create its group (GROUP_ID_NOT_FOUND)."""
     group = turn.groups.find(command.group_id, turn.now_ms)
-    error_code = _find_writer_error(group, command)
+    consumer = turn.groups.consumers.get(command.group_id)
+    if consumer is not None:
+        error_code = _find_consumer_writer_error(consumer, command)
+    else:
+        error_code = _find_writer_error(group, command)
     if error_code:
         return _refused(command.offsets, error_code)
     if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
@@ -47,7 +52,11 @@ def decide_txn_commit(turn: Turn, command: TxnOffsetCommit) -> Reply:
     if not command.group_id:
         return _refused(command.offsets, ErrorCode.INVALID_GROUP_ID)
     group = turn.groups.find(command.group_id, turn.now_ms)
-    error_code = _find_txn_writer_error(group, command)
+    consumer = turn.groups.consumers.get(command.group_id)
+    if consumer is not None:
+        error_code = _find_consumer_txn_writer_error(consumer, command)
+    else:
+        error_code = _find_txn_writer_error(group, command)
     if error_code:
         return _refused(command.offsets, error_code)
     written, error_codes = _sort_out(turn, command.offsets)
@@ -81,11 +90,42 @@ def _find_txn_writer_error(group: LiveGroup | None, command: TxnOffsetCommit) ->
     if group is None:
         is_standalone = command.generation_id < 0
         return ErrorCode.NONE if is_standalone else ErrorCode.ILLEGAL_GENERATION
-    names_member = command.generation_id >= 0 or command.member_id or command.group_instance_id
-    # Before TxnOffsetCommit v3 nobody named a member; the producer's epoch fences those.
-    if _is_standalone(group, command.generation_id) or not names_member:
+    if _is_standalone(group, command.generation_id) or not _names_member(command):
         return ErrorCode.NONE
     return _find_generation_error(group, command)
+
+
+def _find_consumer_writer_error(group: ConsumerGroup, command: OffsetCommit) -> ErrorCode:
+    member = group.members.get(command.member_id)
+    if member is not None and not member.is_classic and not command.knows_member_epochs:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return _find_epoch_error(group, command.member_id, command.generation_id)
+
+
+def _find_consumer_txn_writer_error(group: ConsumerGroup, command: TxnOffsetCommit) -> ErrorCode:
+    if not _names_member(command):
+        return ErrorCode.NONE
+    error_code = _find_epoch_error(group, command.member_id, command.generation_id)
+    is_stale = error_code is ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.ILLEGAL_GENERATION if is_stale else error_code
+
+
+def _names_member(command: TxnOffsetCommit) -> bool:
+    """Before TxnOffsetCommit v3 nobody did; the producer's epoch fences those."""
+    return bool(command.generation_id >= 0 or command.member_id or command.group_instance_id)
+
+
+def _find_epoch_error(group: ConsumerGroup, member_id: str, member_epoch: int) -> ErrorCode:
+    """Whether a member of a consumer group is up to date; anybody is while there are no members."""
+    if member_epoch < 0 and not group.members:
+        return ErrorCode.NONE
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if member_epoch == member.current.member_epoch:
+        return ErrorCode.NONE
+    is_classic = member.is_classic
+    return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def _is_standalone(group: LiveGroup, generation_id: int) -> bool:
@@ -136,6 +176,11 @@ def decide_fetch(turn: Turn, command: OffsetFetch) -> Reply:
 
 
 def _fetch_group(turn: Turn, entry: OffsetFetchGroup, require_stable: bool) -> FetchedGroup:
+    consumer = turn.groups.consumers.get(entry.group_id)
+    if consumer is not None and (entry.member_id or entry.member_epoch > 0):
+        error_code = _find_epoch_error(consumer, entry.member_id, entry.member_epoch)
+        if error_code:
+            return FetchedGroup(error_code=error_code)
     kept = turn.groups.offsets.committed.get(entry.group_id, {})
     partitions: Iterable[TopicPartition] = entry.partitions
     if entry.all_partitions:

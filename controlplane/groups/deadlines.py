@@ -1,5 +1,7 @@
 """What time ends: sessions, joins, syncs, and offsets that nobody used for long."""
 
+from controlplane.groups.consumer.group import ConsumerGroup
+from controlplane.groups.consumer.operators import end_overdue_consumers, is_subscribed
 from controlplane.groups.live import LiveGroup
 from controlplane.groups.rebalance import (
     complete_join_if_all,
@@ -24,13 +26,18 @@ def end_overdue(turn: Turn) -> None:
             _end_in_group(turn, group)
             group.refresh_due()
             drop_if_nothing(turn, group)
+    end_overdue_consumers(turn)
     check_ms = live.next_expiry_check_ms
     if check_ms is None or check_ms <= turn.now_ms:
         interval_ms = turn.groups.settings.offsets_retention_check_interval_ms
         live.next_expiry_check_ms = turn.now_ms + interval_ms
         if check_ms is not None:
             for group_id in turn.groups.group_ids():
-                _expire_offsets(turn, turn.groups.open(group_id, turn.now_ms))
+                consumer = turn.groups.consumers.get(group_id)
+                if consumer is not None:
+                    _expire_offsets_of_consumers(turn, consumer)
+                else:
+                    _expire_offsets(turn, turn.groups.open(group_id, turn.now_ms))
 
 
 def drop_if_nothing(turn: Turn, group: LiveGroup) -> None:
@@ -94,4 +101,26 @@ def _expire_offsets(turn: Turn, group: LiveGroup) -> None:
     is_bare = len(expired) == len(offsets.committed.get(group.group_id, {}))
     if is_bare and group.group_id not in offsets.pending_producers:
         group.transition_to(GroupState.DEAD)
+        turn.records.append(GroupRecord(group_deleted=GroupDeleted(group_id=group.group_id)))
+
+
+def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup) -> None:
+    """Of a consumer group since their commit, and only those of topics that no member wants."""
+    if any(record.consumer_group_step.group_id == group.group_id for record in turn.records):
+        return  # members were put out in this very turn
+    offsets = turn.groups.offsets
+    committed = offsets.committed.get(group.group_id, {})
+    horizon_ms = turn.now_ms - turn.groups.settings.offsets_retention_ms
+    expired = [
+        TopicPartition(topic_id=key[0], partition=key[1])
+        for key, stored in sorted(committed.items())
+        if stored.written_at_ms <= horizon_ms
+        and not is_subscribed(turn, group, key[0])
+        and not offsets.is_pending(group.group_id, key)
+    ]
+    if expired:
+        record = OffsetsExpired(group_id=group.group_id, partitions=expired)
+        turn.records.append(GroupRecord(offsets_expired=record))
+    is_bare = len(expired) == len(committed) and group.group_id not in offsets.pending_producers
+    if is_bare and not group.members:
         turn.records.append(GroupRecord(group_deleted=GroupDeleted(group_id=group.group_id)))

@@ -6,7 +6,11 @@ from typing import Any
 from controlplane.decision import Context
 from controlplane.groups.admin import decide_delete, decide_describe, decide_list
 from controlplane.groups.committing import decide_commit, decide_fetch, decide_txn_commit
+from controlplane.groups.consumer.heartbeat import decide_consumer_heartbeat
+from controlplane.groups.consumer.operators import decide_describe_consumer
+from controlplane.groups.consumer.subscriptions import NoTopics, Topics
 from controlplane.groups.deadlines import drop_if_nothing, end_overdue
+from controlplane.groups.deleting import decide_delete_offsets
 from controlplane.groups.joining import decide_join
 from controlplane.groups.membership import decide_heartbeat, decide_leave, decide_sync
 from controlplane.groups.store import Groups
@@ -24,6 +28,9 @@ _DECIDERS: dict[str, Callable[[Turn, Any], Reply | None]] = {
     "describe_groups": decide_describe,
     "list_groups": decide_list,
     "delete_groups": decide_delete,
+    "consumer_group_heartbeat": decide_consumer_heartbeat,
+    "describe_consumer_groups": decide_describe_consumer,
+    "delete_offsets": decide_delete_offsets,
 }
 
 # TxnOffsetCommit is not among them: its transaction is to be checked first.
@@ -42,13 +49,19 @@ def decide(
     command: Command,
     context: Context,
     partition_exists: PartitionExists = any_partition,
+    topics: Topics | None = None,
 ) -> GroupDecision:
     """Decide one of GROUP_VERBS. `partition_exists` refuses commits for deleted topics (S6)."""
     verb = command.WhichOneof("verb")
     decider = _DECIDERS.get(verb or "")
     if verb is None or decider is None:
         raise NotAGroupCommandError(verb)
-    turn = Turn(groups=groups, context=context, partition_exists=partition_exists)
+    turn = Turn(
+        groups=groups,
+        context=context,
+        partition_exists=partition_exists,
+        topics=topics or NoTopics(),
+    )
     request = getattr(command, verb)
     reply = decider(turn, request)
     group = groups.live.groups.get(getattr(request, "group_id", ""))
@@ -68,8 +81,8 @@ def decide_txn(
     return turn.end(decide_txn_commit(turn, command))
 
 
-def decide_tick(groups: Groups, context: Context) -> GroupDecision:
+def decide_tick(groups: Groups, context: Context, topics: Topics | None = None) -> GroupDecision:
     """End what is overdue at `context.now_ms`."""
-    turn = Turn(groups=groups, context=context)
+    turn = Turn(groups=groups, context=context, topics=topics or NoTopics())
     end_overdue(turn)
     return GroupDecision(records=turn.records, reply=None, completions=turn.completions)

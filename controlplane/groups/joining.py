@@ -3,6 +3,7 @@
 from typing import Final
 
 from controlplane.errors import ErrorCode
+from controlplane.groups.consumer import classic
 from controlplane.groups.live import LiveGroup, LiveMember, Protocols
 from controlplane.groups.membership import find_member_error
 from controlplane.groups.rebalance import (
@@ -33,6 +34,12 @@ def decide_join(turn: Turn, command: JoinGroup) -> Reply | None:
         <= settings.group_max_session_timeout_ms
     ):
         return _refuse(ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
+    consumer = turn.groups.consumers.get(command.group_id)
+    if consumer is not None and consumer.members:
+        return classic.join(turn, consumer, command)
+    if consumer is not None:
+        # An empty group is what the next one to join makes it.
+        turn.keep(LiveGroup(group_id=command.group_id).to_generation(turn.now_ms))
     if command.member_id and not turn.groups.exists(command.group_id):
         return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
     group = turn.groups.open(command.group_id, turn.now_ms)

@@ -1,6 +1,7 @@
 """SyncGroup, Heartbeat and LeaveGroup: what members send between joins."""
 
 from controlplane.errors import ErrorCode
+from controlplane.groups.consumer import classic
 from controlplane.groups.live import LiveGroup
 from controlplane.groups.rebalance import (
     complete_join_if_all,
@@ -38,6 +39,9 @@ def decide_sync(turn: Turn, command: SyncGroup) -> Reply | None:
     """Answer with the assignment, or park until the leader brings it (None)."""
     if not command.group_id:
         return _synced(ErrorCode.INVALID_GROUP_ID)
+    consumer = turn.groups.consumers.get(command.group_id)
+    if consumer is not None:
+        return classic.sync(turn, consumer, command)
     group = turn.groups.find(command.group_id, turn.now_ms)
     if group is None or group.state is GroupState.EMPTY:
         return _synced(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -79,6 +83,9 @@ def _differ(given: str, actual: str) -> bool:
 
 def decide_heartbeat(turn: Turn, command: Heartbeat) -> Reply:
     """Start the session anew, and say whether a rebalance wants the member."""
+    consumer = turn.groups.consumers.get(command.group_id)
+    if consumer is not None:
+        return classic.heartbeat(turn, consumer, command)
     return Reply(heartbeat_answered=HeartbeatAnswered(error_code=_beat(turn, command)))
 
 
@@ -103,6 +110,9 @@ def decide_leave(turn: Turn, command: LeaveGroup) -> Reply:
     """Let members go, each with its own error code; the others rebalance once."""
     if not command.group_id:
         return Reply(group_left=GroupLeft(error_code=ErrorCode.INVALID_GROUP_ID))
+    consumer = turn.groups.consumers.get(command.group_id)
+    if consumer is not None:
+        return classic.leave(turn, consumer, command)
     group = turn.groups.find(command.group_id, turn.now_ms)
     if group is None:
         error_codes = [ErrorCode.UNKNOWN_MEMBER_ID for _ in command.members]

@@ -1,4 +1,4 @@
-"""What an operator may choose about classic groups; the names are Kafka's, in snake case."""
+"""What an operator may choose about groups; the names are Kafka's, in snake case."""
 
 from dataclasses import dataclass
 
@@ -12,6 +12,9 @@ class GroupSettings:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 30 * _MINUTE_MS
     group_max_size: int = 10_000
+    # Of consumer groups (KIP-848): the members do not choose.
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5_000
     # Kafka waits 3 s for company; groups here are small and often in tests, so nobody waits.
     group_initial_rebalance_delay_ms: int = 0
     # A new member has no id yet, so it cannot send heartbeats while it waits for the others.

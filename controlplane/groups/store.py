@@ -2,15 +2,21 @@
 
 from dataclasses import dataclass, field
 
+from controlplane.groups.consumer.group import ConsumerGroup
+from controlplane.groups.consumer.live import LiveConsumerGroup
+from controlplane.groups.consumer.subscriptions import Resolver
 from controlplane.groups.live import LiveGroup, LiveGroups
 from controlplane.groups.offsets import Offsets
 from controlplane.groups.settings import GroupSettings
+from controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep
 from controlplane.v1.group_records_pb2 import GroupGeneration, GroupRecord, GroupsSnapshot
 
 
 @dataclass(slots=True)
 class Groups:
-    """Classic groups and offsets. `generations` and `offsets` are durable, `live` is volatile.
+    """All groups and offsets. Durable are `generations` (of classic groups), `consumers` and `offsets`;
+    volatile are `live`, `live_consumers` and what `resolver` remembers. A group is classic or a
+    consumer group, never both.
 
     Only `replay`, `end_transaction` and `forget_topic` change what is durable.
     """
@@ -18,7 +24,10 @@ class Groups:
     settings: GroupSettings = field(default_factory=GroupSettings)
     generations: dict[str, GroupGeneration] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
+    consumers: dict[str, ConsumerGroup] = field(default_factory=dict)
     live: LiveGroups = field(default_factory=LiveGroups)
+    live_consumers: dict[str, LiveConsumerGroup] = field(default_factory=dict)
+    resolver: Resolver = field(default_factory=Resolver)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Make a producer's pending offsets count, or drop them. Part of the outcome's replay."""
@@ -37,22 +46,25 @@ class Groups:
         return (
             group_id in self.live.groups
             or group_id in self.generations
+            or group_id in self.consumers
             or self.offsets.has_group(group_id)
         )
 
     def group_ids(self) -> list[str]:
         """All groups, each once, sorted."""
-        return sorted({*self.live.groups, *self.generations, *self.offsets.group_ids()})
+        return sorted(
+            {*self.live.groups, *self.generations, *self.consumers, *self.offsets.group_ids()}
+        )
 
     def find(self, group_id: str, now_ms: int) -> LiveGroup | None:
-        """The group as it is now, woken from its journalled generation if need be."""
+        """The classic group as it is now, woken from its journalled generation if need be."""
         group = self.live.groups.get(group_id)
-        if group is None and self.exists(group_id):
+        if group is None and group_id not in self.consumers and self.exists(group_id):
             return self.open(group_id, now_ms)
         return group
 
     def open(self, group_id: str, now_ms: int) -> LiveGroup:
-        """The group as it is now, created if it does not exist."""
+        """The classic group as it is now, created if it does not exist."""
         group = self.live.groups.get(group_id)
         if group is None:
             generation = self.generations.get(group_id)
@@ -64,10 +76,19 @@ class Groups:
             self.live.asleep.discard(group_id)
         return group
 
+    def open_consumer(self, group: ConsumerGroup, now_ms: int) -> LiveConsumerGroup:
+        """The deadlines of a consumer group, set anew if the journal brought it back."""
+        live = self.live_consumers.get(group.group_id)
+        if live is None:
+            live = LiveConsumerGroup.wake(group, self.settings, now_ms)
+            self.live_consumers[group.group_id] = live
+        return live
+
     def to_snapshot(self) -> GroupsSnapshot:
         """All durable state; equal states give equal bytes."""
         snapshot = GroupsSnapshot(
-            generations=[generation for _, generation in sorted(self.generations.items())]
+            generations=[generation for _, generation in sorted(self.generations.items())],
+            consumer_groups=[group.to_step() for _, group in sorted(self.consumers.items())],
         )
         self.offsets.to_snapshot(snapshot)
         return snapshot
@@ -80,6 +101,8 @@ class Groups:
         groups = cls(settings=settings or GroupSettings(), offsets=Offsets.from_snapshot(snapshot))
         for generation in snapshot.generations:
             _keep_generation(groups, generation)
+        for step in snapshot.consumer_groups:
+            _take_step(groups, step)
         return groups
 
 
@@ -91,6 +114,8 @@ def replay(groups: Groups, record: GroupRecord) -> None:
         case "group_deleted":
             group_id = record.group_deleted.group_id
             groups.generations.pop(group_id, None)
+            groups.consumers.pop(group_id, None)
+            groups.live_consumers.pop(group_id, None)
             groups.live.groups.pop(group_id, None)
             groups.live.asleep.discard(group_id)
             groups.offsets.forget_group(group_id)
@@ -101,6 +126,8 @@ def replay(groups: Groups, record: GroupRecord) -> None:
         case "offsets_expired":
             expired = record.offsets_expired
             groups.offsets.expire(expired.group_id, expired.partitions)
+        case "consumer_group_step":
+            _take_step(groups, record.consumer_group_step)
         case unknown:
             raise UnknownGroupRecordError(unknown)
 
@@ -117,6 +144,8 @@ class UnknownGroupRecordError(ValueError):
 
 def _keep_generation(groups: Groups, generation: GroupGeneration) -> None:
     groups.generations[generation.group_id] = generation
+    groups.consumers.pop(generation.group_id, None)
+    groups.live_consumers.pop(generation.group_id, None)
     if generation.group_id in groups.live.groups:
         return
     # Its members' sessions begin when somebody first looks, not when the journal is read.
@@ -124,3 +153,13 @@ def _keep_generation(groups: Groups, generation: GroupGeneration) -> None:
         groups.live.asleep.add(generation.group_id)
     else:
         groups.live.asleep.discard(generation.group_id)
+
+
+def _take_step(groups: Groups, step: ConsumerGroupStep) -> None:
+    group = groups.consumers.get(step.group_id)
+    if group is None:
+        group = groups.consumers[step.group_id] = ConsumerGroup(group_id=step.group_id)
+        groups.generations.pop(step.group_id, None)
+        groups.live.groups.pop(step.group_id, None)
+        groups.live.asleep.discard(step.group_id)
+    group.apply(step)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from controlplane.decision import Context
+from controlplane.groups.consumer.subscriptions import NoTopics, Topics
 from controlplane.groups.live import LiveMember
 from controlplane.groups.store import Groups
 from controlplane.v1.control_pb2 import Reply
@@ -37,6 +38,7 @@ class Turn:
     groups: Groups
     context: Context
     partition_exists: PartitionExists = any_partition
+    topics: Topics = field(default_factory=NoTopics)
     records: list[GroupRecord] = field(default_factory=list)
     completions: list[tuple[int, Reply]] = field(default_factory=list)
 

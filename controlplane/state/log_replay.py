@@ -1,18 +1,21 @@
 """Replays of records about the log: segments, log starts, swaps, collection, pins."""
 
 from array import array
+from collections import Counter
 from typing import Final
 
 from controlplane.extents import EXTENT_ROW
 from controlplane.state.deadlines import NEVER
 from controlplane.state.partition import Partition, ProducerWindow, key_of
 from controlplane.state.rows import batches_of, rows_of
-from controlplane.state.segments import Pin
+from controlplane.state.segments import Pin, SegmentKey
 from controlplane.state.state import State
 from controlplane.state.transaction_replay import start_transaction
 from controlplane.v1.journal_pb2 import (
     ExtentsReplaced,
     LogStartsMoved,
+    PartitionSwap,
+    PinProlonged,
     PinsEnded,
     PinTaken,
     ProducersExpired,
@@ -20,6 +23,7 @@ from controlplane.v1.journal_pb2 import (
     SegmentRecorded,
     SegmentsCollected,
 )
+from controlplane.v1.log_pb2 import SwapSegment
 
 HOUR_MS: Final = 3_600_000
 
@@ -102,24 +106,37 @@ def replay_log_starts(state: State, record: LogStartsMoved, now_ms: int) -> None
 
 
 def replay_swap(state: State, record: ExtentsReplaced, now_ms: int) -> None:
-    """Merging: other extents, of one new object, in the place of those that were there."""
+    """Merging and compaction: other extents, of new objects, in the place of those that were there."""
+    segments = list(record.segments)
     if record.HasField("segment"):
-        count = sum(len(each.swap.extents.sizes) for each in record.partitions)
-        key = (record.segment.lease_id, record.segment.sequence)
-        state.segments.add(key, record.object_size, count, now_ms)
+        segments.append(SwapSegment(segment=record.segment, object_size=record.object_size))
+    live: Counter[SegmentKey] = Counter()
     for each in record.partitions:
-        partition = state.partitions[key_of(each.partition)]
-        swap = each.swap
-        start, stop = partition.extents.range_of(swap.first_offset, swap.end_offset)
-        gone = partition.extents.slice(start, stop)
-        partition.extents.replace(swap.first_offset, swap.end_offset, swap.extents)
-        partition.dead.remove(swap.first_offset, swap.end_offset)
-        partition.dead.drop_below(partition.log_start_offset)  # a part without extents
-        partition.size_bytes += sum(swap.extents.sizes) - sum(gone.sizes)
-        state.segments.release(gone.lease_ids, gone.sequences, now_ms)
-        delta = state.changed(partition)
-        if delta is not None:
-            delta.swaps.append(swap)
+        extents = each.swap.extents
+        live.update(zip(extents.lease_ids, extents.sequences, strict=True))
+    for new in segments:
+        key = (new.segment.lease_id, new.segment.sequence)
+        state.segments.add(key, new.object_size, live[key], now_ms)
+    for each in record.partitions:
+        _swap(state, each, now_ms)
+
+
+def _swap(state: State, record: PartitionSwap, now_ms: int) -> None:
+    partition = state.partitions[key_of(record.partition)]
+    swap, extents = record.swap, partition.extents
+    start, stop = extents.range_of(swap.first_offset, swap.end_offset)
+    gone = (extents.lease_ids[start:stop], extents.sequences[start:stop])
+    partition.size_bytes += sum(swap.extents.sizes) - sum(extents.sizes[start:stop])
+    extents.replace(swap.first_offset, swap.end_offset, swap.extents)
+    partition.dead.remove(swap.first_offset, swap.end_offset)
+    partition.dead.drop_below(partition.log_start_offset)  # a part without extents
+    if record.compacted_to:
+        partition.compacted_to = max(partition.compacted_to, record.compacted_to)
+        partition.compact_again_ms = record.compact_again_ms
+    state.segments.release(*gone, now_ms)
+    delta = state.changed(partition)
+    if delta is not None:
+        delta.swaps.append(swap)
 
 
 def replay_collected(state: State, record: SegmentsCollected, _now_ms: int) -> None:
@@ -134,6 +151,12 @@ def replay_pin(state: State, record: PinTaken, now_ms: int) -> None:
     """A reader begins."""
     state.segments.pins[record.pin_id] = Pin(now_ms, min(record.ends_ms, NEVER))
     state.next_pin_id = max(state.next_pin_id, record.pin_id + 1)
+
+
+def replay_pin_prolonged(state: State, record: PinProlonged, _now_ms: int) -> None:
+    """A reader goes on from the same start."""
+    pins = state.segments.pins
+    pins[record.pin_id] = Pin(pins[record.pin_id].starts_ms, min(record.ends_ms, NEVER))
 
 
 def replay_pins_ended(state: State, record: PinsEnded, _now_ms: int) -> None:

@@ -19,7 +19,9 @@ def plan_merge(state: State, command: PlanMerge, context: Context) -> Decision:
     """
     if command.lease_id not in state.leases:
         return Decision(reply=Reply(merge_plan=MergePlan(error_code=ErrorCode.LEASE_EXPIRED)))
-    _move_horizons(state, command.min_age_ms, context.now_ms)
+    min_age_ms, now_ms = command.min_age_ms, context.now_ms
+    horizons = state.merge_horizons
+    horizons.move(state.partitions.values(), min_age_ms, now_ms)
     planned: list[MergePlanPartition] = []
     bytes_left, extents_left = command.max_bytes, MERGE_SCAN
     for partition in _in_turn(state):
@@ -28,8 +30,8 @@ def plan_merge(state: State, command: PlanMerge, context: Context) -> Decision:
         state.merge_cursor += 1
         extents_left -= 1 + min(len(partition.extents), MERGE_WINDOW)
         end_offset = partition.last_stable_offset
-        if command.min_age_ms > 0:
-            end_offset = state.merge_horizons.get(partition.key, (0, 0))[0]
+        if min_age_ms > 0:
+            end_offset = horizons.stable_for(partition.key, min_age_ms, now_ms)
         run = _find_run(partition, command, bytes_left, end_offset)
         if run is not None:
             plan = _plan(partition, *run)
@@ -45,22 +47,6 @@ def _in_turn(state: State) -> Iterator[Partition]:
         return iter(())
     state.merge_cursor %= len(partitions)
     return iter(partitions[state.merge_cursor :] + partitions[: state.merge_cursor])
-
-
-def _move_horizons(state: State, min_age_ms: int, now_ms: int) -> None:
-    """Once in `min_age_ms` the last stable offsets are noted; the ones noted before are old enough.
-
-    So what a consumer may still want to see uncommitted is not taken away under its eyes, and nothing
-    is rewritten that grows at this moment. Volatile: after a restart the first notes are waited for.
-    """
-    if min_age_ms <= 0 or now_ms < state.merge_noted_ms + min_age_ms:
-        return
-    state.merge_noted_ms = now_ms
-    before = state.merge_horizons
-    state.merge_horizons = {
-        key: (before.get(key, (0, 0))[1], partition.last_stable_offset)
-        for key, partition in state.partitions.items()
-    }
 
 
 def _find_run(

@@ -57,6 +57,8 @@ class Partition:
     """Durable state of one partition. Only replay changes it."""
 
     __slots__ = (
+        "compact_again_ms",
+        "compacted_to",
         "dead",
         "extents",
         "high_watermark",
@@ -78,6 +80,9 @@ class Partition:
         self.extents = ExtentTable()
         self.dead = DeadRanges()
         self.size_bytes = 0
+        #: What was compacted by key ends here, and the time from which it is worth it again (0: none).
+        self.compacted_to = 0
+        self.compact_again_ms = 0
         self.producers: dict[int, ProducerWindow] = {}
         #: producer id -> first offset of its ongoing transaction here, in the order of the offsets.
         #: Linked, so that the first is found at once however many were taken out before it.

@@ -5,9 +5,20 @@ Those that Kafka has carry Kafka's names and defaults.
 
 from typing import Final
 
-#: broker.session.timeout.ms. Clients go on asking a dead agent for as long: it has to be less than the
-#: 10 s after which a transaction of Kafka Streams times out.
+#: broker.session.timeout.ms. Clients go on asking for as long for an agent that is cut off without a
+#: word: it has to be less than the 10 s after which a transaction of Kafka Streams times out.
 LEASE_DURATION_MS: Final = 9_000
+
+#: Clients are sent elsewhere so long after an agent's session broke: with the time in which a member
+#: finds its new coordinator it has to be well below half a session.timeout.ms of 6 s.
+SESSION_GRACE_MS: Final = 1_000
+
+#: After a start of the control plane agents have so long to connect again; the longest pause between
+#: two attempts is 2 s.
+RECONNECT_GRACE_MS: Final = 5_000
+
+#: A job that is killed holds back the sweep of its objects for at most so long.
+LONGEST_JOB_LEASE_MS: Final = 24 * 3_600_000
 
 TRANSACTION_MAX_TIMEOUT_MS: Final = 900_000
 TRANSACTIONAL_ID_EXPIRATION_MS: Final = 7 * 24 * 3_600_000
@@ -34,3 +45,6 @@ RETENTION_SCAN: Final = 256
 MERGE_WINDOW: Final = 2_048
 MERGE_SCAN: Final = 8_192
 MERGE_PARTITIONS: Final = 1_000
+
+#: A compaction plan names at most so many extents: 20 MB of a message.
+COMPACTION_EXTENTS: Final = 250_000

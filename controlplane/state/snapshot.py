@@ -9,7 +9,7 @@ from controlplane.groups import Groups
 from controlplane.state.log_replay import HOUR_MS
 from controlplane.state.partition import BATCH_NUMBERS, Partition, ProducerWindow, key_of
 from controlplane.state.segments import LiveSegments, Pin, SegmentTable
-from controlplane.state.settings import TRANSACTIONAL_ID_EXPIRATION_MS
+from controlplane.state.settings import LEASE_DURATION_MS, TRANSACTIONAL_ID_EXPIRATION_MS
 from controlplane.state.state import Lease, State, TopicState
 from controlplane.state.topics import plain
 from controlplane.state.transactional import TransactionalId, TransactionState
@@ -105,11 +105,13 @@ def _lease(lease: Lease) -> LeaseSnapshot:
         forgotten_sequence=lease.forgotten_sequence,
         recent_sequences=lease.recent.keys(),
         recent_verdicts=map(SegmentCommitted.FromString, lease.recent.values()),
+        duration_ms=lease.duration_ms,
     )
 
 
 def _read_lease(message: LeaseSnapshot) -> Lease:
-    lease = Lease(message.lease_id, message.node_id)
+    duration_ms = message.duration_ms or LEASE_DURATION_MS
+    lease = Lease(message.lease_id, message.node_id, duration_ms)
     lease.forgotten_sequence = message.forgotten_sequence
     for sequence, verdicts in zip(message.recent_sequences, message.recent_verdicts, strict=True):
         lease.recent[sequence] = verdicts.SerializeToString()
@@ -148,6 +150,8 @@ def _partition(partition: Partition) -> PartitionSnapshot:
         append_times=batches[3::4],
         ongoing_producer_ids=partition.ongoing.keys(),
         ongoing_first_offsets=partition.ongoing.values(),
+        compacted_to=partition.compacted_to,
+        compact_again_ms=partition.compact_again_ms,
     )
 
 
@@ -169,6 +173,8 @@ def _read_partition(topic_id: bytes, message: PartitionSnapshot) -> Partition:
     partition.version = message.version
     partition.log_start_offset = message.log_start_offset
     partition.high_watermark = message.high_watermark
+    partition.compacted_to = message.compacted_to
+    partition.compact_again_ms = message.compact_again_ms
     partition.extents.append(message.extents)
     partition.size_bytes = sum(message.extents.sizes)
     partition.dead.firsts.extend(message.dead_first_offsets)

@@ -8,8 +8,10 @@ from typing import Final
 
 from controlplane.groups import Groups
 from controlplane.state.deadlines import Deadlines
+from controlplane.state.horizons import Horizons
 from controlplane.state.partition import Partition, PartitionKey, deleted_delta, key_of
 from controlplane.state.segments import SegmentTable
+from controlplane.state.settings import LEASE_DURATION_MS
 from controlplane.state.transactional import TransactionalId
 from controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic, TopicPartition
 from controlplane.v1.log_pb2 import PartitionDelta
@@ -18,14 +20,19 @@ from controlplane.v1.log_pb2 import PartitionDelta
 REMEMBERED_COMMITS: Final = 64
 
 
+#: In place of a node id: the lease of a job, which no client is sent to.
+NO_NODE: Final = 0
+
+
 class Lease:
-    """A live process of an agent."""
+    """A live process of an agent, or a job."""
 
-    __slots__ = ("forgotten_sequence", "lease_id", "node_id", "recent")
+    __slots__ = ("duration_ms", "forgotten_sequence", "lease_id", "node_id", "recent")
 
-    def __init__(self, lease_id: int, node_id: int) -> None:
+    def __init__(self, lease_id: int, node_id: int, duration_ms: int = LEASE_DURATION_MS) -> None:
         self.lease_id = lease_id
         self.node_id = node_id
+        self.duration_ms = duration_ms  # how long it lives without a renewal
         #: The answers to its last commits (a SegmentCommitted each, serialized), by sequence.
         self.recent: OrderedDict[int, bytes] = OrderedDict()
         self.forgotten_sequence = -1  # the highest whose answer was dropped
@@ -96,13 +103,16 @@ class State:
         self.watched: dict[PartitionKey, int] = {}
         self.changes: list[PartitionDelta | ClusterDelta] = []
         self.lease_deadlines: Deadlines[int] = Deadlines()
+        # Volatile too, see controlplane.state.presence: which agents clients are sent to.
+        self.lease_sessions: dict[int, set[int]] = {}  # by lease, the sessions it is renewed over
+        self.absences: Deadlines[int] = Deadlines()  # when a lease without a session is hidden
+        self.hidden_leases: set[int] = set()
         self.retention_queue: list[
             PartitionKey
         ] = []  # not yet looked at in this round, the next last
         self.merge_cursor = 0
-        self.merge_noted_ms = 0
-        #: partition -> its last stable offset at the two last notes, the older one first
-        self.merge_horizons: dict[PartitionKey, tuple[int, int]] = {}
+        self.merge_horizons = Horizons()
+        self.compaction_horizons = Horizons()
 
     def file_window(self, partition: Partition, producer_id: int, hour: int) -> None:
         """Notes in which hour a window was used, for when nobody uses it any more."""
@@ -139,19 +149,36 @@ class State:
 
     def cluster_snapshot(self) -> ClusterDelta:
         """What a new session begins with."""
-        return ClusterDelta(
+        delta = ClusterDelta(
             version=self.cluster_version,
             is_snapshot=True,
             cluster_id=self.cluster_id,
             topics=[topic.message() for topic in self.topics.values()],
-            has_agents=True,
-            agents=self.live_agents(),
         )
+        self.put_agents(delta)
+        return delta
+
+    def put_agents(self, delta: ClusterDelta) -> None:
+        """Fills in the agents that clients are sent to, and the leases of those that they are not."""
+        delta.has_agents = True
+        delta.agents.extend(self.live_agents())
+        delta.hidden_lease_ids.extend(sorted(self.hidden_leases))
 
     def live_agents(self) -> list[Agent]:
+        """The nodes that clients are sent to, by node id: with a lease that is not hidden."""
+        leases = self.leases.values()
+        return self._nodes({each.node_id for each in leases if not self.is_hidden(each)})
+
+    def leased_agents(self) -> list[Agent]:
         """The nodes with a live lease, by node id."""
-        live = {lease.node_id for lease in self.leases.values()}
-        nodes = [node for node in self.nodes.values() if node.node_id in live]
+        return self._nodes({lease.node_id for lease in self.leases.values()})
+
+    def is_hidden(self, lease: Lease) -> bool:
+        """Whether clients are not sent to it, for it has no session."""
+        return lease.lease_id in self.hidden_leases
+
+    def _nodes(self, node_ids: set[int]) -> list[Agent]:
+        nodes = [node for node in self.nodes.values() if node.node_id in node_ids]
         return sorted(nodes, key=lambda node: node.node_id)
 
     # For replay.

@@ -15,7 +15,7 @@ from controlplane.state.settings import (
     MAX_TOPIC_NAME,
 )
 from controlplane.state.state import State, TopicState
-from controlplane.topic_configs import InvalidConfig, alter, check_config, shorten
+from controlplane.topic_configs import InvalidConfig, alter, check_all, check_together, shorten
 from controlplane.v1.cluster_pb2 import (
     AlterTopicConfigs,
     CreatePartitions,
@@ -117,15 +117,14 @@ def _new_topic(
             f"Number of partitions was {count}; it must be from 1 to {MAX_PARTITIONS}.",
         )
     try:
-        for name, value in sorted(wanted.configs.items()):
-            check_config(name, value)
+        configs = check_all(wanted.configs)
     except InvalidConfig as invalid:
         raise Refused(ErrorCode.INVALID_CONFIG, str(invalid)) from invalid
     return Topic(
         topic_id=context.new_id(),
         name=wanted.name,
         partition_count=count,
-        configs=wanted.configs,
+        configs=configs,
     )
 
 
@@ -226,14 +225,15 @@ def _find(state: State, name: str) -> TopicState:
 
 
 def alter_topic_configs(state: State, command: AlterTopicConfigs, context: Context) -> Decision:
-    """All changes of one topic, or none."""
+    """All changes of one topic, or none. With `replaces_all` what is not named is at its default again."""
     try:
         topic = _find(state, command.name)
         if len({change.name for change in command.changes}) < len(command.changes):
             raise Refused(ErrorCode.INVALID_REQUEST, "A config is named twice.")
-        configs = topic.configs
+        configs = {} if command.replaces_all else topic.configs
         for change in command.changes:
             configs = alter(configs, change.name, change.operation, change.value)
+        check_together(configs)
     except Refused as refused:
         answer = TopicConfigsAltered(error_code=refused.code, error_message=refused.message)
         return Decision(reply=Reply(topic_configs_altered=answer))

@@ -46,7 +46,7 @@ class Topic(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., name: _Optional[str] = ..., partition_count: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ClusterDelta(_message.Message):
-    __slots__ = ("version", "is_snapshot", "cluster_id", "topics", "deleted_topic_ids", "has_agents", "agents")
+    __slots__ = ("version", "is_snapshot", "cluster_id", "topics", "deleted_topic_ids", "has_agents", "agents", "hidden_lease_ids")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     IS_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +54,7 @@ class ClusterDelta(_message.Message):
     DELETED_TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
     HAS_AGENTS_FIELD_NUMBER: _ClassVar[int]
     AGENTS_FIELD_NUMBER: _ClassVar[int]
+    HIDDEN_LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     version: int
     is_snapshot: bool
     cluster_id: str
@@ -61,7 +62,8 @@ class ClusterDelta(_message.Message):
     deleted_topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
     has_agents: bool
     agents: _containers.RepeatedCompositeFieldContainer[Agent]
-    def __init__(self, version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topic_ids: _Optional[_Iterable[bytes]] = ..., has_agents: _Optional[bool] = ..., agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ...) -> None: ...
+    hidden_lease_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topic_ids: _Optional[_Iterable[bytes]] = ..., has_agents: _Optional[bool] = ..., agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ..., hidden_lease_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RegisterAgent(_message.Message):
     __slots__ = ("host", "port", "zone")
@@ -86,6 +88,24 @@ class AgentRegistered(_message.Message):
     lease_duration_ms: int
     cluster_id: str
     def __init__(self, error_code: _Optional[int] = ..., node_id: _Optional[int] = ..., lease_id: _Optional[int] = ..., lease_duration_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+
+class OpenLease(_message.Message):
+    __slots__ = ("duration_ms",)
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    duration_ms: int
+    def __init__(self, duration_ms: _Optional[int] = ...) -> None: ...
+
+class LeaseOpened(_message.Message):
+    __slots__ = ("error_code", "lease_id", "lease_duration_ms", "cluster_id")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    lease_id: int
+    lease_duration_ms: int
+    cluster_id: str
+    def __init__(self, error_code: _Optional[int] = ..., lease_id: _Optional[int] = ..., lease_duration_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class RenewLease(_message.Message):
     __slots__ = ("lease_id",)
@@ -201,14 +221,16 @@ class ConfigChange(_message.Message):
     def __init__(self, name: _Optional[str] = ..., operation: _Optional[int] = ..., value: _Optional[str] = ...) -> None: ...
 
 class AlterTopicConfigs(_message.Message):
-    __slots__ = ("name", "changes", "validate_only")
+    __slots__ = ("name", "changes", "validate_only", "replaces_all")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    REPLACES_ALL_FIELD_NUMBER: _ClassVar[int]
     name: str
     changes: _containers.RepeatedCompositeFieldContainer[ConfigChange]
     validate_only: bool
-    def __init__(self, name: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[ConfigChange, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    replaces_all: bool
+    def __init__(self, name: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[ConfigChange, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., replaces_all: _Optional[bool] = ...) -> None: ...
 
 class TopicConfigsAltered(_message.Message):
     __slots__ = ("error_code", "error_message")

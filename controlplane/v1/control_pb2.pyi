@@ -1,4 +1,5 @@
 from controlplane.v1 import cluster_pb2 as _cluster_pb2
+from controlplane.v1 import consumer_groups_pb2 as _consumer_groups_pb2
 from controlplane.v1 import groups_pb2 as _groups_pb2
 from controlplane.v1 import log_pb2 as _log_pb2
 from controlplane.v1 import transactions_pb2 as _transactions_pb2
@@ -31,7 +32,7 @@ class SessionResponse(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[_log_pb2.PartitionDelta, _Mapping]]] = ..., cluster: _Optional[_Iterable[_Union[_cluster_pb2.ClusterDelta, _Mapping]]] = ..., replies: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("command_id", "register_agent", "renew_lease", "release_lease", "create_topics", "delete_topics", "create_partitions", "alter_topic_configs", "commit_segment", "read_partitions", "delete_records", "plan_merge", "swap_extents", "plan_collection", "filter_uncommitted", "confirm_collection", "pin_reads", "unpin_reads", "init_producer_id", "add_partitions_to_txn", "add_offsets_to_txn", "end_txn", "abort_txn", "describe_producers", "describe_transactions", "list_transactions", "join_group", "sync_group", "heartbeat", "leave_group", "offset_commit", "txn_offset_commit", "offset_fetch", "describe_groups", "list_groups", "delete_groups")
+    __slots__ = ("command_id", "register_agent", "renew_lease", "release_lease", "create_topics", "delete_topics", "create_partitions", "alter_topic_configs", "open_lease", "commit_segment", "read_partitions", "delete_records", "plan_merge", "swap_extents", "plan_collection", "filter_uncommitted", "confirm_collection", "pin_reads", "unpin_reads", "plan_compaction", "init_producer_id", "add_partitions_to_txn", "add_offsets_to_txn", "end_txn", "abort_txn", "describe_producers", "describe_transactions", "list_transactions", "join_group", "sync_group", "heartbeat", "leave_group", "offset_commit", "txn_offset_commit", "offset_fetch", "describe_groups", "list_groups", "delete_groups", "consumer_group_heartbeat", "describe_consumer_groups", "delete_offsets")
     COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
     REGISTER_AGENT_FIELD_NUMBER: _ClassVar[int]
     RENEW_LEASE_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +41,7 @@ class Command(_message.Message):
     DELETE_TOPICS_FIELD_NUMBER: _ClassVar[int]
     CREATE_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     ALTER_TOPIC_CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_LEASE_FIELD_NUMBER: _ClassVar[int]
     COMMIT_SEGMENT_FIELD_NUMBER: _ClassVar[int]
     READ_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     DELETE_RECORDS_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +52,7 @@ class Command(_message.Message):
     CONFIRM_COLLECTION_FIELD_NUMBER: _ClassVar[int]
     PIN_READS_FIELD_NUMBER: _ClassVar[int]
     UNPIN_READS_FIELD_NUMBER: _ClassVar[int]
+    PLAN_COMPACTION_FIELD_NUMBER: _ClassVar[int]
     INIT_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     ADD_PARTITIONS_TO_TXN_FIELD_NUMBER: _ClassVar[int]
     ADD_OFFSETS_TO_TXN_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +71,9 @@ class Command(_message.Message):
     DESCRIBE_GROUPS_FIELD_NUMBER: _ClassVar[int]
     LIST_GROUPS_FIELD_NUMBER: _ClassVar[int]
     DELETE_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_GROUP_HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBE_CONSUMER_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    DELETE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     command_id: int
     register_agent: _cluster_pb2.RegisterAgent
     renew_lease: _cluster_pb2.RenewLease
@@ -76,6 +82,7 @@ class Command(_message.Message):
     delete_topics: _cluster_pb2.DeleteTopics
     create_partitions: _cluster_pb2.CreatePartitions
     alter_topic_configs: _cluster_pb2.AlterTopicConfigs
+    open_lease: _cluster_pb2.OpenLease
     commit_segment: _log_pb2.CommitSegment
     read_partitions: _log_pb2.ReadPartitions
     delete_records: _log_pb2.DeleteRecords
@@ -86,6 +93,7 @@ class Command(_message.Message):
     confirm_collection: _log_pb2.ConfirmCollection
     pin_reads: _log_pb2.PinReads
     unpin_reads: _log_pb2.UnpinReads
+    plan_compaction: _log_pb2.PlanCompaction
     init_producer_id: _transactions_pb2.InitProducerId
     add_partitions_to_txn: _transactions_pb2.AddPartitionsToTxn
     add_offsets_to_txn: _transactions_pb2.AddOffsetsToTxn
@@ -104,10 +112,13 @@ class Command(_message.Message):
     describe_groups: _groups_pb2.DescribeGroups
     list_groups: _groups_pb2.ListGroups
     delete_groups: _groups_pb2.DeleteGroups
-    def __init__(self, command_id: _Optional[int] = ..., register_agent: _Optional[_Union[_cluster_pb2.RegisterAgent, _Mapping]] = ..., renew_lease: _Optional[_Union[_cluster_pb2.RenewLease, _Mapping]] = ..., release_lease: _Optional[_Union[_cluster_pb2.ReleaseLease, _Mapping]] = ..., create_topics: _Optional[_Union[_cluster_pb2.CreateTopics, _Mapping]] = ..., delete_topics: _Optional[_Union[_cluster_pb2.DeleteTopics, _Mapping]] = ..., create_partitions: _Optional[_Union[_cluster_pb2.CreatePartitions, _Mapping]] = ..., alter_topic_configs: _Optional[_Union[_cluster_pb2.AlterTopicConfigs, _Mapping]] = ..., commit_segment: _Optional[_Union[_log_pb2.CommitSegment, _Mapping]] = ..., read_partitions: _Optional[_Union[_log_pb2.ReadPartitions, _Mapping]] = ..., delete_records: _Optional[_Union[_log_pb2.DeleteRecords, _Mapping]] = ..., plan_merge: _Optional[_Union[_log_pb2.PlanMerge, _Mapping]] = ..., swap_extents: _Optional[_Union[_log_pb2.SwapExtents, _Mapping]] = ..., plan_collection: _Optional[_Union[_log_pb2.PlanCollection, _Mapping]] = ..., filter_uncommitted: _Optional[_Union[_log_pb2.FilterUncommitted, _Mapping]] = ..., confirm_collection: _Optional[_Union[_log_pb2.ConfirmCollection, _Mapping]] = ..., pin_reads: _Optional[_Union[_log_pb2.PinReads, _Mapping]] = ..., unpin_reads: _Optional[_Union[_log_pb2.UnpinReads, _Mapping]] = ..., init_producer_id: _Optional[_Union[_transactions_pb2.InitProducerId, _Mapping]] = ..., add_partitions_to_txn: _Optional[_Union[_transactions_pb2.AddPartitionsToTxn, _Mapping]] = ..., add_offsets_to_txn: _Optional[_Union[_transactions_pb2.AddOffsetsToTxn, _Mapping]] = ..., end_txn: _Optional[_Union[_transactions_pb2.EndTxn, _Mapping]] = ..., abort_txn: _Optional[_Union[_transactions_pb2.AbortTxn, _Mapping]] = ..., describe_producers: _Optional[_Union[_transactions_pb2.DescribeProducers, _Mapping]] = ..., describe_transactions: _Optional[_Union[_transactions_pb2.DescribeTransactions, _Mapping]] = ..., list_transactions: _Optional[_Union[_transactions_pb2.ListTransactions, _Mapping]] = ..., join_group: _Optional[_Union[_groups_pb2.JoinGroup, _Mapping]] = ..., sync_group: _Optional[_Union[_groups_pb2.SyncGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[_groups_pb2.Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[_groups_pb2.LeaveGroup, _Mapping]] = ..., offset_commit: _Optional[_Union[_groups_pb2.OffsetCommit, _Mapping]] = ..., txn_offset_commit: _Optional[_Union[_groups_pb2.TxnOffsetCommit, _Mapping]] = ..., offset_fetch: _Optional[_Union[_groups_pb2.OffsetFetch, _Mapping]] = ..., describe_groups: _Optional[_Union[_groups_pb2.DescribeGroups, _Mapping]] = ..., list_groups: _Optional[_Union[_groups_pb2.ListGroups, _Mapping]] = ..., delete_groups: _Optional[_Union[_groups_pb2.DeleteGroups, _Mapping]] = ...) -> None: ...
+    consumer_group_heartbeat: _consumer_groups_pb2.ConsumerGroupHeartbeat
+    describe_consumer_groups: _consumer_groups_pb2.DescribeConsumerGroups
+    delete_offsets: _consumer_groups_pb2.DeleteOffsets
+    def __init__(self, command_id: _Optional[int] = ..., register_agent: _Optional[_Union[_cluster_pb2.RegisterAgent, _Mapping]] = ..., renew_lease: _Optional[_Union[_cluster_pb2.RenewLease, _Mapping]] = ..., release_lease: _Optional[_Union[_cluster_pb2.ReleaseLease, _Mapping]] = ..., create_topics: _Optional[_Union[_cluster_pb2.CreateTopics, _Mapping]] = ..., delete_topics: _Optional[_Union[_cluster_pb2.DeleteTopics, _Mapping]] = ..., create_partitions: _Optional[_Union[_cluster_pb2.CreatePartitions, _Mapping]] = ..., alter_topic_configs: _Optional[_Union[_cluster_pb2.AlterTopicConfigs, _Mapping]] = ..., open_lease: _Optional[_Union[_cluster_pb2.OpenLease, _Mapping]] = ..., commit_segment: _Optional[_Union[_log_pb2.CommitSegment, _Mapping]] = ..., read_partitions: _Optional[_Union[_log_pb2.ReadPartitions, _Mapping]] = ..., delete_records: _Optional[_Union[_log_pb2.DeleteRecords, _Mapping]] = ..., plan_merge: _Optional[_Union[_log_pb2.PlanMerge, _Mapping]] = ..., swap_extents: _Optional[_Union[_log_pb2.SwapExtents, _Mapping]] = ..., plan_collection: _Optional[_Union[_log_pb2.PlanCollection, _Mapping]] = ..., filter_uncommitted: _Optional[_Union[_log_pb2.FilterUncommitted, _Mapping]] = ..., confirm_collection: _Optional[_Union[_log_pb2.ConfirmCollection, _Mapping]] = ..., pin_reads: _Optional[_Union[_log_pb2.PinReads, _Mapping]] = ..., unpin_reads: _Optional[_Union[_log_pb2.UnpinReads, _Mapping]] = ..., plan_compaction: _Optional[_Union[_log_pb2.PlanCompaction, _Mapping]] = ..., init_producer_id: _Optional[_Union[_transactions_pb2.InitProducerId, _Mapping]] = ..., add_partitions_to_txn: _Optional[_Union[_transactions_pb2.AddPartitionsToTxn, _Mapping]] = ..., add_offsets_to_txn: _Optional[_Union[_transactions_pb2.AddOffsetsToTxn, _Mapping]] = ..., end_txn: _Optional[_Union[_transactions_pb2.EndTxn, _Mapping]] = ..., abort_txn: _Optional[_Union[_transactions_pb2.AbortTxn, _Mapping]] = ..., describe_producers: _Optional[_Union[_transactions_pb2.DescribeProducers, _Mapping]] = ..., describe_transactions: _Optional[_Union[_transactions_pb2.DescribeTransactions, _Mapping]] = ..., list_transactions: _Optional[_Union[_transactions_pb2.ListTransactions, _Mapping]] = ..., join_group: _Optional[_Union[_groups_pb2.JoinGroup, _Mapping]] = ..., sync_group: _Optional[_Union[_groups_pb2.SyncGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[_groups_pb2.Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[_groups_pb2.LeaveGroup, _Mapping]] = ..., offset_commit: _Optional[_Union[_groups_pb2.OffsetCommit, _Mapping]] = ..., txn_offset_commit: _Optional[_Union[_groups_pb2.TxnOffsetCommit, _Mapping]] = ..., offset_fetch: _Optional[_Union[_groups_pb2.OffsetFetch, _Mapping]] = ..., describe_groups: _Optional[_Union[_groups_pb2.DescribeGroups, _Mapping]] = ..., list_groups: _Optional[_Union[_groups_pb2.ListGroups, _Mapping]] = ..., delete_groups: _Optional[_Union[_groups_pb2.DeleteGroups, _Mapping]] = ..., consumer_group_heartbeat: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupHeartbeat, _Mapping]] = ..., describe_consumer_groups: _Optional[_Union[_consumer_groups_pb2.DescribeConsumerGroups, _Mapping]] = ..., delete_offsets: _Optional[_Union[_consumer_groups_pb2.DeleteOffsets, _Mapping]] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("command_id", "failure", "agent_registered", "lease_renewed", "lease_released", "topics_created", "topics_deleted", "partitions_created", "topic_configs_altered", "segment_committed", "partitions_read", "records_deleted", "merge_plan", "extents_swapped", "collection_plan", "uncommitted_filtered", "collection_confirmed", "reads_pinned", "reads_unpinned", "producer_id_initialized", "partitions_added_to_txn", "offsets_added_to_txn", "txn_ended", "txn_aborted", "producers_described", "transactions_described", "transactions_listed", "group_joined", "group_synced", "heartbeat_answered", "group_left", "offsets_committed", "offsets_fetched", "groups_described", "groups_listed", "groups_deleted")
+    __slots__ = ("command_id", "failure", "agent_registered", "lease_renewed", "lease_released", "topics_created", "topics_deleted", "partitions_created", "topic_configs_altered", "lease_opened", "segment_committed", "partitions_read", "records_deleted", "merge_plan", "extents_swapped", "collection_plan", "uncommitted_filtered", "collection_confirmed", "reads_pinned", "reads_unpinned", "compaction_plan", "producer_id_initialized", "partitions_added_to_txn", "offsets_added_to_txn", "txn_ended", "txn_aborted", "producers_described", "transactions_described", "transactions_listed", "group_joined", "group_synced", "heartbeat_answered", "group_left", "offsets_committed", "offsets_fetched", "groups_described", "groups_listed", "groups_deleted", "consumer_group_heartbeat_answered", "consumer_groups_described", "offsets_deleted")
     COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     AGENT_REGISTERED_FIELD_NUMBER: _ClassVar[int]
@@ -117,6 +128,7 @@ class Reply(_message.Message):
     TOPICS_DELETED_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_CREATED_FIELD_NUMBER: _ClassVar[int]
     TOPIC_CONFIGS_ALTERED_FIELD_NUMBER: _ClassVar[int]
+    LEASE_OPENED_FIELD_NUMBER: _ClassVar[int]
     SEGMENT_COMMITTED_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_READ_FIELD_NUMBER: _ClassVar[int]
     RECORDS_DELETED_FIELD_NUMBER: _ClassVar[int]
@@ -127,6 +139,7 @@ class Reply(_message.Message):
     COLLECTION_CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     READS_PINNED_FIELD_NUMBER: _ClassVar[int]
     READS_UNPINNED_FIELD_NUMBER: _ClassVar[int]
+    COMPACTION_PLAN_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_INITIALIZED_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_ADDED_TO_TXN_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_ADDED_TO_TXN_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +157,9 @@ class Reply(_message.Message):
     GROUPS_DESCRIBED_FIELD_NUMBER: _ClassVar[int]
     GROUPS_LISTED_FIELD_NUMBER: _ClassVar[int]
     GROUPS_DELETED_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_GROUP_HEARTBEAT_ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_GROUPS_DESCRIBED_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_DELETED_FIELD_NUMBER: _ClassVar[int]
     command_id: int
     failure: Failure
     agent_registered: _cluster_pb2.AgentRegistered
@@ -153,6 +169,7 @@ class Reply(_message.Message):
     topics_deleted: _cluster_pb2.TopicsDeleted
     partitions_created: _cluster_pb2.PartitionsCreated
     topic_configs_altered: _cluster_pb2.TopicConfigsAltered
+    lease_opened: _cluster_pb2.LeaseOpened
     segment_committed: _log_pb2.SegmentCommitted
     partitions_read: _log_pb2.PartitionsRead
     records_deleted: _log_pb2.RecordsDeleted
@@ -163,6 +180,7 @@ class Reply(_message.Message):
     collection_confirmed: _log_pb2.CollectionConfirmed
     reads_pinned: _log_pb2.ReadsPinned
     reads_unpinned: _log_pb2.ReadsUnpinned
+    compaction_plan: _log_pb2.CompactionPlan
     producer_id_initialized: _transactions_pb2.ProducerIdInitialized
     partitions_added_to_txn: _transactions_pb2.PartitionsAddedToTxn
     offsets_added_to_txn: _transactions_pb2.OffsetsAddedToTxn
@@ -180,7 +198,10 @@ class Reply(_message.Message):
     groups_described: _groups_pb2.GroupsDescribed
     groups_listed: _groups_pb2.GroupsListed
     groups_deleted: _groups_pb2.GroupsDeleted
-    def __init__(self, command_id: _Optional[int] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., agent_registered: _Optional[_Union[_cluster_pb2.AgentRegistered, _Mapping]] = ..., lease_renewed: _Optional[_Union[_cluster_pb2.LeaseRenewed, _Mapping]] = ..., lease_released: _Optional[_Union[_cluster_pb2.LeaseReleased, _Mapping]] = ..., topics_created: _Optional[_Union[_cluster_pb2.TopicsCreated, _Mapping]] = ..., topics_deleted: _Optional[_Union[_cluster_pb2.TopicsDeleted, _Mapping]] = ..., partitions_created: _Optional[_Union[_cluster_pb2.PartitionsCreated, _Mapping]] = ..., topic_configs_altered: _Optional[_Union[_cluster_pb2.TopicConfigsAltered, _Mapping]] = ..., segment_committed: _Optional[_Union[_log_pb2.SegmentCommitted, _Mapping]] = ..., partitions_read: _Optional[_Union[_log_pb2.PartitionsRead, _Mapping]] = ..., records_deleted: _Optional[_Union[_log_pb2.RecordsDeleted, _Mapping]] = ..., merge_plan: _Optional[_Union[_log_pb2.MergePlan, _Mapping]] = ..., extents_swapped: _Optional[_Union[_log_pb2.ExtentsSwapped, _Mapping]] = ..., collection_plan: _Optional[_Union[_log_pb2.CollectionPlan, _Mapping]] = ..., uncommitted_filtered: _Optional[_Union[_log_pb2.UncommittedFiltered, _Mapping]] = ..., collection_confirmed: _Optional[_Union[_log_pb2.CollectionConfirmed, _Mapping]] = ..., reads_pinned: _Optional[_Union[_log_pb2.ReadsPinned, _Mapping]] = ..., reads_unpinned: _Optional[_Union[_log_pb2.ReadsUnpinned, _Mapping]] = ..., producer_id_initialized: _Optional[_Union[_transactions_pb2.ProducerIdInitialized, _Mapping]] = ..., partitions_added_to_txn: _Optional[_Union[_transactions_pb2.PartitionsAddedToTxn, _Mapping]] = ..., offsets_added_to_txn: _Optional[_Union[_transactions_pb2.OffsetsAddedToTxn, _Mapping]] = ..., txn_ended: _Optional[_Union[_transactions_pb2.TxnEnded, _Mapping]] = ..., txn_aborted: _Optional[_Union[_transactions_pb2.TxnAborted, _Mapping]] = ..., producers_described: _Optional[_Union[_transactions_pb2.ProducersDescribed, _Mapping]] = ..., transactions_described: _Optional[_Union[_transactions_pb2.TransactionsDescribed, _Mapping]] = ..., transactions_listed: _Optional[_Union[_transactions_pb2.TransactionsListed, _Mapping]] = ..., group_joined: _Optional[_Union[_groups_pb2.GroupJoined, _Mapping]] = ..., group_synced: _Optional[_Union[_groups_pb2.GroupSynced, _Mapping]] = ..., heartbeat_answered: _Optional[_Union[_groups_pb2.HeartbeatAnswered, _Mapping]] = ..., group_left: _Optional[_Union[_groups_pb2.GroupLeft, _Mapping]] = ..., offsets_committed: _Optional[_Union[_groups_pb2.OffsetsCommitted, _Mapping]] = ..., offsets_fetched: _Optional[_Union[_groups_pb2.OffsetsFetched, _Mapping]] = ..., groups_described: _Optional[_Union[_groups_pb2.GroupsDescribed, _Mapping]] = ..., groups_listed: _Optional[_Union[_groups_pb2.GroupsListed, _Mapping]] = ..., groups_deleted: _Optional[_Union[_groups_pb2.GroupsDeleted, _Mapping]] = ...) -> None: ...
+    consumer_group_heartbeat_answered: _consumer_groups_pb2.ConsumerGroupHeartbeatAnswered
+    consumer_groups_described: _consumer_groups_pb2.ConsumerGroupsDescribed
+    offsets_deleted: _consumer_groups_pb2.OffsetsDeleted
+    def __init__(self, command_id: _Optional[int] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., agent_registered: _Optional[_Union[_cluster_pb2.AgentRegistered, _Mapping]] = ..., lease_renewed: _Optional[_Union[_cluster_pb2.LeaseRenewed, _Mapping]] = ..., lease_released: _Optional[_Union[_cluster_pb2.LeaseReleased, _Mapping]] = ..., topics_created: _Optional[_Union[_cluster_pb2.TopicsCreated, _Mapping]] = ..., topics_deleted: _Optional[_Union[_cluster_pb2.TopicsDeleted, _Mapping]] = ..., partitions_created: _Optional[_Union[_cluster_pb2.PartitionsCreated, _Mapping]] = ..., topic_configs_altered: _Optional[_Union[_cluster_pb2.TopicConfigsAltered, _Mapping]] = ..., lease_opened: _Optional[_Union[_cluster_pb2.LeaseOpened, _Mapping]] = ..., segment_committed: _Optional[_Union[_log_pb2.SegmentCommitted, _Mapping]] = ..., partitions_read: _Optional[_Union[_log_pb2.PartitionsRead, _Mapping]] = ..., records_deleted: _Optional[_Union[_log_pb2.RecordsDeleted, _Mapping]] = ..., merge_plan: _Optional[_Union[_log_pb2.MergePlan, _Mapping]] = ..., extents_swapped: _Optional[_Union[_log_pb2.ExtentsSwapped, _Mapping]] = ..., collection_plan: _Optional[_Union[_log_pb2.CollectionPlan, _Mapping]] = ..., uncommitted_filtered: _Optional[_Union[_log_pb2.UncommittedFiltered, _Mapping]] = ..., collection_confirmed: _Optional[_Union[_log_pb2.CollectionConfirmed, _Mapping]] = ..., reads_pinned: _Optional[_Union[_log_pb2.ReadsPinned, _Mapping]] = ..., reads_unpinned: _Optional[_Union[_log_pb2.ReadsUnpinned, _Mapping]] = ..., compaction_plan: _Optional[_Union[_log_pb2.CompactionPlan, _Mapping]] = ..., producer_id_initialized: _Optional[_Union[_transactions_pb2.ProducerIdInitialized, _Mapping]] = ..., partitions_added_to_txn: _Optional[_Union[_transactions_pb2.PartitionsAddedToTxn, _Mapping]] = ..., offsets_added_to_txn: _Optional[_Union[_transactions_pb2.OffsetsAddedToTxn, _Mapping]] = ..., txn_ended: _Optional[_Union[_transactions_pb2.TxnEnded, _Mapping]] = ..., txn_aborted: _Optional[_Union[_transactions_pb2.TxnAborted, _Mapping]] = ..., producers_described: _Optional[_Union[_transactions_pb2.ProducersDescribed, _Mapping]] = ..., transactions_described: _Optional[_Union[_transactions_pb2.TransactionsDescribed, _Mapping]] = ..., transactions_listed: _Optional[_Union[_transactions_pb2.TransactionsListed, _Mapping]] = ..., group_joined: _Optional[_Union[_groups_pb2.GroupJoined, _Mapping]] = ..., group_synced: _Optional[_Union[_groups_pb2.GroupSynced, _Mapping]] = ..., heartbeat_answered: _Optional[_Union[_groups_pb2.HeartbeatAnswered, _Mapping]] = ..., group_left: _Optional[_Union[_groups_pb2.GroupLeft, _Mapping]] = ..., offsets_committed: _Optional[_Union[_groups_pb2.OffsetsCommitted, _Mapping]] = ..., offsets_fetched: _Optional[_Union[_groups_pb2.OffsetsFetched, _Mapping]] = ..., groups_described: _Optional[_Union[_groups_pb2.GroupsDescribed, _Mapping]] = ..., groups_listed: _Optional[_Union[_groups_pb2.GroupsListed, _Mapping]] = ..., groups_deleted: _Optional[_Union[_groups_pb2.GroupsDeleted, _Mapping]] = ..., consumer_group_heartbeat_answered: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupHeartbeatAnswered, _Mapping]] = ..., consumer_groups_described: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupsDescribed, _Mapping]] = ..., offsets_deleted: _Optional[_Union[_consumer_groups_pb2.OffsetsDeleted, _Mapping]] = ...) -> None: ...
 
 class Failure(_message.Message):
     __slots__ = ("error_code", "message")

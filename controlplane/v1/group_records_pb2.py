@@ -23,36 +23,37 @@ _sym_db = _symbol_database.Default()
 
 
 from controlplane.v1 import cluster_pb2 as controlplane_dot_v1_dot_cluster__pb2
+from controlplane.v1 import consumer_groups_pb2 as controlplane_dot_v1_dot_consumer__groups__pb2
 from controlplane.v1 import groups_pb2 as controlplane_dot_v1_dot_groups__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#controlplane/v1/group_records.proto\x12\x0f\x63ontrolplane.v1\x1a\x1d\x63ontrolplane/v1/cluster.proto\x1a\x1c\x63ontrolplane/v1/groups.proto\"\xc3\x01\n\x0bGroupMember\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x19\n\x11group_instance_id\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x13\n\x0b\x63lient_host\x18\x04 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x05 \x01(\x05\x12\x1c\n\x14rebalance_timeout_ms\x18\x06 \x01(\x05\x12\x10\n\x08metadata\x18\x07 \x01(\x0c\x12\x12\n\nassignment\x18\x08 \x01(\x0c\"\xbe\x01\n\x0fGroupGeneration\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x15\n\rgeneration_id\x18\x02 \x01(\x05\x12\x15\n\rprotocol_type\x18\x03 \x01(\t\x12\x15\n\rprotocol_name\x18\x04 \x01(\t\x12\x0e\n\x06leader\x18\x05 \x01(\t\x12-\n\x07members\x18\x06 \x03(\x0b\x32\x1c.controlplane.v1.GroupMember\x12\x15\n\rwritten_at_ms\x18\x07 \x01(\x03\" \n\x0cGroupDeleted\x12\x10\n\x08group_id\x18\x01 \x01(\t\"l\n\x0eOffsetsWritten\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x31\n\x07offsets\x18\x02 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x15\n\rwritten_at_ms\x18\x03 \x01(\x03\"\x83\x01\n\x10TxnOffsetsPended\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12\x31\n\x07offsets\x18\x03 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x15\n\rwritten_at_ms\x18\x04 \x01(\x03\"W\n\x0eOffsetsExpired\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x33\n\npartitions\x18\x02 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\"\xc6\x02\n\x0bGroupRecord\x12<\n\x10group_generation\x18\x01 \x01(\x0b\x32 .controlplane.v1.GroupGenerationH\x00\x12\x36\n\rgroup_deleted\x18\x02 \x01(\x0b\x32\x1d.controlplane.v1.GroupDeletedH\x00\x12:\n\x0foffsets_written\x18\x03 \x01(\x0b\x32\x1f.controlplane.v1.OffsetsWrittenH\x00\x12?\n\x12txn_offsets_pended\x18\x04 \x01(\x0b\x32!.controlplane.v1.TxnOffsetsPendedH\x00\x12:\n\x0foffsets_expired\x18\x05 \x01(\x0b\x32\x1f.controlplane.v1.OffsetsExpiredH\x00\x42\x08\n\x06record\"g\n\nKeptOffset\x12\x30\n\x06offset\x18\x01 \x01(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x15\n\rwritten_at_ms\x18\x02 \x01(\x03\x12\x10\n\x08sequence\x18\x03 \x01(\x03\"M\n\x0bKeptOffsets\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12,\n\x07offsets\x18\x02 \x03(\x0b\x32\x1b.controlplane.v1.KeptOffset\"e\n\x0ePendingOffsets\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12,\n\x07offsets\x18\x03 \x03(\x0b\x32\x1b.controlplane.v1.KeptOffset\"\xbf\x01\n\x0eGroupsSnapshot\x12\x35\n\x0bgenerations\x18\x01 \x03(\x0b\x32 .controlplane.v1.GroupGeneration\x12-\n\x07offsets\x18\x02 \x03(\x0b\x32\x1c.controlplane.v1.KeptOffsets\x12\x30\n\x07pending\x18\x03 \x03(\x0b\x32\x1f.controlplane.v1.PendingOffsets\x12\x15\n\rlast_sequence\x18\x04 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#controlplane/v1/group_records.proto\x12\x0f\x63ontrolplane.v1\x1a\x1d\x63ontrolplane/v1/cluster.proto\x1a%controlplane/v1/consumer_groups.proto\x1a\x1c\x63ontrolplane/v1/groups.proto\"\xc3\x01\n\x0bGroupMember\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x19\n\x11group_instance_id\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x13\n\x0b\x63lient_host\x18\x04 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x05 \x01(\x05\x12\x1c\n\x14rebalance_timeout_ms\x18\x06 \x01(\x05\x12\x10\n\x08metadata\x18\x07 \x01(\x0c\x12\x12\n\nassignment\x18\x08 \x01(\x0c\"\xbe\x01\n\x0fGroupGeneration\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x15\n\rgeneration_id\x18\x02 \x01(\x05\x12\x15\n\rprotocol_type\x18\x03 \x01(\t\x12\x15\n\rprotocol_name\x18\x04 \x01(\t\x12\x0e\n\x06leader\x18\x05 \x01(\t\x12-\n\x07members\x18\x06 \x03(\x0b\x32\x1c.controlplane.v1.GroupMember\x12\x15\n\rwritten_at_ms\x18\x07 \x01(\x03\" \n\x0cGroupDeleted\x12\x10\n\x08group_id\x18\x01 \x01(\t\"l\n\x0eOffsetsWritten\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x31\n\x07offsets\x18\x02 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x15\n\rwritten_at_ms\x18\x03 \x01(\x03\"\x83\x01\n\x10TxnOffsetsPended\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12\x31\n\x07offsets\x18\x03 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x15\n\rwritten_at_ms\x18\x04 \x01(\x03\"W\n\x0eOffsetsExpired\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x33\n\npartitions\x18\x02 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\"\x89\x03\n\x0bGroupRecord\x12<\n\x10group_generation\x18\x01 \x01(\x0b\x32 .controlplane.v1.GroupGenerationH\x00\x12\x36\n\rgroup_deleted\x18\x02 \x01(\x0b\x32\x1d.controlplane.v1.GroupDeletedH\x00\x12:\n\x0foffsets_written\x18\x03 \x01(\x0b\x32\x1f.controlplane.v1.OffsetsWrittenH\x00\x12?\n\x12txn_offsets_pended\x18\x04 \x01(\x0b\x32!.controlplane.v1.TxnOffsetsPendedH\x00\x12:\n\x0foffsets_expired\x18\x05 \x01(\x0b\x32\x1f.controlplane.v1.OffsetsExpiredH\x00\x12\x41\n\x13\x63onsumer_group_step\x18\x06 \x01(\x0b\x32\".controlplane.v1.ConsumerGroupStepH\x00\x42\x08\n\x06record\"g\n\nKeptOffset\x12\x30\n\x06offset\x18\x01 \x01(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x15\n\rwritten_at_ms\x18\x02 \x01(\x03\x12\x10\n\x08sequence\x18\x03 \x01(\x03\"M\n\x0bKeptOffsets\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12,\n\x07offsets\x18\x02 \x03(\x0b\x32\x1b.controlplane.v1.KeptOffset\"e\n\x0ePendingOffsets\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12,\n\x07offsets\x18\x03 \x03(\x0b\x32\x1b.controlplane.v1.KeptOffset\"\xfc\x01\n\x0eGroupsSnapshot\x12\x35\n\x0bgenerations\x18\x01 \x03(\x0b\x32 .controlplane.v1.GroupGeneration\x12-\n\x07offsets\x18\x02 \x03(\x0b\x32\x1c.controlplane.v1.KeptOffsets\x12\x30\n\x07pending\x18\x03 \x03(\x0b\x32\x1f.controlplane.v1.PendingOffsets\x12\x15\n\rlast_sequence\x18\x04 \x01(\x03\x12;\n\x0f\x63onsumer_groups\x18\x05 \x03(\x0b\x32\".controlplane.v1.ConsumerGroupStepb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'controlplane.v1.group_records_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GROUPMEMBER']._serialized_start=118
-  _globals['_GROUPMEMBER']._serialized_end=313
-  _globals['_GROUPGENERATION']._serialized_start=316
-  _globals['_GROUPGENERATION']._serialized_end=506
-  _globals['_GROUPDELETED']._serialized_start=508
-  _globals['_GROUPDELETED']._serialized_end=540
-  _globals['_OFFSETSWRITTEN']._serialized_start=542
-  _globals['_OFFSETSWRITTEN']._serialized_end=650
-  _globals['_TXNOFFSETSPENDED']._serialized_start=653
-  _globals['_TXNOFFSETSPENDED']._serialized_end=784
-  _globals['_OFFSETSEXPIRED']._serialized_start=786
-  _globals['_OFFSETSEXPIRED']._serialized_end=873
-  _globals['_GROUPRECORD']._serialized_start=876
-  _globals['_GROUPRECORD']._serialized_end=1202
-  _globals['_KEPTOFFSET']._serialized_start=1204
-  _globals['_KEPTOFFSET']._serialized_end=1307
-  _globals['_KEPTOFFSETS']._serialized_start=1309
-  _globals['_KEPTOFFSETS']._serialized_end=1386
-  _globals['_PENDINGOFFSETS']._serialized_start=1388
-  _globals['_PENDINGOFFSETS']._serialized_end=1489
-  _globals['_GROUPSSNAPSHOT']._serialized_start=1492
-  _globals['_GROUPSSNAPSHOT']._serialized_end=1683
+  _globals['_GROUPMEMBER']._serialized_start=157
+  _globals['_GROUPMEMBER']._serialized_end=352
+  _globals['_GROUPGENERATION']._serialized_start=355
+  _globals['_GROUPGENERATION']._serialized_end=545
+  _globals['_GROUPDELETED']._serialized_start=547
+  _globals['_GROUPDELETED']._serialized_end=579
+  _globals['_OFFSETSWRITTEN']._serialized_start=581
+  _globals['_OFFSETSWRITTEN']._serialized_end=689
+  _globals['_TXNOFFSETSPENDED']._serialized_start=692
+  _globals['_TXNOFFSETSPENDED']._serialized_end=823
+  _globals['_OFFSETSEXPIRED']._serialized_start=825
+  _globals['_OFFSETSEXPIRED']._serialized_end=912
+  _globals['_GROUPRECORD']._serialized_start=915
+  _globals['_GROUPRECORD']._serialized_end=1308
+  _globals['_KEPTOFFSET']._serialized_start=1310
+  _globals['_KEPTOFFSET']._serialized_end=1413
+  _globals['_KEPTOFFSETS']._serialized_start=1415
+  _globals['_KEPTOFFSETS']._serialized_end=1492
+  _globals['_PENDINGOFFSETS']._serialized_start=1494
+  _globals['_PENDINGOFFSETS']._serialized_end=1595
+  _globals['_GROUPSSNAPSHOT']._serialized_start=1598
+  _globals['_GROUPSSNAPSHOT']._serialized_end=1850
 # @@protoc_insertion_point(module_scope)

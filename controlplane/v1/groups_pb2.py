@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from controlplane.v1 import cluster_pb2 as controlplane_dot_v1_dot_cluster__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x63ontrolplane/v1/groups.proto\x12\x0f\x63ontrolplane.v1\x1a\x1d\x63ontrolplane/v1/cluster.proto\"/\n\rGroupProtocol\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08metadata\x18\x02 \x01(\x0c\"\xcf\x02\n\tJoinGroup\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\x12\x19\n\x11group_instance_id\x18\x03 \x01(\t\x12\x15\n\rprotocol_type\x18\x04 \x01(\t\x12\x31\n\tprotocols\x18\x05 \x03(\x0b\x32\x1e.controlplane.v1.GroupProtocol\x12\x1a\n\x12session_timeout_ms\x18\x06 \x01(\x05\x12\x1c\n\x14rebalance_timeout_ms\x18\x07 \x01(\x05\x12 \n\x18requires_known_member_id\x18\x08 \x01(\x08\x12\x11\n\tclient_id\x18\t \x01(\t\x12\x13\n\x0b\x63lient_host\x18\n \x01(\t\x12\x0e\n\x06reason\x18\x0b \x01(\t\x12$\n\x1csupports_skipping_assignment\x18\x0c \x01(\x08\"N\n\x0cJoinedMember\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x19\n\x11group_instance_id\x18\x02 \x01(\t\x12\x10\n\x08metadata\x18\x03 \x01(\x0c\"\xd2\x01\n\x0bGroupJoined\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rgeneration_id\x18\x02 \x01(\x05\x12\x15\n\rprotocol_type\x18\x03 \x01(\t\x12\x15\n\rprotocol_name\x18\x04 \x01(\t\x12\x0e\n\x06leader\x18\x05 \x01(\t\x12\x17\n\x0fskip_assignment\x18\x06 \x01(\x08\x12\x11\n\tmember_id\x18\x07 \x01(\t\x12.\n\x07members\x18\x08 \x03(\x0b\x32\x1d.controlplane.v1.JoinedMember\"9\n\x10MemberAssignment\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x12\n\nassignment\x18\x02 \x01(\x0c\"\xc8\x01\n\tSyncGroup\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x15\n\rgeneration_id\x18\x02 \x01(\x05\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\x19\n\x11group_instance_id\x18\x04 \x01(\t\x12\x15\n\rprotocol_type\x18\x05 \x01(\t\x12\x15\n\rprotocol_name\x18\x06 \x01(\t\x12\x36\n\x0b\x61ssignments\x18\x07 \x03(\x0b\x32!.controlplane.v1.MemberAssignment\"c\n\x0bGroupSynced\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rprotocol_type\x18\x02 \x01(\t\x12\x15\n\rprotocol_name\x18\x03 \x01(\t\x12\x12\n\nassignment\x18\x04 \x01(\x0c\"b\n\tHeartbeat\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x15\n\rgeneration_id\x18\x02 \x01(\x05\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\x19\n\x11group_instance_id\x18\x04 \x01(\t\"\'\n\x11HeartbeatAnswered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"M\n\rLeavingMember\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x19\n\x11group_instance_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"O\n\nLeaveGroup\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12/\n\x07members\x18\x02 \x03(\x0b\x32\x1e.controlplane.v1.LeavingMember\"4\n\tGroupLeft\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0b\x65rror_codes\x18\x02 \x03(\x05\"\x91\x01\n\x0f\x43ommittedOffset\x12\x32\n\tpartition\x18\x01 \x01(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x10\n\x08metadata\x18\x04 \x01(\t\x12\x12\n\nerror_code\x18\x05 \x01(\x05\"\x98\x01\n\x0cOffsetCommit\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x15\n\rgeneration_id\x18\x02 \x01(\x05\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\x19\n\x11group_instance_id\x18\x04 \x01(\t\x12\x31\n\x07offsets\x18\x05 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\";\n\x10OffsetsCommitted\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0b\x65rror_codes\x18\x02 \x03(\x05\"\xf6\x01\n\x0fTxnOffsetCommit\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12\x13\n\x0bproducer_id\x18\x03 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x04 \x01(\x05\x12\x15\n\rgeneration_id\x18\x05 \x01(\x05\x12\x11\n\tmember_id\x18\x06 \x01(\t\x12\x19\n\x11group_instance_id\x18\x07 \x01(\t\x12\x31\n\x07offsets\x18\x08 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x12\n\nadds_group\x18\t \x01(\x08\"\x9a\x01\n\x10OffsetFetchGroup\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61ll_partitions\x18\x02 \x01(\x08\x12\x33\n\npartitions\x18\x03 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x11\n\tmember_id\x18\x04 \x01(\t\x12\x14\n\x0cmember_epoch\x18\x05 \x01(\x05\"X\n\x0bOffsetFetch\x12\x31\n\x06groups\x18\x01 \x03(\x0b\x32!.controlplane.v1.OffsetFetchGroup\x12\x16\n\x0erequire_stable\x18\x02 \x01(\x08\"U\n\x0c\x46\x65tchedGroup\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x31\n\x07offsets\x18\x02 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\"?\n\x0eOffsetsFetched\x12-\n\x06groups\x18\x01 \x03(\x0b\x32\x1d.controlplane.v1.FetchedGroup\"#\n\x0e\x44\x65scribeGroups\x12\x11\n\tgroup_ids\x18\x01 \x03(\t\"\x8d\x01\n\x0f\x44\x65scribedMember\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x19\n\x11group_instance_id\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x13\n\x0b\x63lient_host\x18\x04 \x01(\t\x12\x10\n\x08metadata\x18\x05 \x01(\x0c\x12\x12\n\nassignment\x18\x06 \x01(\x0c\"\xa6\x01\n\x0e\x44\x65scribedGroup\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x15\n\rprotocol_type\x18\x04 \x01(\t\x12\x15\n\rprotocol_name\x18\x05 \x01(\t\x12\x31\n\x07members\x18\x06 \x03(\x0b\x32 .controlplane.v1.DescribedMember\"B\n\x0fGroupsDescribed\x12/\n\x06groups\x18\x01 \x03(\x0b\x32\x1f.controlplane.v1.DescribedGroup\"+\n\nListGroups\x12\x0e\n\x06states\x18\x01 \x03(\t\x12\r\n\x05types\x18\x02 \x03(\t\"Y\n\x0bListedGroup\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x15\n\rprotocol_type\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x12\n\ngroup_type\x18\x04 \x01(\t\"<\n\x0cGroupsListed\x12,\n\x06groups\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.ListedGroup\"!\n\x0c\x44\x65leteGroups\x12\x11\n\tgroup_ids\x18\x01 \x03(\t\"$\n\rGroupsDeleted\x12\x13\n\x0b\x65rror_codes\x18\x01 \x03(\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x63ontrolplane/v1/groups.proto\x12\x0f\x63ontrolplane.v1\x1a\x1d\x63ontrolplane/v1/cluster.proto\"/\n\rGroupProtocol\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08metadata\x18\x02 \x01(\x0c\"\xcf\x02\n\tJoinGroup\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\x12\x19\n\x11group_instance_id\x18\x03 \x01(\t\x12\x15\n\rprotocol_type\x18\x04 \x01(\t\x12\x31\n\tprotocols\x18\x05 \x03(\x0b\x32\x1e.controlplane.v1.GroupProtocol\x12\x1a\n\x12session_timeout_ms\x18\x06 \x01(\x05\x12\x1c\n\x14rebalance_timeout_ms\x18\x07 \x01(\x05\x12 \n\x18requires_known_member_id\x18\x08 \x01(\x08\x12\x11\n\tclient_id\x18\t \x01(\t\x12\x13\n\x0b\x63lient_host\x18\n \x01(\t\x12\x0e\n\x06reason\x18\x0b \x01(\t\x12$\n\x1csupports_skipping_assignment\x18\x0c \x01(\x08\"N\n\x0cJoinedMember\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x19\n\x11group_instance_id\x18\x02 \x01(\t\x12\x10\n\x08metadata\x18\x03 \x01(\x0c\"\xd2\x01\n\x0bGroupJoined\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rgeneration_id\x18\x02 \x01(\x05\x12\x15\n\rprotocol_type\x18\x03 \x01(\t\x12\x15\n\rprotocol_name\x18\x04 \x01(\t\x12\x0e\n\x06leader\x18\x05 \x01(\t\x12\x17\n\x0fskip_assignment\x18\x06 \x01(\x08\x12\x11\n\tmember_id\x18\x07 \x01(\t\x12.\n\x07members\x18\x08 \x03(\x0b\x32\x1d.controlplane.v1.JoinedMember\"9\n\x10MemberAssignment\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x12\n\nassignment\x18\x02 \x01(\x0c\"\xc8\x01\n\tSyncGroup\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x15\n\rgeneration_id\x18\x02 \x01(\x05\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\x19\n\x11group_instance_id\x18\x04 \x01(\t\x12\x15\n\rprotocol_type\x18\x05 \x01(\t\x12\x15\n\rprotocol_name\x18\x06 \x01(\t\x12\x36\n\x0b\x61ssignments\x18\x07 \x03(\x0b\x32!.controlplane.v1.MemberAssignment\"c\n\x0bGroupSynced\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rprotocol_type\x18\x02 \x01(\t\x12\x15\n\rprotocol_name\x18\x03 \x01(\t\x12\x12\n\nassignment\x18\x04 \x01(\x0c\"b\n\tHeartbeat\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x15\n\rgeneration_id\x18\x02 \x01(\x05\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\x19\n\x11group_instance_id\x18\x04 \x01(\t\"\'\n\x11HeartbeatAnswered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"M\n\rLeavingMember\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x19\n\x11group_instance_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"O\n\nLeaveGroup\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12/\n\x07members\x18\x02 \x03(\x0b\x32\x1e.controlplane.v1.LeavingMember\"4\n\tGroupLeft\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0b\x65rror_codes\x18\x02 \x03(\x05\"\x91\x01\n\x0f\x43ommittedOffset\x12\x32\n\tpartition\x18\x01 \x01(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x10\n\x08metadata\x18\x04 \x01(\t\x12\x12\n\nerror_code\x18\x05 \x01(\x05\"\xb5\x01\n\x0cOffsetCommit\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x15\n\rgeneration_id\x18\x02 \x01(\x05\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\x19\n\x11group_instance_id\x18\x04 \x01(\t\x12\x31\n\x07offsets\x18\x05 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x1b\n\x13knows_member_epochs\x18\x06 \x01(\x08\";\n\x10OffsetsCommitted\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0b\x65rror_codes\x18\x02 \x03(\x05\"\xf6\x01\n\x0fTxnOffsetCommit\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12\x13\n\x0bproducer_id\x18\x03 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x04 \x01(\x05\x12\x15\n\rgeneration_id\x18\x05 \x01(\x05\x12\x11\n\tmember_id\x18\x06 \x01(\t\x12\x19\n\x11group_instance_id\x18\x07 \x01(\t\x12\x31\n\x07offsets\x18\x08 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x12\n\nadds_group\x18\t \x01(\x08\"\x9a\x01\n\x10OffsetFetchGroup\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61ll_partitions\x18\x02 \x01(\x08\x12\x33\n\npartitions\x18\x03 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x11\n\tmember_id\x18\x04 \x01(\t\x12\x14\n\x0cmember_epoch\x18\x05 \x01(\x05\"X\n\x0bOffsetFetch\x12\x31\n\x06groups\x18\x01 \x03(\x0b\x32!.controlplane.v1.OffsetFetchGroup\x12\x16\n\x0erequire_stable\x18\x02 \x01(\x08\"U\n\x0c\x46\x65tchedGroup\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x31\n\x07offsets\x18\x02 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\"?\n\x0eOffsetsFetched\x12-\n\x06groups\x18\x01 \x03(\x0b\x32\x1d.controlplane.v1.FetchedGroup\"#\n\x0e\x44\x65scribeGroups\x12\x11\n\tgroup_ids\x18\x01 \x03(\t\"\x8d\x01\n\x0f\x44\x65scribedMember\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x19\n\x11group_instance_id\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x13\n\x0b\x63lient_host\x18\x04 \x01(\t\x12\x10\n\x08metadata\x18\x05 \x01(\x0c\x12\x12\n\nassignment\x18\x06 \x01(\x0c\"\xbd\x01\n\x0e\x44\x65scribedGroup\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x15\n\rprotocol_type\x18\x04 \x01(\t\x12\x15\n\rprotocol_name\x18\x05 \x01(\t\x12\x31\n\x07members\x18\x06 \x03(\x0b\x32 .controlplane.v1.DescribedMember\x12\x15\n\rerror_message\x18\x07 \x01(\t\"B\n\x0fGroupsDescribed\x12/\n\x06groups\x18\x01 \x03(\x0b\x32\x1f.controlplane.v1.DescribedGroup\"+\n\nListGroups\x12\x0e\n\x06states\x18\x01 \x03(\t\x12\r\n\x05types\x18\x02 \x03(\t\"Y\n\x0bListedGroup\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x15\n\rprotocol_type\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x12\n\ngroup_type\x18\x04 \x01(\t\"<\n\x0cGroupsListed\x12,\n\x06groups\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.ListedGroup\"!\n\x0c\x44\x65leteGroups\x12\x11\n\tgroup_ids\x18\x01 \x03(\t\"$\n\rGroupsDeleted\x12\x13\n\x0b\x65rror_codes\x18\x01 \x03(\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -59,35 +59,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COMMITTEDOFFSET']._serialized_start=1479
   _globals['_COMMITTEDOFFSET']._serialized_end=1624
   _globals['_OFFSETCOMMIT']._serialized_start=1627
-  _globals['_OFFSETCOMMIT']._serialized_end=1779
-  _globals['_OFFSETSCOMMITTED']._serialized_start=1781
-  _globals['_OFFSETSCOMMITTED']._serialized_end=1840
-  _globals['_TXNOFFSETCOMMIT']._serialized_start=1843
-  _globals['_TXNOFFSETCOMMIT']._serialized_end=2089
-  _globals['_OFFSETFETCHGROUP']._serialized_start=2092
-  _globals['_OFFSETFETCHGROUP']._serialized_end=2246
-  _globals['_OFFSETFETCH']._serialized_start=2248
-  _globals['_OFFSETFETCH']._serialized_end=2336
-  _globals['_FETCHEDGROUP']._serialized_start=2338
-  _globals['_FETCHEDGROUP']._serialized_end=2423
-  _globals['_OFFSETSFETCHED']._serialized_start=2425
-  _globals['_OFFSETSFETCHED']._serialized_end=2488
-  _globals['_DESCRIBEGROUPS']._serialized_start=2490
-  _globals['_DESCRIBEGROUPS']._serialized_end=2525
-  _globals['_DESCRIBEDMEMBER']._serialized_start=2528
-  _globals['_DESCRIBEDMEMBER']._serialized_end=2669
-  _globals['_DESCRIBEDGROUP']._serialized_start=2672
-  _globals['_DESCRIBEDGROUP']._serialized_end=2838
-  _globals['_GROUPSDESCRIBED']._serialized_start=2840
-  _globals['_GROUPSDESCRIBED']._serialized_end=2906
-  _globals['_LISTGROUPS']._serialized_start=2908
-  _globals['_LISTGROUPS']._serialized_end=2951
-  _globals['_LISTEDGROUP']._serialized_start=2953
-  _globals['_LISTEDGROUP']._serialized_end=3042
-  _globals['_GROUPSLISTED']._serialized_start=3044
-  _globals['_GROUPSLISTED']._serialized_end=3104
-  _globals['_DELETEGROUPS']._serialized_start=3106
-  _globals['_DELETEGROUPS']._serialized_end=3139
-  _globals['_GROUPSDELETED']._serialized_start=3141
-  _globals['_GROUPSDELETED']._serialized_end=3177
+  _globals['_OFFSETCOMMIT']._serialized_end=1808
+  _globals['_OFFSETSCOMMITTED']._serialized_start=1810
+  _globals['_OFFSETSCOMMITTED']._serialized_end=1869
+  _globals['_TXNOFFSETCOMMIT']._serialized_start=1872
+  _globals['_TXNOFFSETCOMMIT']._serialized_end=2118
+  _globals['_OFFSETFETCHGROUP']._serialized_start=2121
+  _globals['_OFFSETFETCHGROUP']._serialized_end=2275
+  _globals['_OFFSETFETCH']._serialized_start=2277
+  _globals['_OFFSETFETCH']._serialized_end=2365
+  _globals['_FETCHEDGROUP']._serialized_start=2367
+  _globals['_FETCHEDGROUP']._serialized_end=2452
+  _globals['_OFFSETSFETCHED']._serialized_start=2454
+  _globals['_OFFSETSFETCHED']._serialized_end=2517
+  _globals['_DESCRIBEGROUPS']._serialized_start=2519
+  _globals['_DESCRIBEGROUPS']._serialized_end=2554
+  _globals['_DESCRIBEDMEMBER']._serialized_start=2557
+  _globals['_DESCRIBEDMEMBER']._serialized_end=2698
+  _globals['_DESCRIBEDGROUP']._serialized_start=2701
+  _globals['_DESCRIBEDGROUP']._serialized_end=2890
+  _globals['_GROUPSDESCRIBED']._serialized_start=2892
+  _globals['_GROUPSDESCRIBED']._serialized_end=2958
+  _globals['_LISTGROUPS']._serialized_start=2960
+  _globals['_LISTGROUPS']._serialized_end=3003
+  _globals['_LISTEDGROUP']._serialized_start=3005
+  _globals['_LISTEDGROUP']._serialized_end=3094
+  _globals['_GROUPSLISTED']._serialized_start=3096
+  _globals['_GROUPSLISTED']._serialized_end=3156
+  _globals['_DELETEGROUPS']._serialized_start=3158
+  _globals['_DELETEGROUPS']._serialized_end=3191
+  _globals['_GROUPSDELETED']._serialized_start=3193
+  _globals['_GROUPSDELETED']._serialized_end=3229
 # @@protoc_insertion_point(module_scope)

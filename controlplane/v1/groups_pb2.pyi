@@ -170,18 +170,20 @@ class CommittedOffset(_message.Message):
     def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., metadata: _Optional[str] = ..., error_code: _Optional[int] = ...) -> None: ...
 
 class OffsetCommit(_message.Message):
-    __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id", "offsets")
+    __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id", "offsets", "knows_member_epochs")
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
     GENERATION_ID_FIELD_NUMBER: _ClassVar[int]
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    KNOWS_MEMBER_EPOCHS_FIELD_NUMBER: _ClassVar[int]
     group_id: str
     generation_id: int
     member_id: str
     group_instance_id: str
     offsets: _containers.RepeatedCompositeFieldContainer[CommittedOffset]
-    def __init__(self, group_id: _Optional[str] = ..., generation_id: _Optional[int] = ..., member_id: _Optional[str] = ..., group_instance_id: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[CommittedOffset, _Mapping]]] = ...) -> None: ...
+    knows_member_epochs: bool
+    def __init__(self, group_id: _Optional[str] = ..., generation_id: _Optional[int] = ..., member_id: _Optional[str] = ..., group_instance_id: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[CommittedOffset, _Mapping]]] = ..., knows_member_epochs: _Optional[bool] = ...) -> None: ...
 
 class OffsetsCommitted(_message.Message):
     __slots__ = ("error_code", "error_codes")
@@ -272,20 +274,22 @@ class DescribedMember(_message.Message):
     def __init__(self, member_id: _Optional[str] = ..., group_instance_id: _Optional[str] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ..., metadata: _Optional[bytes] = ..., assignment: _Optional[bytes] = ...) -> None: ...
 
 class DescribedGroup(_message.Message):
-    __slots__ = ("error_code", "group_id", "state", "protocol_type", "protocol_name", "members")
+    __slots__ = ("error_code", "group_id", "state", "protocol_type", "protocol_name", "members", "error_message")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_TYPE_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_NAME_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     group_id: str
     state: str
     protocol_type: str
     protocol_name: str
     members: _containers.RepeatedCompositeFieldContainer[DescribedMember]
-    def __init__(self, error_code: _Optional[int] = ..., group_id: _Optional[str] = ..., state: _Optional[str] = ..., protocol_type: _Optional[str] = ..., protocol_name: _Optional[str] = ..., members: _Optional[_Iterable[_Union[DescribedMember, _Mapping]]] = ...) -> None: ...
+    error_message: str
+    def __init__(self, error_code: _Optional[int] = ..., group_id: _Optional[str] = ..., state: _Optional[str] = ..., protocol_type: _Optional[str] = ..., protocol_name: _Optional[str] = ..., members: _Optional[_Iterable[_Union[DescribedMember, _Mapping]]] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class GroupsDescribed(_message.Message):
     __slots__ = ("groups",)

@@ -10,11 +10,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JournalRecord(_message.Message):
-    __slots__ = ("now_ms", "cluster_founded", "agent_joined", "leases_ended", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "group")
+    __slots__ = ("now_ms", "cluster_founded", "agent_joined", "leases_ended", "job_lease_opened", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "pin_prolonged", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "group")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FOUNDED_FIELD_NUMBER: _ClassVar[int]
     AGENT_JOINED_FIELD_NUMBER: _ClassVar[int]
     LEASES_ENDED_FIELD_NUMBER: _ClassVar[int]
+    JOB_LEASE_OPENED_FIELD_NUMBER: _ClassVar[int]
     TOPICS_ADDED_FIELD_NUMBER: _ClassVar[int]
     TOPICS_REMOVED_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_ADDED_FIELD_NUMBER: _ClassVar[int]
@@ -25,6 +26,7 @@ class JournalRecord(_message.Message):
     SEGMENTS_COLLECTED_FIELD_NUMBER: _ClassVar[int]
     PIN_TAKEN_FIELD_NUMBER: _ClassVar[int]
     PINS_ENDED_FIELD_NUMBER: _ClassVar[int]
+    PIN_PROLONGED_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_INITIALIZED_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_JOINED_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_ENDED_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +37,7 @@ class JournalRecord(_message.Message):
     cluster_founded: ClusterFounded
     agent_joined: AgentJoined
     leases_ended: LeasesEnded
+    job_lease_opened: JobLeaseOpened
     topics_added: TopicsAdded
     topics_removed: TopicsRemoved
     partitions_added: PartitionsAdded
@@ -45,13 +48,14 @@ class JournalRecord(_message.Message):
     segments_collected: SegmentsCollected
     pin_taken: PinTaken
     pins_ended: PinsEnded
+    pin_prolonged: PinProlonged
     producer_initialized: ProducerInitialized
     transaction_joined: TransactionJoined
     transaction_ended: TransactionEnded
     transactional_ids_expired: TransactionalIdsExpired
     producers_expired: ProducersExpired
     group: _group_records_pb2.GroupRecord
-    def __init__(self, now_ms: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ...) -> None: ...
+    def __init__(self, now_ms: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ...) -> None: ...
 
 class ClusterFounded(_message.Message):
     __slots__ = ("cluster_id",)
@@ -72,6 +76,14 @@ class AgentJoined(_message.Message):
     port: int
     zone: str
     def __init__(self, lease_id: _Optional[int] = ..., node_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., zone: _Optional[str] = ...) -> None: ...
+
+class JobLeaseOpened(_message.Message):
+    __slots__ = ("lease_id", "duration_ms")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    duration_ms: int
+    def __init__(self, lease_id: _Optional[int] = ..., duration_ms: _Optional[int] = ...) -> None: ...
 
 class LeasesEnded(_message.Message):
     __slots__ = ("lease_ids",)
@@ -161,22 +173,28 @@ class LogStartsMoved(_message.Message):
     def __init__(self, moves: _Optional[_Iterable[_Union[LogStartMove, _Mapping]]] = ...) -> None: ...
 
 class PartitionSwap(_message.Message):
-    __slots__ = ("partition", "swap")
+    __slots__ = ("partition", "swap", "compacted_to", "compact_again_ms")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     SWAP_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_TO_FIELD_NUMBER: _ClassVar[int]
+    COMPACT_AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     swap: _log_pb2.ExtentSwap
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., swap: _Optional[_Union[_log_pb2.ExtentSwap, _Mapping]] = ...) -> None: ...
+    compacted_to: int
+    compact_again_ms: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., swap: _Optional[_Union[_log_pb2.ExtentSwap, _Mapping]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ...) -> None: ...
 
 class ExtentsReplaced(_message.Message):
-    __slots__ = ("segment", "object_size", "partitions")
+    __slots__ = ("segment", "object_size", "partitions", "segments")
     SEGMENT_FIELD_NUMBER: _ClassVar[int]
     OBJECT_SIZE_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     segment: _log_pb2.SegmentId
     object_size: int
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionSwap]
-    def __init__(self, segment: _Optional[_Union[_log_pb2.SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionSwap, _Mapping]]] = ...) -> None: ...
+    segments: _containers.RepeatedCompositeFieldContainer[_log_pb2.SwapSegment]
+    def __init__(self, segment: _Optional[_Union[_log_pb2.SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionSwap, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[_log_pb2.SwapSegment, _Mapping]]] = ...) -> None: ...
 
 class SegmentsCollected(_message.Message):
     __slots__ = ("segments", "swept_lease_ids")
@@ -199,6 +217,14 @@ class PinsEnded(_message.Message):
     PIN_IDS_FIELD_NUMBER: _ClassVar[int]
     pin_ids: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, pin_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PinProlonged(_message.Message):
+    __slots__ = ("pin_id", "ends_ms")
+    PIN_ID_FIELD_NUMBER: _ClassVar[int]
+    ENDS_MS_FIELD_NUMBER: _ClassVar[int]
+    pin_id: int
+    ends_ms: int
+    def __init__(self, pin_id: _Optional[int] = ..., ends_ms: _Optional[int] = ...) -> None: ...
 
 class ProducerInitialized(_message.Message):
     __slots__ = ("producer_id", "producer_epoch", "has_transactional_id", "transactional_id", "transaction_timeout_ms", "last_producer_epoch", "previous_producer_id")

@@ -156,18 +156,20 @@ class ReadPartitions(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
 
 class PartitionState(_message.Message):
-    __slots__ = ("error_code", "version", "log_start_offset", "high_watermark", "last_stable_offset")
+    __slots__ = ("error_code", "version", "log_start_offset", "high_watermark", "last_stable_offset", "size")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     version: int
     log_start_offset: int
     high_watermark: int
     last_stable_offset: int
-    def __init__(self, error_code: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ...) -> None: ...
+    size: int
+    def __init__(self, error_code: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class PartitionsRead(_message.Message):
     __slots__ = ("partitions",)
@@ -233,25 +235,99 @@ class MergePlan(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[MergePlanPartition]
     def __init__(self, error_code: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[MergePlanPartition, _Mapping]]] = ...) -> None: ...
 
+class PlanCompaction(_message.Message):
+    __slots__ = ("partitions", "small_bytes", "rewrites_all", "max_extents", "min_age_ms", "from_offsets")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    SMALL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REWRITES_ALL_FIELD_NUMBER: _ClassVar[int]
+    MAX_EXTENTS_FIELD_NUMBER: _ClassVar[int]
+    MIN_AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    FROM_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
+    small_bytes: int
+    rewrites_all: bool
+    max_extents: int
+    min_age_ms: int
+    from_offsets: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., small_bytes: _Optional[int] = ..., rewrites_all: _Optional[bool] = ..., max_extents: _Optional[int] = ..., min_age_ms: _Optional[int] = ..., from_offsets: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CompactionRange(_message.Message):
+    __slots__ = ("partition", "version", "first_offset", "end_offset", "extents", "dead", "fence", "log_start_offset", "last_stable_offset", "cleanup_policy", "retention_ms", "delete_retention_ms", "min_compaction_lag_ms", "has_more", "compacted_to")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    EXTENTS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    CLEANUP_POLICY_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
+    DELETE_RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
+    MIN_COMPACTION_LAG_MS_FIELD_NUMBER: _ClassVar[int]
+    HAS_MORE_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_TO_FIELD_NUMBER: _ClassVar[int]
+    partition: _cluster_pb2.TopicPartition
+    version: int
+    first_offset: int
+    end_offset: int
+    extents: ExtentColumns
+    dead: bytes
+    fence: bytes
+    log_start_offset: int
+    last_stable_offset: int
+    cleanup_policy: str
+    retention_ms: int
+    delete_retention_ms: int
+    min_compaction_lag_ms: int
+    has_more: bool
+    compacted_to: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., version: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., dead: _Optional[bytes] = ..., fence: _Optional[bytes] = ..., log_start_offset: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., cleanup_policy: _Optional[str] = ..., retention_ms: _Optional[int] = ..., delete_retention_ms: _Optional[int] = ..., min_compaction_lag_ms: _Optional[int] = ..., has_more: _Optional[bool] = ..., compacted_to: _Optional[int] = ...) -> None: ...
+
+class CompactionPlan(_message.Message):
+    __slots__ = ("error_code", "planned_at_ms", "ranges", "left_out")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    planned_at_ms: int
+    ranges: _containers.RepeatedCompositeFieldContainer[CompactionRange]
+    left_out: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
+    def __init__(self, error_code: _Optional[int] = ..., planned_at_ms: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[CompactionRange, _Mapping]]] = ..., left_out: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
+
 class SwapPartition(_message.Message):
-    __slots__ = ("partition", "replaced", "swap")
+    __slots__ = ("partition", "replaced", "swap", "fence", "compacted_to", "compact_again_ms")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     REPLACED_FIELD_NUMBER: _ClassVar[int]
     SWAP_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_TO_FIELD_NUMBER: _ClassVar[int]
+    COMPACT_AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     replaced: Extents
     swap: ExtentSwap
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., replaced: _Optional[_Union[Extents, _Mapping]] = ..., swap: _Optional[_Union[ExtentSwap, _Mapping]] = ...) -> None: ...
+    fence: bytes
+    compacted_to: int
+    compact_again_ms: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., replaced: _Optional[_Union[Extents, _Mapping]] = ..., swap: _Optional[_Union[ExtentSwap, _Mapping]] = ..., fence: _Optional[bytes] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ...) -> None: ...
 
-class SwapExtents(_message.Message):
-    __slots__ = ("segment", "object_size", "partitions")
+class SwapSegment(_message.Message):
+    __slots__ = ("segment", "object_size")
     SEGMENT_FIELD_NUMBER: _ClassVar[int]
     OBJECT_SIZE_FIELD_NUMBER: _ClassVar[int]
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     segment: SegmentId
     object_size: int
+    def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ...) -> None: ...
+
+class SwapExtents(_message.Message):
+    __slots__ = ("partitions", "segments")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[SwapPartition]
-    def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[SwapPartition, _Mapping]]] = ...) -> None: ...
+    segments: _containers.RepeatedCompositeFieldContainer[SwapSegment]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[SwapPartition, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[SwapSegment, _Mapping]]] = ...) -> None: ...
 
 class ExtentsSwapped(_message.Message):
     __slots__ = ("error_code", "error_codes")
@@ -306,16 +382,20 @@ class CollectionConfirmed(_message.Message):
     def __init__(self, error_code: _Optional[int] = ...) -> None: ...
 
 class PinReads(_message.Message):
-    __slots__ = ("duration_ms",)
+    __slots__ = ("duration_ms", "pin_id")
     DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    PIN_ID_FIELD_NUMBER: _ClassVar[int]
     duration_ms: int
-    def __init__(self, duration_ms: _Optional[int] = ...) -> None: ...
+    pin_id: int
+    def __init__(self, duration_ms: _Optional[int] = ..., pin_id: _Optional[int] = ...) -> None: ...
 
 class ReadsPinned(_message.Message):
-    __slots__ = ("pin_id",)
+    __slots__ = ("pin_id", "error_code")
     PIN_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     pin_id: int
-    def __init__(self, pin_id: _Optional[int] = ...) -> None: ...
+    error_code: int
+    def __init__(self, pin_id: _Optional[int] = ..., error_code: _Optional[int] = ...) -> None: ...
 
 class UnpinReads(_message.Message):
     __slots__ = ("pin_id",)

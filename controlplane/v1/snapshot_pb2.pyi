@@ -9,21 +9,23 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class LeaseSnapshot(_message.Message):
-    __slots__ = ("lease_id", "node_id", "forgotten_sequence", "recent_sequences", "recent_verdicts")
+    __slots__ = ("lease_id", "node_id", "forgotten_sequence", "recent_sequences", "recent_verdicts", "duration_ms")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     RECENT_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
     RECENT_VERDICTS_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     node_id: int
     forgotten_sequence: int
     recent_sequences: _containers.RepeatedScalarFieldContainer[int]
     recent_verdicts: _containers.RepeatedCompositeFieldContainer[_log_pb2.SegmentCommitted]
-    def __init__(self, lease_id: _Optional[int] = ..., node_id: _Optional[int] = ..., forgotten_sequence: _Optional[int] = ..., recent_sequences: _Optional[_Iterable[int]] = ..., recent_verdicts: _Optional[_Iterable[_Union[_log_pb2.SegmentCommitted, _Mapping]]] = ...) -> None: ...
+    duration_ms: int
+    def __init__(self, lease_id: _Optional[int] = ..., node_id: _Optional[int] = ..., forgotten_sequence: _Optional[int] = ..., recent_sequences: _Optional[_Iterable[int]] = ..., recent_verdicts: _Optional[_Iterable[_Union[_log_pb2.SegmentCommitted, _Mapping]]] = ..., duration_ms: _Optional[int] = ...) -> None: ...
 
 class PartitionSnapshot(_message.Message):
-    __slots__ = ("partition", "version", "log_start_offset", "high_watermark", "extents", "dead_first_offsets", "dead_end_offsets", "producer_ids", "producer_epochs", "last_timestamps", "last_used_ms", "batch_counts", "base_sequences", "last_sequences", "base_offsets", "append_times", "ongoing_producer_ids", "ongoing_first_offsets")
+    __slots__ = ("partition", "version", "log_start_offset", "high_watermark", "extents", "dead_first_offsets", "dead_end_offsets", "producer_ids", "producer_epochs", "last_timestamps", "last_used_ms", "batch_counts", "base_sequences", "last_sequences", "base_offsets", "append_times", "ongoing_producer_ids", "ongoing_first_offsets", "compacted_to", "compact_again_ms")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -42,6 +44,8 @@ class PartitionSnapshot(_message.Message):
     APPEND_TIMES_FIELD_NUMBER: _ClassVar[int]
     ONGOING_PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
     ONGOING_FIRST_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_TO_FIELD_NUMBER: _ClassVar[int]
+    COMPACT_AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
     partition: int
     version: int
     log_start_offset: int
@@ -60,7 +64,9 @@ class PartitionSnapshot(_message.Message):
     append_times: _containers.RepeatedScalarFieldContainer[int]
     ongoing_producer_ids: _containers.RepeatedScalarFieldContainer[int]
     ongoing_first_offsets: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, partition: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., last_timestamps: _Optional[_Iterable[int]] = ..., last_used_ms: _Optional[_Iterable[int]] = ..., batch_counts: _Optional[_Iterable[int]] = ..., base_sequences: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., append_times: _Optional[_Iterable[int]] = ..., ongoing_producer_ids: _Optional[_Iterable[int]] = ..., ongoing_first_offsets: _Optional[_Iterable[int]] = ...) -> None: ...
+    compacted_to: int
+    compact_again_ms: int
+    def __init__(self, partition: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., last_timestamps: _Optional[_Iterable[int]] = ..., last_used_ms: _Optional[_Iterable[int]] = ..., batch_counts: _Optional[_Iterable[int]] = ..., base_sequences: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., append_times: _Optional[_Iterable[int]] = ..., ongoing_producer_ids: _Optional[_Iterable[int]] = ..., ongoing_first_offsets: _Optional[_Iterable[int]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ...) -> None: ...
 
 class TopicSnapshot(_message.Message):
     __slots__ = ("topic", "partitions")

@@ -122,6 +122,23 @@ async def test_calls_that_were_sent_fail_and_later_ones_wait(wire: Wire) -> None
     assert base_offset(await unsent) == 0
 
 
+async def test_what_waits_for_a_session_can_be_given_up(wire: Wire) -> None:
+    """Who was hidden meanwhile must not do what clients have asked others for since; what was sent is on its way."""
+    await wire.up()
+    client = await wire.connected()
+    topic_id = await created(client)
+    parked = asyncio.ensure_future(client.call(join()))
+    await client.call(heartbeat())
+    unsent = asyncio.ensure_future(client.call(commit(topic_id)))
+    await asyncio.sleep(0)
+    client.give_up_unsent("others were named")
+    with pytest.raises(ControlPlaneUnavailable, match="others were named"):
+        await unsent
+    assert base_offset(await client.call(commit(topic_id))) == 0, "it was not sent"
+    assert not parked.done()
+    parked.cancel()
+
+
 async def test_a_call_given_up_before_it_was_sent_is_not_sent(wire: Wire) -> None:
     client = wire.client()
     client.start()

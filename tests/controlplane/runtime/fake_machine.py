@@ -57,6 +57,8 @@ class FakeState:
     forgotten: list[int] = field(default_factory=list)
     ticks: list[int] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
+    ended_sessions: list[int] = field(default_factory=list)
+    heard: list[int] = field(default_factory=list)
 
 
 def _row(sequence: int, offset: int) -> bytes:
@@ -121,6 +123,7 @@ class FakeMachine:
         return Decision(reply=Reply(partitions_read=PartitionsRead(partitions=states)))
 
     def _heartbeat(self, state: FakeState, command: Command, context: Context) -> Decision:
+        state.heard.append(context.session)
         return Decision(reply=Reply(heartbeat_answered=HeartbeatAnswered()))
 
     def _delete_groups(self, state: FakeState, command: Command, context: Context) -> Decision:
@@ -255,6 +258,9 @@ class FakeMachine:
     def take_changes(self, state: FakeState) -> list[PartitionDelta | ClusterDelta]:
         changes, state.changes = state.changes, []
         return changes
+
+    def end_session(self, state: FakeState, session: int, context: Context) -> None:
+        state.ended_sessions.append(session)
 
     def forget_tokens(self, state: FakeState, tokens: Iterable[int]) -> None:
         state.forgotten.extend(tokens)

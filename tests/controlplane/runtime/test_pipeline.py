@@ -22,7 +22,7 @@ from controlplane.journal.snapshotter import make_snapshot
 from controlplane.journal.sqlite import SqliteJournal
 from controlplane.runtime import ControlPlane, RuntimeSettings
 from controlplane.state.state import State
-from controlplane.v1.cluster_pb2 import DeleteTopics, RegisterAgent, TopicPartition
+from controlplane.v1.cluster_pb2 import DeleteTopics, OpenLease, RegisterAgent, TopicPartition
 from controlplane.v1.control_pb2 import Command
 from controlplane.v1.groups_pb2 import (
     CommittedOffset,
@@ -36,14 +36,18 @@ from controlplane.v1.log_pb2 import (
     DeleteRecords,
     DeleteRecordsPartition,
     ExtentSwap,
+    PinReads,
+    PlanCompaction,
     PlanMerge,
     SegmentId,
     SegmentSlice,
     SwapExtents,
     SwapPartition,
+    SwapSegment,
 )
 from controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
 from tests.controlplane.runtime.commands import create_topic
+from tests.controlplane.state.compacting import rewritten
 
 TRANSACTIONAL, ADDS_PARTITION = 4, 8
 STEPS = 250
@@ -126,6 +130,7 @@ class Workload:
             self.commit_offsets: 3,
             self.delete_records: 1,
             self.merge: 2,
+            self.compact: 2,
             self.create: 1,
             self.delete: 1,
         }
@@ -264,8 +269,27 @@ class Workload:
             swaps.append(
                 SwapPartition(partition=partition.partition, replaced=partition.extents, swap=swap)
             )
-        command = SwapExtents(segment=segment, object_size=1 << 20, partitions=swaps)
+        new = SwapSegment(segment=segment, object_size=1 << 20)
+        command = SwapExtents(segments=[new], partitions=swaps)
         await client.call(Command(swap_extents=command))
+
+    async def compact(self, client: InProcessClient) -> None:
+        """The same by a job, which opens a lease, names what it replaces by a digest, and pins what it reads."""
+        opened = (await client.call(Command(open_lease=OpenLease(duration_ms=60_000)))).lease_opened
+        pinned = (await client.call(Command(pin_reads=PinReads(duration_ms=60_000)))).reads_pinned
+        topic_id, partition = self.rng.choice(self.keys)
+        wanted = TopicPartition(topic_id=topic_id, partition=partition)
+        plan = PlanCompaction(partitions=[wanted], rewrites_all=True, max_extents=20)
+        reply = (await client.call(Command(plan_compaction=plan))).compaction_plan
+        command = SwapExtents()
+        for found in reply.ranges:
+            segment = SegmentId(lease_id=opened.lease_id, sequence=1)
+            command.segments.add(segment=segment, object_size=1 << 20)
+            command.partitions.append(rewritten(found, segment, compacted_to=found.end_offset))
+        swapped = (await client.call(Command(swap_extents=command))).extents_swapped
+        assert not any(swapped.error_codes)
+        again = PinReads(duration_ms=90_000, pin_id=pinned.pin_id)
+        assert (await client.call(Command(pin_reads=again))).reads_pinned == pinned
 
 
 def contents(view: PartitionView) -> dict[str, object]:

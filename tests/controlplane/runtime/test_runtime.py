@@ -500,3 +500,24 @@ async def test_an_abort_answers_nothing_more(rig: Rig) -> None:
     await rig.plane.abort()
     await rig.restart()
     assert rig.state.high_watermarks[topic_id, 0] == 1
+
+
+async def test_the_machine_hears_over_which_session_a_command_came_and_when_it_ended(
+    rig: Rig,
+) -> None:
+    """Numbers are never used twice in one run, and what is volatile of it is told without a record."""
+    one, other = rig.client(), rig.client()
+    await one.call(heartbeat())
+    await other.call(heartbeat())
+    assert rig.state.heard == [1, 2]
+    await one.close()
+    await one.close()
+    assert rig.state.ended_sessions == [1]
+    await rig.client().call(heartbeat())
+    assert rig.state.heard == [1, 2, 3]
+    before = len(await appended(rig))
+    version = other.cluster.version
+    rig.state.changes.append(ClusterDelta(version=version, has_agents=True, hidden_lease_ids=[7]))
+    rig.plane.tick()
+    assert other.cluster.hidden_lease_ids == {7}
+    assert len(await appended(rig)) == before

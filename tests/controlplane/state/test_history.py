@@ -15,6 +15,7 @@ from controlplane.v1.cluster_pb2 import (
     CreateTopic,
     CreateTopics,
     DeleteTopics,
+    OpenLease,
     RegisterAgent,
     ReleaseLease,
     RenewLease,
@@ -30,11 +31,13 @@ from controlplane.v1.log_pb2 import (
     DeleteRecordsPartition,
     PinReads,
     PlanCollection,
+    PlanCompaction,
     PlanMerge,
     SegmentId,
     SegmentSlice,
     SwapExtents,
     SwapPartition,
+    SwapSegment,
     UnpinReads,
 )
 from controlplane.v1.transactions_pb2 import (
@@ -45,6 +48,7 @@ from controlplane.v1.transactions_pb2 import (
     InitProducerId,
 )
 from tests.controlplane.state.cluster import add_batch
+from tests.controlplane.state.compacting import rewritten
 from tests.controlplane.state.test_merging import merged
 
 NAMES = ["x", "y", "z"]
@@ -58,15 +62,18 @@ class History:
         self.state = machine.new_state()
         self.sequence = 0
         self.retried: list[CommitSegment] = []
+        self.planned: list[SwapExtents] = []
 
     def draw(self) -> Command:
         verbs = (
             ["commit_segment"] * 8
             + ["end_txn"] * 4
             + ["add_partitions_to_txn", "txn_offset_commit", "swap_extents", "init_producer_id"] * 2
+            + ["swap_compacted"] * 2
             + [
                 "add_offsets_to_txn",
                 "register_agent",
+                "open_lease",
                 "renew_lease",
                 "release_lease",
                 "create_topics",
@@ -87,6 +94,7 @@ class History:
             verbs = ["create_topics"]
         verb = self.random.choice(verbs)
         message = getattr(self, f"_{verb}")()
+        verb = "swap_extents" if verb == "swap_compacted" else verb
         return Command(command_id=self.random.randrange(1 << 40), **{verb: message})
 
     def ask(self, verb: str, message: Any, now_ms: int) -> Any:
@@ -202,7 +210,34 @@ class History:
         self.sequence += 1
         segment = SegmentId(lease_id=lease_id, sequence=self.sequence)
         partitions: list[SwapPartition] = [merged(each, segment) for each in plan.partitions]
-        return SwapExtents(segment=segment, object_size=1 << 30, partitions=partitions)
+        new = SwapSegment(segment=segment, object_size=1 << 30)
+        return SwapExtents(segments=[new], partitions=partitions)
+
+    def _swap_compacted(self) -> SwapExtents:
+        """Of a plan of now, of one that was made before, or once more."""
+        wanted = PlanCompaction(
+            partitions=[self._partition()],
+            small_bytes=1000,
+            rewrites_all=self.random.random() < 0.3,
+            max_extents=self.random.choice([0, 0, 3]),
+        )
+        plan = self.ask("plan_compaction", wanted, self.state.clock_ms)
+        command = SwapExtents()
+        for found in plan.ranges:
+            swapped = rewritten(
+                found,
+                self._segment(),
+                joins=self.random.random() < 0.5,
+                compacted_to=self.random.choice([0, found.end_offset]),
+                compact_again_ms=self.random.choice([0, plan.planned_at_ms + 1000]),
+            )
+            command.partitions.append(swapped)
+            new = swapped.swap.extents
+            if new.sizes:
+                segment = SegmentId(lease_id=new.lease_ids[0], sequence=new.sequences[0])
+                command.segments.add(segment=segment, object_size=1 << 30)
+        self.planned = [*self.planned[-3:], command]
+        return self.random.choice(self.planned)
 
     def _confirm_collection(self) -> ConfirmCollection:
         asked = PlanCollection(lease_id=next(iter(self.state.leases)), max_segments=20)
@@ -224,6 +259,9 @@ class History:
     def _register_agent(self) -> RegisterAgent:
         return RegisterAgent(host=self.random.choice("ab"), port=9092, zone="z")
 
+    def _open_lease(self) -> OpenLease:
+        return OpenLease(duration_ms=self.random.choice([0, 1000, 3_600_000]))
+
     def _renew_lease(self) -> RenewLease:
         return RenewLease(lease_id=self._lease())
 
@@ -232,7 +270,14 @@ class History:
 
     def _create_topics(self) -> CreateTopics:
         names = self.random.sample(["a", "b", "c.d", "c_d"], 2)
-        configs = self.random.choice([{}, {"retention.ms": "50000"}, {"retention.bytes": "3000"}])
+        configs = self.random.choice(
+            [
+                {},
+                {"retention.ms": "50000"},
+                {"retention.bytes": "3000"},
+                {"cleanup.policy": "compact", "min.compaction.lag.ms": "500"},
+            ]
+        )
         topics = [CreateTopic(name=name, partition_count=2, configs=configs) for name in names]
         return CreateTopics(topics=topics)
 
@@ -258,7 +303,8 @@ class History:
         return DeleteRecords(partitions=[wanted])
 
     def _pin_reads(self) -> PinReads:
-        return PinReads(duration_ms=self.random.randrange(1, 100_000))
+        pin_id = self.random.choice([0, *self.state.segments.pins])
+        return PinReads(duration_ms=self.random.randrange(1, 100_000), pin_id=pin_id)
 
     def _unpin_reads(self) -> UnpinReads:
         return UnpinReads(pin_id=self.random.randrange(1, self.state.next_pin_id + 1))
@@ -324,7 +370,7 @@ def test_at_every_prefix_journal_snapshot_and_state_are_one(seed: int) -> None:
         assert machine.snapshot(restored) == now
         if step % 7 == 0:
             twin = Twin(restored)
-    assert len(events) >= 14, events
+    assert len(events) >= 16, events
     _check_invariants(history.state)
 
 

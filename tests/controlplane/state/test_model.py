@@ -16,7 +16,9 @@ from controlplane.v1.log_pb2 import (
     SegmentId,
     SwapExtents,
     SwapPartition,
+    SwapSegment,
 )
+from tests.controlplane.state import compacting
 from tests.controlplane.state.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster
 from tests.controlplane.state.script import VERBS
 
@@ -69,6 +71,7 @@ class LogModel(RuleBasedStateMachine):
         self.starts = dict.fromkeys(PARTITIONS, 0)
         self.producers: dict[str, Producer] = {}
         self.next_producer_id = 1
+        self.planned: list[SwapExtents] = []  # by jobs that are still at work
 
     def ask(self, verb: str, *words: str) -> str:
         return VERBS[verb](self.cluster, *words)
@@ -213,8 +216,26 @@ class LogModel(RuleBasedStateMachine):
         cluster.sequence += 1
         segment = SegmentId(lease_id=cluster.lease_id, sequence=cluster.sequence)
         swaps = [_rewritten(each, segment) for each in planned]
-        swap = SwapExtents(segment=segment, object_size=1 << 30, partitions=swaps)
+        new = SwapSegment(segment=segment, object_size=1 << 30)
+        swap = SwapExtents(segments=[new], partitions=swaps)
         assert set(cluster.do("swap_extents", swap).error_codes) <= {0}
+
+    @rule(rewrites_all=st.booleans(), most=st.sampled_from([0, 0, 2]))
+    def plan_compaction(self, rewrites_all: bool, most: int) -> None:
+        """A job reads and writes for some time before it swaps; meanwhile anything happens."""
+        wanted = {"rewrites_all": rewrites_all, "max_extents": most}
+        found = compacting.plan(self.cluster, *PARTITIONS, **wanted)
+        # An extent over a hole would say that its offsets are there: each by itself.
+        self.planned.append(compacting.swap_of(self.cluster, *found.ranges, joins=False))
+
+    @precondition(lambda self: self.planned)
+    @rule(data=st.data(), again=st.booleans())
+    def swap_compacted(self, data: st.DataObject, again: bool) -> None:
+        command = data.draw(st.sampled_from(self.planned))
+        told = compacting.swap(self.cluster, command)
+        assert set(told) <= {"NONE", "PLAN_STALE", "UNKNOWN_TOPIC_OR_PARTITION"}
+        if again:
+            assert compacting.swap(self.cluster, command) == told, "a retry hears the same"
 
     @invariant()
     def readers_see_what_the_model_says(self) -> None:

@@ -1,0 +1,49 @@
+"""What an assignor takes and gives, and the `range` assignor. Equal groups get equal targets.
+
+    assign(members, topics) -> member id → target
+
+`members` are (Subscriber, ...): who wants which topics, and what it is to hold up to now; `topics` their
+partition counts, in the order of their names.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from controlplane.groups.consumer.assignments import Assignment
+from controlplane.groups.consumer.subscriptions import TopicCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """A member as an assignor sees it."""
+
+    member_id: str
+    group_instance_id: str
+    topics: TopicCounts  # those that it subscribed to
+    target: Assignment
+
+
+Assign = Callable[[Sequence[Subscriber], TopicCounts], dict[str, Assignment]]
+
+
+def assign_range(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
+    """`range`: of each topic one run of partitions to each subscriber, so that equal keys of topics
+    with equal partition counts meet in one member. Static members come first, in the order of their
+    instance ids, so that they keep their runs.
+    """
+    ordered = sorted(members, key=_range_order)
+    targets: dict[str, dict[bytes, frozenset[int]]] = {each.member_id: {} for each in ordered}
+    for topic_id, count in topics.items():
+        takers = [each.member_id for each in ordered if topic_id in each.topics]
+        quota, extra = divmod(count, len(takers)) if takers else (0, 0)
+        start = 0
+        for number, member_id in enumerate(takers):
+            end = start + quota + (number < extra)
+            if start < end:
+                targets[member_id][topic_id] = frozenset(range(start, end))
+            start = end
+    return dict(targets)
+
+
+def _range_order(member: Subscriber) -> tuple[bool, str]:
+    return not member.group_instance_id, member.group_instance_id or member.member_id

@@ -1,0 +1,161 @@
+"""A group that goes over to the other protocol: classic to consumer and back, with its members.
+
+group.consumer.migration.policy is bidirectional, as Kafka's default: the first member that speaks the
+consumer protocol upgrades a classic group, and when the last of them is gone, the classic ones that
+remain are a classic group again. An empty group is what the next one to join makes it.
+"""
+
+from collections.abc import Collection, Mapping
+
+from controlplane.errors import ErrorCode
+from controlplane.groups.consumer import embedded
+from controlplane.groups.consumer.assignments import Assignment
+from controlplane.groups.consumer.group import Draft
+from controlplane.groups.consumer.member import Classic, Current, Member, Subscription
+from controlplane.groups.consumer.refusal import Refused
+from controlplane.groups.live import LiveGroup, LiveMember
+from controlplane.groups.rebalance import prepare_rebalance
+from controlplane.groups.states import GroupState
+from controlplane.groups.turn import Turn
+from controlplane.v1.groups_pb2 import GroupJoined, GroupSynced
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+def upgrade(turn: Turn, group: LiveGroup) -> Draft:
+    """A draft of the consumer group that a classic one with members becomes.
+
+    Everybody is taken for stable with what the last generation assigned; the heartbeat that upgrades
+    bumps the epoch, and so has the classic members join again. Refuses a group of another protocol type.
+    """
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        raise Refused(
+            ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group."
+        )
+    draft = Draft(group.group_id, None)
+    draft.group_epoch = draft.assignment_epoch = group.generation_id
+    taken: set[tuple[bytes, int]] = set()
+    try:
+        for member in group.members.values():
+            draft.put(_to_consumer(turn, group, member, taken))
+    except embedded.MalformedProtocolError as error:
+        raise Refused(
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            f"Cannot upgrade the classic group {group.group_id} to consumer group because the"
+            f" embedded consumer protocol is malformed: {error}.",
+        ) from error
+    draft.owners = dict.fromkeys(taken, "")
+    draft.upgraded = group
+    return draft
+
+
+def _to_consumer(
+    turn: Turn, group: LiveGroup, member: LiveMember, taken: set[tuple[bytes, int]]
+) -> Member:
+    names = [name for name, _ in member.protocols]
+    name = group.protocol_name if group.protocol_name in names else names[0]
+    subscription = embedded.read_subscription(member.metadata_of(name))
+    assigned = ids_of(turn, embedded.read_assignment(member.assignment))
+    # Clients assign, so two may have been given one partition; here it has one owner.
+    own: dict[bytes, frozenset[int]] = {}
+    for topic_id, partitions in assigned.items():
+        free = frozenset(each for each in partitions if (topic_id, each) not in taken)
+        taken.update((topic_id, each) for each in free)
+        if free:
+            own[topic_id] = free
+    epoch = group.generation_id
+    return Member(
+        member_id=member.member_id,
+        subscription=Subscription(
+            group_instance_id=member.group_instance_id,
+            rack_id=subscription.rack_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            topic_names=tuple(sorted(set(subscription.topic_names))),
+            classic=Classic(
+                session_timeout_ms=member.session_timeout_ms, protocols=member.protocols
+            ),
+        ),
+        target=own,
+        current=Current(member_epoch=epoch, previous_member_epoch=epoch, assigned=own),
+    )
+
+
+def end_upgrade(turn: Turn, group: LiveGroup) -> None:
+    """Who waits for the others of the classic group is to join the consumer group."""
+    for member in group.members.values():
+        busy = ErrorCode.REBALANCE_IN_PROGRESS
+        turn.answer_join(member, GroupJoined(error_code=busy, member_id=member.member_id))
+        turn.answer_sync(member, GroupSynced(error_code=busy))
+    turn.groups.live.groups.pop(group.group_id, None)
+
+
+def is_downgrade(
+    turn: Turn, draft: Draft, leaving: Collection[str], *, is_replaced: bool = False
+) -> bool:
+    """Whether the group is a classic one without these members: all the others are, and there are some."""
+    others = [each for member_id, each in draft.members.items() if member_id not in leaving]
+    has_last = not all(draft.members[each].is_classic for each in leaving)
+    fits = len(others) <= turn.groups.settings.group_max_size
+    return has_last and fits and (bool(others) or is_replaced) and all(e.is_classic for e in others)
+
+
+def downgrade(turn: Turn, draft: Draft, *, rebalances: bool) -> None:
+    """Make the group classic, with the members that the draft still has; all of them speak classic."""
+    group = LiveGroup(
+        group_id=draft.group_id,
+        state=GroupState.STABLE,
+        generation_id=draft.group_epoch,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+    )
+    for member in draft.members.values():
+        group.add(_to_classic(turn, member))
+    group.protocol_name = group.select_protocol()
+    turn.groups.live.groups[draft.group_id] = group
+    turn.groups.live_consumers.pop(draft.group_id, None)
+    turn.keep(group.to_generation(turn.now_ms))
+    for live in group.members.values():
+        group.expect_heartbeat(live, turn.now_ms)
+    if rebalances:
+        prepare_rebalance(turn, group)
+
+
+def _to_classic(turn: Turn, member: Member) -> LiveMember:
+    subscription = member.subscription
+    classic = subscription.classic or Classic(session_timeout_ms=0, protocols=())
+    return LiveMember(
+        member_id=member.member_id,
+        group_instance_id=subscription.group_instance_id,
+        client_id=subscription.client_id,
+        client_host=subscription.client_host,
+        session_timeout_ms=classic.session_timeout_ms,
+        rebalance_timeout_ms=subscription.rebalance_timeout_ms,
+        protocols=classic.protocols,
+        assignment=classic_assignment(turn, member),
+    )
+
+
+def classic_assignment(turn: Turn, member: Member) -> bytes:
+    """What a classic member is assigned, as SyncGroup brings it, in the version that it speaks."""
+    classic = member.subscription.classic
+    metadata = classic.protocols[0][1] if classic is not None else b"\0\0"
+    version = int.from_bytes(metadata[:2], "big")
+    partitions = {
+        name: partitions
+        for topic_id, partitions in member.current.assigned.items()
+        if (name := turn.topics.name_of(topic_id)) is not None
+    }
+    return embedded.write_assignment(partitions, version)
+
+
+def ids_of(turn: Turn, partitions: Mapping[str, frozenset[int]]) -> Assignment:
+    """Partitions by topic id; topics that do not exist, and partitions out of range, are left out."""
+    found: dict[bytes, frozenset[int]] = {}
+    for name, indexes in partitions.items():
+        topic = turn.topics.find(name)
+        if topic is not None:
+            within = frozenset(each for each in indexes if 0 <= each < topic[1])
+            if within:
+                found[topic[0]] = within
+    return found

@@ -1,0 +1,120 @@
+"""From a request to the group and the member that it means (KIP-848, static members of KIP-345)."""
+
+from dataclasses import replace
+
+from controlplane.errors import ErrorCode
+from controlplane.groups.consumer.assignments import Assignment, is_within
+from controlplane.groups.consumer.converting import upgrade
+from controlplane.groups.consumer.group import ConsumerGroup, Draft
+from controlplane.groups.consumer.member import Current, Member
+from controlplane.groups.consumer.refusal import Refused
+from controlplane.groups.consumer.states import LEAVING_STATIC_EPOCH
+from controlplane.groups.states import GroupState
+from controlplane.groups.turn import Turn
+
+
+def find_group(turn: Turn, group_id: str) -> ConsumerGroup:
+    """The consumer group. Refuses where there is none, or a classic one."""
+    group = turn.groups.consumers.get(group_id)
+    if group is not None:
+        return group
+    if turn.groups.exists(group_id):
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+    raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+
+def find_or_make_group(turn: Turn, group_id: str) -> Draft:
+    """A draft of the group that a member joins: as it is, a new one, or a classic one upgraded."""
+    group = turn.groups.consumers.get(group_id)
+    if group is not None:
+        return Draft(group_id, group)
+    classic = turn.groups.find(group_id, turn.now_ms)
+    if classic is None or classic.state is GroupState.EMPTY:
+        return Draft(group_id, None)
+    return upgrade(turn, classic)
+
+
+def check_room(turn: Turn, draft: Draft, member_id: str) -> None:
+    """Refuses a new member of a full group."""
+    max_size = turn.groups.settings.group_max_size
+    if len(draft.members) >= max_size and member_id not in draft.members:
+        raise Refused(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {max_size} members.",
+        )
+
+
+def check_epoch(member: Member, member_epoch: int, owned: Assignment | None) -> None:
+    """Refuses an epoch that is not the member's. Its last one is taken while it claims no more than it
+    was given since: the answer that bumped it may have been lost.
+    """
+    current = member.current
+    if member_epoch == current.member_epoch:
+        return
+    is_retry = (
+        member_epoch == current.previous_member_epoch
+        and member_epoch < current.member_epoch
+        and owned is not None
+        and is_within(owned, current.assigned)
+    )
+    if not is_retry:
+        size = "greater" if member_epoch > current.member_epoch else "smaller"
+        raise Refused(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The consumer group member has a {size} member epoch ({member_epoch}) than the one"
+            f" known by the group coordinator ({current.member_epoch}). The member must abandon all"
+            " its partitions and rejoin.",
+        )
+
+
+def find_dynamic(draft: Draft, member_id: str) -> Member:
+    """A member by its id."""
+    member = draft.members.get(member_id)
+    if member is None:
+        raise Refused(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"Member {member_id} is not a member of group {draft.group_id}.",
+        )
+    return member
+
+
+def find_static(draft: Draft, member_id: str, instance_id: str) -> Member:
+    """A static member; FENCED_INSTANCE_ID if its instance is somebody else now."""
+    existing = draft.static_members.get(instance_id)
+    if existing is None:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if existing != member_id:
+        raise Refused(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member"
+            f" {existing}.",
+        )
+    return draft.members[existing]
+
+
+def join_static(draft: Draft, member_id: str, instance_id: str, *, is_classic: bool) -> Member:
+    """A static member that joins: a new one, or in the place of the one that its instance was.
+
+    It takes over what that one was to hold and held. Between two that speak the consumer protocol the
+    earlier one must have left for a while, else it is UNRELEASED_INSTANCE_ID.
+    """
+    existing_id = draft.static_members.get(instance_id)
+    if existing_id is None:
+        return draft.members.get(member_id) or Member(member_id=member_id)
+    existing = draft.members[existing_id]
+    is_away = existing.current.member_epoch == LEAVING_STATIC_EPOCH
+    if not is_away and not is_classic and not existing.is_classic:
+        raise Refused(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because"
+            f" the instance id is owned by {existing_id} member.",
+        )
+    current = Current(
+        state=existing.current.state,
+        assigned=existing.current.assigned,
+        revoking=existing.current.revoking,
+    )
+    member = replace(existing, member_id=member_id, current=current)
+    draft.remove(existing_id)
+    draft.put(member)
+    return member

@@ -1,0 +1,171 @@
+"""A member of a consumer group: what it asked for, what it is to hold, and how far it is."""
+
+from dataclasses import dataclass, field
+
+from controlplane.groups.consumer.assignments import (
+    Assignment,
+    read_assignment,
+    write_assignment,
+)
+from controlplane.groups.consumer.states import JOINING_EPOCH, MemberState
+from controlplane.groups.live import Protocols
+from controlplane.v1.consumer_groups_pb2 import (
+    ClassicProtocol,
+    ConsumerCurrent,
+    ConsumerMember,
+    ConsumerSubscription,
+    ConsumerTarget,
+)
+from controlplane.v1.groups_pb2 import GroupProtocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classic:
+    """What a member brings that speaks the classic protocol."""
+
+    session_timeout_ms: int
+    protocols: Protocols
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a member says of itself. Empty strings: not given."""
+
+    group_instance_id: str = ""
+    rack_id: str = ""
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    server_assignor: str = ""
+    topic_names: tuple[str, ...] = ()  # sorted
+    topic_regex: str = ""
+    classic: Classic | None = None  # None: it speaks the consumer protocol
+
+    def to_record(self) -> ConsumerSubscription:
+        """The journal's form."""
+        record = ConsumerSubscription(
+            group_instance_id=self.group_instance_id,
+            rack_id=self.rack_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            server_assignor=self.server_assignor,
+            topic_names=self.topic_names,
+            topic_regex=self.topic_regex,
+        )
+        if self.classic is not None:
+            protocols = [
+                GroupProtocol(name=name, metadata=metadata)
+                for name, metadata in self.classic.protocols
+            ]
+            timeout_ms = self.classic.session_timeout_ms
+            record.classic.CopyFrom(
+                ClassicProtocol(session_timeout_ms=timeout_ms, protocols=protocols)
+            )
+        return record
+
+    @classmethod
+    def from_record(cls, record: ConsumerSubscription) -> "Subscription":
+        """What the journal holds."""
+        classic = None
+        if record.HasField("classic"):
+            protocols = tuple((each.name, each.metadata) for each in record.classic.protocols)
+            timeout_ms = record.classic.session_timeout_ms
+            classic = Classic(session_timeout_ms=timeout_ms, protocols=protocols)
+        return cls(
+            group_instance_id=record.group_instance_id,
+            rack_id=record.rack_id,
+            client_id=record.client_id,
+            client_host=record.client_host,
+            rebalance_timeout_ms=record.rebalance_timeout_ms,
+            server_assignor=record.server_assignor,
+            topic_names=tuple(record.topic_names),
+            topic_regex=record.topic_regex,
+            classic=classic,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Current:
+    """Where a member is. It owns what is assigned, and until it says otherwise what it revokes."""
+
+    member_epoch: int = JOINING_EPOCH
+    previous_member_epoch: int = JOINING_EPOCH
+    state: MemberState = MemberState.STABLE
+    assigned: Assignment = field(default_factory=dict)
+    revoking: Assignment = field(default_factory=dict)
+
+    def to_record(self) -> ConsumerCurrent:
+        """The journal's form."""
+        return ConsumerCurrent(
+            member_epoch=self.member_epoch,
+            previous_member_epoch=self.previous_member_epoch,
+            state=self.state,
+            assigned=write_assignment(self.assigned),
+            revoking=write_assignment(self.revoking),
+        )
+
+    @classmethod
+    def from_record(cls, record: ConsumerCurrent) -> "Current":
+        """What the journal holds."""
+        return cls(
+            member_epoch=record.member_epoch,
+            previous_member_epoch=record.previous_member_epoch,
+            state=MemberState(record.state),
+            assigned=read_assignment(record.assigned),
+            revoking=read_assignment(record.revoking),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member, as a value: a change is a new one."""
+
+    member_id: str
+    subscription: Subscription = field(default_factory=Subscription)
+    target: Assignment = field(default_factory=dict)
+    current: Current = field(default_factory=Current)
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol."""
+        return self.subscription.classic is not None
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        """Whether it holds the target of that epoch."""
+        current = self.current
+        return current.state is MemberState.STABLE and current.member_epoch == assignment_epoch
+
+    def to_record(self, before: "Member | None" = None) -> ConsumerMember:
+        """The journal's form: all parts, or those that differ from `before`."""
+        record = ConsumerMember(member_id=self.member_id)
+        if before is None or self.subscription != before.subscription:
+            record.subscription.CopyFrom(self.subscription.to_record())
+        if before is None or self.target != before.target:
+            record.target.CopyFrom(ConsumerTarget(partitions=write_assignment(self.target)))
+        if before is None or self.current != before.current:
+            record.current.CopyFrom(self.current.to_record())
+        return record
+
+    @classmethod
+    def from_record(cls, record: ConsumerMember, before: "Member | None" = None) -> "Member":
+        """What the journal holds; parts that it leaves out are those of `before`."""
+        before = before or cls(member_id=record.member_id)
+        return cls(
+            member_id=record.member_id,
+            subscription=(
+                Subscription.from_record(record.subscription)
+                if record.HasField("subscription")
+                else before.subscription
+            ),
+            target=(
+                read_assignment(record.target.partitions)
+                if record.HasField("target")
+                else before.target
+            ),
+            current=(
+                Current.from_record(record.current)
+                if record.HasField("current")
+                else before.current
+            ),
+        )

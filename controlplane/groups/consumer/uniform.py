@@ -1,0 +1,165 @@
+"""The `uniform` assignor: balanced first, sticky second.
+
+What a member held and still wants it keeps, up to a fair share where all want the same. The rest goes to
+whoever has least. Where subscriptions differ, partitions then move along chains of members, from
+one that has two more than another, until no chain is left: no member could have more at the
+cost of one that has more than it.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+
+from controlplane.groups.consumer.assignments import Assignment
+from controlplane.groups.consumer.assignors import Subscriber
+from controlplane.groups.consumer.subscriptions import TopicCounts
+
+
+def assign_uniform(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
+    """As many partitions to each as to any other, and of these what it held before."""
+    balance = _Balance(members, topics)
+    balance.keep_what_was_held()
+    balance.spread_the_rest()
+    if not balance.is_homogeneous:
+        balance.level()
+    return balance.targets()
+
+
+class _Balance:
+    """Who is to hold what, in the making."""
+
+    def __init__(self, members: Sequence[Subscriber], topics: TopicCounts) -> None:
+        self.members = {each.member_id: each for each in members}
+        self.topics = topics
+        self.held: dict[str, dict[bytes, set[int]]] = {each: {} for each in sorted(self.members)}
+        self.loads = dict.fromkeys(self.held, 0)
+        # By member and topic, of those that gave some away: what they hold, as heaps of ranks.
+        self.unwanted: dict[tuple[str, bytes], list[tuple[bool, int]]] = {}
+        self.free = {topic_id: set(range(count)) for topic_id, count in topics.items()}
+        self.subscribers = {
+            topic_id: [each for each in self.held if topic_id in self.members[each].topics]
+            for topic_id in topics
+        }
+        self.is_homogeneous = all(
+            len(each) == len(self.members) for each in self.subscribers.values()
+        )
+
+    def keep_what_was_held(self) -> None:
+        """To each what it had, as far as it is still there and wanted; no more than its share."""
+        quotas = self._quotas() if self.is_homogeneous else None
+        for member_id in self.held:
+            member = self.members[member_id]
+            for topic_id in self.topics:
+                if topic_id not in member.topics:
+                    continue
+                for partition in sorted(member.target.get(topic_id, ())):
+                    is_full = quotas is not None and self.loads[member_id] >= quotas[member_id]
+                    if partition in self.free[topic_id] and not is_full:
+                        self._take(member_id, topic_id, partition)
+
+    def spread_the_rest(self) -> None:
+        """What nobody holds goes to the subscriber with least, of topics with few subscribers first."""
+        order = {topic_id: number for number, topic_id in enumerate(self.topics)}
+        scarce = sorted(self.topics, key=lambda each: (len(self.subscribers[each]), order[each]))
+        for topic_id in scarce:
+            queue = [(self.loads[each], each) for each in self.subscribers[topic_id]]
+            heapq.heapify(queue)
+            for partition in sorted(self.free[topic_id]) if queue else ():
+                _, member_id = queue[0]
+                self._take(member_id, topic_id, partition)
+                heapq.heapreplace(queue, (self.loads[member_id], member_id))
+
+    def level(self) -> None:
+        """Move partitions along chains from those with most, until no chain ends two below."""
+        level = max(self.loads.values(), default=0)
+        while level >= min(self.loads.values(), default=0) + 2:
+            sources = [each for each, load in self.loads.items() if load == level]
+            chain = self._find_chain(sources, level - 2)
+            if chain:
+                for giver, topic_id, taker in chain:
+                    self._pass_on(giver, topic_id, taker)
+            else:
+                level = max(each for each in self.loads.values() if each < level)
+
+    def targets(self) -> dict[str, Assignment]:
+        """Member id to what it is to hold."""
+        return {
+            member_id: {topic_id: frozenset(each) for topic_id, each in held.items() if each}
+            for member_id, held in self.held.items()
+        }
+
+    def _quotas(self) -> dict[str, int]:
+        """Fair shares; the odd partitions stay with those who had most."""
+        quota, extra = divmod(sum(self.topics.values()), len(self.held) or 1)
+        had = {each: self._count_held_before(each) for each in self.held}
+        favoured = set(sorted(self.held, key=lambda each: (-had[each], each))[:extra])
+        return {each: quota + (each in favoured) for each in self.held}
+
+    def _count_held_before(self, member_id: str) -> int:
+        target = self.members[member_id].target
+        return sum(
+            partition < count
+            for topic_id, count in self.topics.items()
+            for partition in target.get(topic_id, ())
+        )
+
+    def _take(self, member_id: str, topic_id: bytes, partition: int) -> None:
+        self.free[topic_id].discard(partition)
+        self.held[member_id].setdefault(topic_id, set()).add(partition)
+        self.loads[member_id] += 1
+        if (member_id, topic_id) in self.unwanted:
+            heapq.heappush(
+                self.unwanted[member_id, topic_id], self._rank(member_id, topic_id, partition)
+            )
+
+    def _pass_on(self, giver: str, topic_id: bytes, taker: str) -> None:
+        partition = self._pop_least_wanted(giver, topic_id)
+        self.held[giver][topic_id].discard(partition)
+        self.loads[giver] -= 1
+        self._take(taker, topic_id, partition)
+
+    def _pop_least_wanted(self, giver: str, topic_id: bytes) -> int:
+        """Of the giver's partitions one that it had not before, if there is any."""
+        if (giver, topic_id) not in self.unwanted:
+            ranks = [self._rank(giver, topic_id, each) for each in self.held[giver][topic_id]]
+            heapq.heapify(ranks)
+            self.unwanted[giver, topic_id] = ranks
+        _, partition = heapq.heappop(self.unwanted[giver, topic_id])
+        return -partition
+
+    def _rank(self, member_id: str, topic_id: bytes, partition: int) -> tuple[bool, int]:
+        """The lower, the sooner the member gives the partition away."""
+        had = partition in self.members[member_id].target.get(topic_id, ())
+        return had, -partition
+
+    def _find_chain(self, sources: list[str], low: int) -> list[tuple[str, bytes, str]]:
+        """The shortest way of (giver, topic, taker) from a source to a member with at most `low`."""
+        came: dict[str, tuple[str, bytes] | None] = dict.fromkeys(sources)
+        seen: set[bytes] = set()
+        queue = deque(sources)
+        while queue:
+            giver = queue.popleft()
+            for topic_id, partitions in self.held[giver].items():
+                if not partitions or topic_id in seen:
+                    continue
+                seen.add(topic_id)
+                for taker in self.subscribers[topic_id]:
+                    if taker in came:
+                        continue
+                    came[taker] = (giver, topic_id)
+                    if self.loads[taker] <= low:
+                        return _walk_back(came, taker)
+                    queue.append(taker)
+        return []
+
+
+def _walk_back(
+    came: dict[str, tuple[str, bytes] | None], taker: str
+) -> list[tuple[str, bytes, str]]:
+    chain: list[tuple[str, bytes, str]] = []
+    step = came[taker]
+    while step is not None:
+        giver, topic_id = step
+        chain.append((giver, topic_id, taker))
+        taker, step = giver, came[giver]
+    return chain

@@ -1,0 +1,73 @@
+"""OffsetDelete: committed offsets that an operator takes away (KIP-496)."""
+
+from controlplane.errors import ErrorCode
+from controlplane.groups.consumer import embedded
+from controlplane.groups.consumer.converting import CONSUMER_PROTOCOL_TYPE
+from controlplane.groups.consumer.operators import is_subscribed
+from controlplane.groups.live import LiveGroup
+from controlplane.groups.offsets import key_of
+from controlplane.groups.states import GroupState
+from controlplane.groups.turn import Turn
+from controlplane.v1.cluster_pb2 import TopicPartition
+from controlplane.v1.consumer_groups_pb2 import DeleteOffsets, OffsetsDeleted
+from controlplane.v1.control_pb2 import Reply
+from controlplane.v1.group_records_pb2 import GroupRecord, OffsetsExpired
+
+
+def decide_delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
+    """Delete them, but those of topics that a member is subscribed to (GROUP_SUBSCRIBED_TO_TOPIC).
+
+    A group that has members and is not one of consumers is left alone (NON_EMPTY_GROUP): nobody
+    knows what it reads.
+    """
+    if not command.group_id:
+        return _refuse(ErrorCode.INVALID_GROUP_ID)
+    if not turn.groups.exists(command.group_id):
+        return _refuse(ErrorCode.GROUP_ID_NOT_FOUND)
+    group = turn.groups.find(command.group_id, turn.now_ms)
+    has_members = group is not None and group.state is not GroupState.EMPTY
+    if group is not None and has_members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return _refuse(ErrorCode.NON_EMPTY_GROUP)
+    committed = turn.groups.offsets.committed.get(command.group_id, {})
+    named = {partition.topic_id for partition in command.partitions}
+    read = _read_of(turn, command.group_id, group, named)
+    error_codes = []
+    deleted: dict[tuple[bytes, int], TopicPartition] = {}
+    for partition in command.partitions:
+        if partition.topic_id in read:
+            error_codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+            continue
+        error_codes.append(ErrorCode.NONE)
+        if key_of(partition) in committed:
+            deleted[key_of(partition)] = partition
+    if deleted:
+        record = OffsetsExpired(group_id=command.group_id, partitions=deleted.values())
+        turn.records.append(GroupRecord(offsets_expired=record))
+    return Reply(offsets_deleted=OffsetsDeleted(error_codes=error_codes))
+
+
+def _read_of(turn: Turn, group_id: str, group: LiveGroup | None, named: set[bytes]) -> set[bytes]:
+    """Of the topics that are named those that a member of the group is subscribed to."""
+    consumer = turn.groups.consumers.get(group_id)
+    if consumer is not None:
+        return {each for each in named if is_subscribed(turn, consumer, each)}
+    if group is None or group.state is GroupState.EMPTY:
+        return set()
+    topics = _subscribed_topics(group)
+    # What cannot be read may mean any topic.
+    return {each for each in named if topics is None or turn.topics.name_of(each) in topics}
+
+
+def _subscribed_topics(group: LiveGroup) -> set[str] | None:
+    topics: set[str] = set()
+    try:
+        for member in group.members.values():
+            for _, metadata in member.protocols:
+                topics.update(embedded.read_subscription(metadata).topic_names)
+    except embedded.MalformedProtocolError:
+        return None
+    return topics
+
+
+def _refuse(error_code: ErrorCode) -> Reply:
+    return Reply(offsets_deleted=OffsetsDeleted(error_code=error_code))

@@ -1,0 +1,204 @@
+"""PlanCompaction: what of a partition is worth rewriting by a job, and the fence of the swap that follows.
+
+See docs/adr/0012-compaction-plans.md for when a compacted topic is worth it, and what may be cut.
+"""
+
+from collections.abc import Iterator
+from itertools import compress, count, repeat
+from operator import lt
+
+from controlplane.decision import Context, Decision
+from controlplane.extents import FLAG_LOG_APPEND_TIME, fence_of
+from controlplane.state.commits import LARGEST_EXTENT_BYTES
+from controlplane.state.partition import Partition, key_of
+from controlplane.state.refusals import MalformedCommand
+from controlplane.state.settings import COMPACTION_EXTENTS
+from controlplane.state.state import State
+from controlplane.topic_configs import effective, is_compacted
+from controlplane.v1.control_pb2 import Reply
+from controlplane.v1.log_pb2 import CompactionPlan, CompactionRange, PlanCompaction
+
+#: Indexes [start, stop) of the extents that are worth it.
+_Run = tuple[int, int]
+
+
+def plan_compaction(state: State, command: PlanCompaction, context: Context) -> Decision:
+    """At most one range for each partition; it changes nothing durable."""
+    if not command.partitions:
+        raise MalformedCommand("a compaction plan names partitions; ask for them in groups")
+    if len(set(map(key_of, command.partitions))) != len(command.partitions):
+        raise MalformedCommand("a compaction plan names each partition once")
+    if command.small_bytes < 0 or command.max_extents < 0 or command.min_age_ms < 0:
+        raise MalformedCommand("sizes, ages and bounds of a compaction plan are not negative")
+    from_offsets = command.from_offsets or [0] * len(command.partitions)
+    if len(from_offsets) != len(command.partitions):
+        raise MalformedCommand("a compaction plan has no from_offsets, or one a partition")
+    state.compaction_horizons.move(state.partitions.values(), command.min_age_ms, context.now_ms)
+    plan = CompactionPlan(planned_at_ms=context.now_ms)
+    left = min(command.max_extents or COMPACTION_EXTENTS, COMPACTION_EXTENTS)
+    for at, wanted in enumerate(command.partitions):
+        if left <= 0:
+            plan.left_out.extend(command.partitions[at:])
+            break
+        partition = state.partitions.get(key_of(wanted))
+        if partition is None:
+            continue
+        found = _plan_partition(state, partition, command, context.now_ms, left, from_offsets[at])
+        if found is not None:
+            range_, extents = found
+            plan.ranges.append(range_)
+            left -= extents
+    return Decision(reply=Reply(compaction_plan=plan))
+
+
+def _plan_partition(
+    state: State,
+    partition: Partition,
+    command: PlanCompaction,
+    now_ms: int,
+    most: int,
+    from_offset: int,
+) -> tuple[CompactionRange, int] | None:
+    configs = state.topics[partition.key[0]].configs
+    end = partition.extents.first_ending_after(_end_offset(state, partition, command, now_ms))
+    if is_compacted(configs):
+        lag_ms = int(effective(configs, "min.compaction.lag.ms"))
+        end = _without_young(partition, end, now_ms - lag_ms) if lag_ms else end
+        run = _superseding_run(partition, command, end, now_ms, most, from_offset)
+    else:
+        run = _worth_run(partition, command, end, from_offset)
+    if run is None:
+        return None
+    start, stop = run[0], min(run[1], run[0] + most)
+    found = _range(partition, start, stop, has_more=stop < run[1])
+    found.cleanup_policy = effective(configs, "cleanup.policy")
+    found.retention_ms = int(effective(configs, "retention.ms"))
+    found.delete_retention_ms = int(effective(configs, "delete.retention.ms"))
+    found.min_compaction_lag_ms = int(effective(configs, "min.compaction.lag.ms"))
+    return found, stop - start
+
+
+def _end_offset(state: State, partition: Partition, command: PlanCompaction, now_ms: int) -> int:
+    """What lies above is not stable, or not for long enough."""
+    if not command.min_age_ms:
+        return partition.last_stable_offset
+    horizons = (state.merge_horizons, state.compaction_horizons)
+    return max(each.stable_for(partition.key, command.min_age_ms, now_ms) for each in horizons)
+
+
+def _range(partition: Partition, start: int, stop: int, *, has_more: bool) -> CompactionRange:
+    extents = partition.extents
+    first_offset, end_offset = extents.base_offsets[start], extents.next_offsets[stop - 1]
+    if not start:
+        first_offset = min(first_offset, partition.log_start_offset)
+    columns = extents.columns(start, stop)
+    return CompactionRange(
+        partition=partition.message,
+        version=partition.version,
+        first_offset=first_offset,
+        end_offset=end_offset,
+        extents=columns,
+        dead=partition.dead.within(first_offset, end_offset).pairs(),
+        fence=fence_of(columns),
+        log_start_offset=partition.log_start_offset,
+        last_stable_offset=partition.last_stable_offset,
+        has_more=has_more,
+        compacted_to=min(partition.compacted_to, end_offset),
+    )
+
+
+# Topics that are compacted by key.
+
+
+def _without_young(partition: Partition, end: int, youngest_ms: int) -> int:
+    """The index below `end` from which min.compaction.lag.ms forbids it; what was compacted once is old enough."""
+    extents = partition.extents
+    start = min(end, extents.first_ending_after(partition.compacted_to))
+    are_young = map(lt, repeat(youngest_ms), extents.max_timestamps[start:end])
+    return next(compress(count(start), are_young), end)
+
+
+def _superseding_run(
+    partition: Partition,
+    command: PlanCompaction,
+    end: int,
+    now_ms: int,
+    most: int,
+    from_offset: int,
+) -> _Run | None:
+    """From the log start on, since a newer value supersedes older ones wherever they lie.
+
+    Where what was compacted before fills a whole plan, what came after it is compacted by itself.
+    """
+    clean = min(end, partition.extents.first_ending_after(partition.compacted_to))
+    is_due = 0 < partition.compact_again_ms <= now_ms
+    if clean < end:
+        return (0, end) if clean < most else (clean, end)
+    if is_due and not from_offset:
+        return (0, end) if end else None
+    return _worth_run(partition, command, end, from_offset)
+
+
+# All others: what is dead, and what is small.
+
+
+def _worth_run(
+    partition: Partition, command: PlanCompaction, end: int, from_offset: int
+) -> _Run | None:
+    """From the first extent below `end` that is worth rewriting up to the last one."""
+    if command.rewrites_all:
+        start = partition.extents.first_ending_after(from_offset)
+        return (start, end) if start < end else None
+    start, stop = _dead_run(partition, end)
+    small_bytes = command.small_bytes
+    before = _small_ones(partition, small_bytes, range(start - 1))
+    start = next((index for index in before if _is_joinable(partition, small_bytes, index)), start)
+    behind = _small_ones(partition, small_bytes, range(end - 2, max(stop, start) - 1, -1))
+    last = next((index for index in behind if _is_joinable(partition, small_bytes, index)), None)
+    stop = stop if last is None else last + 2
+    if start >= stop:
+        return None
+    return _with_small_neighbours(partition, command.small_bytes, start, stop, end)
+
+
+def _dead_run(partition: Partition, end: int) -> _Run:
+    """Where the dead extents below `end` begin and stop; (end, 0) where there are none."""
+    if not end or not len(partition.dead):
+        return end, 0
+    extents = partition.extents
+    dead = partition.dead.within(extents.base_offsets[0], extents.next_offsets[end - 1])
+    if not len(dead):
+        return end, 0
+    return extents.first_ending_after(dead.firsts[0]), extents.first_at_or_after(dead.ends[-1])
+
+
+def _small_ones(partition: Partition, small_bytes: int, indexes: range) -> Iterator[int]:
+    """Those of these indexes whose extents are small; most are not, and looking at a million is to cost little."""
+    if not indexes:
+        return iter(())
+    lowest, highest = min(indexes[0], indexes[-1]), max(indexes[0], indexes[-1])
+    sizes = partition.extents.sizes[lowest : highest + 1][:: indexes.step]
+    return compress(indexes, map(lt, sizes, repeat(small_bytes)))
+
+
+def _is_joinable(partition: Partition, small_bytes: int, index: int) -> bool:
+    """Whether a small extent and the next one, small too, are one extent together: of one timestamp type."""
+    extents = partition.extents
+    next_size = extents.sizes[index + 1]
+    return (
+        next_size < small_bytes
+        and extents.sizes[index] + next_size <= LARGEST_EXTENT_BYTES
+        and not (extents.flags[index] ^ extents.flags[index + 1]) & FLAG_LOG_APPEND_TIME
+    )
+
+
+def _with_small_neighbours(
+    partition: Partition, small_bytes: int, start: int, stop: int, end: int
+) -> _Run:
+    """A small extent beside the dead is taken along: once they are gone it may have a neighbour."""
+    sizes = partition.extents.sizes
+    if start and sizes[start - 1] < small_bytes:
+        start -= 1
+    if stop < end and sizes[stop] < small_bytes:
+        stop += 1
+    return start, stop

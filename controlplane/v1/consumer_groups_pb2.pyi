@@ -1,0 +1,229 @@
+from controlplane.v1 import cluster_pb2 as _cluster_pb2
+from controlplane.v1 import groups_pb2 as _groups_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class TopicIdPartitions(_message.Message):
+    __slots__ = ("topic_id", "partitions")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ConsumerGroupHeartbeat(_message.Message):
+    __slots__ = ("group_id", "member_id", "member_epoch", "group_instance_id", "rack_id", "rebalance_timeout_ms", "has_topic_names", "topic_names", "topic_regex", "server_assignor", "has_owned", "owned", "client_id", "client_host", "needs_member_id")
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    GROUP_INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    RACK_ID_FIELD_NUMBER: _ClassVar[int]
+    REBALANCE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    HAS_TOPIC_NAMES_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_NAMES_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_REGEX_FIELD_NUMBER: _ClassVar[int]
+    SERVER_ASSIGNOR_FIELD_NUMBER: _ClassVar[int]
+    HAS_OWNED_FIELD_NUMBER: _ClassVar[int]
+    OWNED_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    group_id: str
+    member_id: str
+    member_epoch: int
+    group_instance_id: str
+    rack_id: str
+    rebalance_timeout_ms: int
+    has_topic_names: bool
+    topic_names: _containers.RepeatedScalarFieldContainer[str]
+    topic_regex: str
+    server_assignor: str
+    has_owned: bool
+    owned: _containers.RepeatedCompositeFieldContainer[TopicIdPartitions]
+    client_id: str
+    client_host: str
+    needs_member_id: bool
+    def __init__(self, group_id: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., group_instance_id: _Optional[str] = ..., rack_id: _Optional[str] = ..., rebalance_timeout_ms: _Optional[int] = ..., has_topic_names: _Optional[bool] = ..., topic_names: _Optional[_Iterable[str]] = ..., topic_regex: _Optional[str] = ..., server_assignor: _Optional[str] = ..., has_owned: _Optional[bool] = ..., owned: _Optional[_Iterable[_Union[TopicIdPartitions, _Mapping]]] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ..., needs_member_id: _Optional[bool] = ...) -> None: ...
+
+class ConsumerGroupHeartbeatAnswered(_message.Message):
+    __slots__ = ("error_code", "error_message", "member_id", "member_epoch", "heartbeat_interval_ms", "has_assignment", "assignment")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    HAS_ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_message: str
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int
+    has_assignment: bool
+    assignment: _containers.RepeatedCompositeFieldContainer[TopicIdPartitions]
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., heartbeat_interval_ms: _Optional[int] = ..., has_assignment: _Optional[bool] = ..., assignment: _Optional[_Iterable[_Union[TopicIdPartitions, _Mapping]]] = ...) -> None: ...
+
+class DescribeConsumerGroups(_message.Message):
+    __slots__ = ("group_ids",)
+    GROUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    group_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, group_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DescribedConsumerMember(_message.Message):
+    __slots__ = ("member_id", "group_instance_id", "rack_id", "member_epoch", "client_id", "client_host", "topic_names", "topic_regex", "assignment", "target", "is_classic")
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    GROUP_INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    RACK_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_NAMES_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_REGEX_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    IS_CLASSIC_FIELD_NUMBER: _ClassVar[int]
+    member_id: str
+    group_instance_id: str
+    rack_id: str
+    member_epoch: int
+    client_id: str
+    client_host: str
+    topic_names: _containers.RepeatedScalarFieldContainer[str]
+    topic_regex: str
+    assignment: _containers.RepeatedCompositeFieldContainer[TopicIdPartitions]
+    target: _containers.RepeatedCompositeFieldContainer[TopicIdPartitions]
+    is_classic: bool
+    def __init__(self, member_id: _Optional[str] = ..., group_instance_id: _Optional[str] = ..., rack_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ..., topic_names: _Optional[_Iterable[str]] = ..., topic_regex: _Optional[str] = ..., assignment: _Optional[_Iterable[_Union[TopicIdPartitions, _Mapping]]] = ..., target: _Optional[_Iterable[_Union[TopicIdPartitions, _Mapping]]] = ..., is_classic: _Optional[bool] = ...) -> None: ...
+
+class DescribedConsumerGroup(_message.Message):
+    __slots__ = ("error_code", "error_message", "group_id", "state", "group_epoch", "assignment_epoch", "assignor", "members")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNOR_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_message: str
+    group_id: str
+    state: str
+    group_epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: _containers.RepeatedCompositeFieldContainer[DescribedConsumerMember]
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., group_id: _Optional[str] = ..., state: _Optional[str] = ..., group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., assignor: _Optional[str] = ..., members: _Optional[_Iterable[_Union[DescribedConsumerMember, _Mapping]]] = ...) -> None: ...
+
+class ConsumerGroupsDescribed(_message.Message):
+    __slots__ = ("groups",)
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[DescribedConsumerGroup]
+    def __init__(self, groups: _Optional[_Iterable[_Union[DescribedConsumerGroup, _Mapping]]] = ...) -> None: ...
+
+class DeleteOffsets(_message.Message):
+    __slots__ = ("group_id", "partitions")
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    group_id: str
+    partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
+    def __init__(self, group_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
+
+class OffsetsDeleted(_message.Message):
+    __slots__ = ("error_code", "error_codes")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_codes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ClassicProtocol(_message.Message):
+    __slots__ = ("session_timeout_ms", "protocols")
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOLS_FIELD_NUMBER: _ClassVar[int]
+    session_timeout_ms: int
+    protocols: _containers.RepeatedCompositeFieldContainer[_groups_pb2.GroupProtocol]
+    def __init__(self, session_timeout_ms: _Optional[int] = ..., protocols: _Optional[_Iterable[_Union[_groups_pb2.GroupProtocol, _Mapping]]] = ...) -> None: ...
+
+class ConsumerSubscription(_message.Message):
+    __slots__ = ("group_instance_id", "rack_id", "client_id", "client_host", "rebalance_timeout_ms", "server_assignor", "topic_names", "topic_regex", "classic")
+    GROUP_INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    RACK_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
+    REBALANCE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    SERVER_ASSIGNOR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_NAMES_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_REGEX_FIELD_NUMBER: _ClassVar[int]
+    CLASSIC_FIELD_NUMBER: _ClassVar[int]
+    group_instance_id: str
+    rack_id: str
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    server_assignor: str
+    topic_names: _containers.RepeatedScalarFieldContainer[str]
+    topic_regex: str
+    classic: ClassicProtocol
+    def __init__(self, group_instance_id: _Optional[str] = ..., rack_id: _Optional[str] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ..., rebalance_timeout_ms: _Optional[int] = ..., server_assignor: _Optional[str] = ..., topic_names: _Optional[_Iterable[str]] = ..., topic_regex: _Optional[str] = ..., classic: _Optional[_Union[ClassicProtocol, _Mapping]] = ...) -> None: ...
+
+class ConsumerTarget(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[TopicIdPartitions]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[TopicIdPartitions, _Mapping]]] = ...) -> None: ...
+
+class ConsumerCurrent(_message.Message):
+    __slots__ = ("member_epoch", "previous_member_epoch", "state", "assigned", "revoking")
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNED_FIELD_NUMBER: _ClassVar[int]
+    REVOKING_FIELD_NUMBER: _ClassVar[int]
+    member_epoch: int
+    previous_member_epoch: int
+    state: str
+    assigned: _containers.RepeatedCompositeFieldContainer[TopicIdPartitions]
+    revoking: _containers.RepeatedCompositeFieldContainer[TopicIdPartitions]
+    def __init__(self, member_epoch: _Optional[int] = ..., previous_member_epoch: _Optional[int] = ..., state: _Optional[str] = ..., assigned: _Optional[_Iterable[_Union[TopicIdPartitions, _Mapping]]] = ..., revoking: _Optional[_Iterable[_Union[TopicIdPartitions, _Mapping]]] = ...) -> None: ...
+
+class ConsumerMember(_message.Message):
+    __slots__ = ("member_id", "subscription", "target", "current")
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_FIELD_NUMBER: _ClassVar[int]
+    member_id: str
+    subscription: ConsumerSubscription
+    target: ConsumerTarget
+    current: ConsumerCurrent
+    def __init__(self, member_id: _Optional[str] = ..., subscription: _Optional[_Union[ConsumerSubscription, _Mapping]] = ..., target: _Optional[_Union[ConsumerTarget, _Mapping]] = ..., current: _Optional[_Union[ConsumerCurrent, _Mapping]] = ...) -> None: ...
+
+class SubscribedTopics(_message.Message):
+    __slots__ = ("topic_ids", "partition_counts")
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    partition_counts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_ids: _Optional[_Iterable[bytes]] = ..., partition_counts: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ConsumerGroupStep(_message.Message):
+    __slots__ = ("group_id", "group_epoch", "assignment_epoch", "removed_member_ids", "members", "topics")
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    GROUP_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_MEMBER_IDS_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    group_id: str
+    group_epoch: int
+    assignment_epoch: int
+    removed_member_ids: _containers.RepeatedScalarFieldContainer[str]
+    members: _containers.RepeatedCompositeFieldContainer[ConsumerMember]
+    topics: SubscribedTopics
+    def __init__(self, group_id: _Optional[str] = ..., group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., removed_member_ids: _Optional[_Iterable[str]] = ..., members: _Optional[_Iterable[_Union[ConsumerMember, _Mapping]]] = ..., topics: _Optional[_Union[SubscribedTopics, _Mapping]] = ...) -> None: ...

@@ -1,0 +1,56 @@
+"""What expressions cost the control plane's one thread, and what is remembered of them (KIP-848)."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.groups.consumer import subscriptions
+from controlplane.groups.consumer.subscriptions import Resolver, compile_pattern
+from tests.controlplane.groups.consumer.bench import Topics
+
+
+class CountingTopics(Topics):
+    """Counts how often all names are asked for."""
+
+    looks = 0
+
+    def names(self) -> list[str]:
+        self.looks += 1
+        return super().names()
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(.?){999}", "((((.?){10}){10}){9}c)|(.?){999}d", "a" * 4097, "(", "(?=a)b"]
+)
+def test_what_would_take_milliseconds_a_name_is_no_expression(pattern: str) -> None:
+    assert compile_pattern(pattern) is None
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [".*", r"(?i)[\w.-]*orders[\w.-]*", r"\p{L}+-.*", "|".join(f"topic-{n}" for n in range(400))],
+)
+def test_what_people_write_is_one(pattern: str) -> None:
+    assert compile_pattern(pattern) is not None
+
+
+def test_an_expression_is_matched_once_for_each_version_of_the_topics() -> None:
+    topics = CountingTopics(counts={"t": 2, "u": 1})
+    resolver = Resolver()
+    for _ in range(3):
+        assert resolver.resolve(topics, ["x"], "[tu]") == {b"t" * 16: 2, b"u" * 16: 1}
+    assert topics.looks == 1
+    del topics.counts["t"]
+    topics.version += 1
+    assert resolver.resolve(topics, [], "[tu]") == {b"u" * 16: 1}
+    assert topics.looks == 2
+
+
+def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "_MAX_REMEMBERED", 200)
+    topics = CountingTopics(counts={"t": 1})
+    resolver = Resolver()
+    for _ in range(2):
+        for pattern in ("t", "t|u", "t|v", "t|w"):
+            assert resolver.resolve(topics, [], pattern) == {b"t" * 16: 1}
+    assert topics.looks == 8, "two have room, and each of them goes before it is asked for again"
