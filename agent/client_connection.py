@@ -72,12 +72,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._may_write = True
         self._pipelined: set[asyncio.Task[None]] = set()
         self._alone: asyncio.Task[None] | None = None
+        self._alone_waits = False
         self._is_serving = False
         self._is_reading = True
         self._waits_for_budget = False
         self._gone = asyncio.Event()
         self._is_finishing = False
         self._is_closing = False
+        self._is_deserted = False
         self.last_active = 0.0
 
     # What the transport calls.
@@ -133,19 +135,36 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._serve()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Gone. A wait (Fetch, JoinGroup) ends; a Produce that has begun runs to its end."""
+        """Gone. Where the client has left, what was read of it is served to the end, but for waits.
+
+        Until then it counts as a connection: who comes, asks and leaves in a loop is bounded too.
+        """
+        self._is_deserted = not self._is_closing
         self._is_closing = True
-        if self._alone is not None:
-            self._alone.cancel()
+        self._may_write = True  # nothing waits for the client any more
         if self._waits_for_budget:
             self._server.budget.forget(self._budget_is_free)
-        waiting = sum(frame.size for frame in self._frames) + self._incoming_bytes
-        self._frames.clear()
-        self._outgoing.clear()
+        unread = self._incoming_bytes
         self._incoming_bytes = 0
+        self._reader.drop_incoming()
+        self._outgoing.clear()
+        self._gone.set()
+        self._release(unread)
+        if not self._is_deserted:
+            self._drop_waiting()
+        elif self._alone is not None and self._alone_waits:
+            self._end_soon(self._alone)
+        self._serve()
+
+    def _drop_waiting(self) -> None:
+        """Nobody is left to whom it matters: what has not begun is not done, what runs alone ends."""
+        self._is_deserted = False
+        waiting = sum(frame.size for frame in self._frames)
+        self._frames.clear()
+        if self._alone is not None:
+            self._end_soon(self._alone)
         self._release(waiting)
         self._server.forget(self)
-        self._gone.set()
 
     # What the server asks.
 
@@ -176,19 +195,26 @@ class ClientConnection(asyncio.BufferedProtocol):
     def close(self) -> None:
         """Close after what was answered has left."""
         self._write()
-        self._is_closing = True
+        self._begin_closing()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
         """Close at once."""
-        self._is_closing = True
+        self._begin_closing()
         if self._transport is not None:
             self._transport.abort()
 
+    def _begin_closing(self) -> None:
+        self._is_closing = True
+        if self._is_deserted:
+            self._drop_waiting()
+
     async def finish(self) -> None:
         """Take nothing more, answer all that was read, close once the client has it."""
-        if self._transport is not None and not self._is_closing:
+        if self._is_deserted:
+            await self._all_answered.wait()
+        elif self._transport is not None and not self._is_closing:
             self._is_finishing = True
             self._pause()
             await self._all_answered.wait()
@@ -203,7 +229,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             return  # what was just answered is in the midst of being served further up
         self._is_serving = True
         try:
-            while self._frames and self._may_write and not self._is_closing:
+            while self._frames and self._may_begin():
                 frame = self._frames[0]
                 api = self._context.registry.get(frame.api_key, frame.api_version)
                 assert api is not None, "the frame reader lets no other through"
@@ -214,6 +240,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         finally:
             self._is_serving = False
 
+    def _may_begin(self) -> bool:
+        return self._may_write and (self._is_deserted or not self._is_closing)
+
     def _begin(self, api: Api, frame: RequestFrame) -> None:
         slot = self._open_slot(frame)
         task = start(self._answer(api, frame, slot), f"{self.peer_name} API {frame.api_key}")
@@ -222,8 +251,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         if api.pipelined:
             self._pipelined.add(task)
         else:
-            self._alone = task
+            self._alone, self._alone_waits = task, api.waits
+            if api.waits and self._is_deserted:
+                self._end_soon(task)
         task.add_done_callback(self._ended)
+
+    def _end_soon(self, task: asyncio.Task[None]) -> None:
+        # Not before its first step: what runs in it would not learn of its end.
+        self._loop.call_soon(task.cancel)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if task is self._alone:
@@ -303,7 +338,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         while self._slots and self._slots[0].is_done:
             slot = self._slots.popleft()
             released += slot.size
-            if slot.buffers is not None:
+            if slot.buffers is not None and not self._is_closing:
                 self._outgoing += slot.buffers
         if not self._slots:
             self._write()
@@ -336,6 +371,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._context.metrics.request_bytes_now -= count
         if not self._slots and not self._frames:
             self._all_answered.set()
+            if self._is_deserted:
+                self._server.forget(self)
         self._server.budget.give_back(count)
         self._resume_if_free()
 

@@ -77,6 +77,10 @@ class FrameReader:
         """The size of the frame that is being received and not yet whole; 0 where there is none."""
         return 0 if self._frame is None else self._frame_size
 
+    def drop_incoming(self) -> None:
+        """The rest will not come: free the memory of the frame that is not whole."""
+        self._frame = None
+
     def get_buffer(self) -> memoryview:
         """Where the next bytes belong, never empty."""
         if self._frame is None:

@@ -7,6 +7,7 @@ and what was written under an old lease and not committed is the collector's.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -48,8 +49,10 @@ class AgentLease:
         self._sequence = 0
         self._duration_seconds = 0.0
         self._task: asyncio.Task[None] | None = None
-        self._lost = asyncio.Event()
-        #: Called once the lease is known to be lost.
+        self._wake = asyncio.Event()
+        self._session = 0
+        self._is_hidden = False
+        #: Called once others are known to have been named in our place: the lease is lost or was hidden.
         self.on_lost: Callable[[], None] = lambda: None
         self.node_id = -1
         self.lease_id = NO_LEASE
@@ -76,7 +79,7 @@ class AgentLease:
         """A commit was answered LEASE_EXPIRED: register again at once, unless that was done."""
         if lease_id == self.lease_id:
             self.lease_id = NO_LEASE
-            self._lost.set()
+            self._wake.set()
             self.on_lost()
 
     async def start(self, port: int) -> None:
@@ -85,7 +88,13 @@ class AgentLease:
         Raises ControlPlaneUnavailable or CommandRefused when the first registration fails.
         """
         self._port = self._settings.advertised_port or port
-        await self._register()
+        self._session = self._control.cluster.sessions
+        self._control.cluster.add_listener(self._on_cluster)
+        try:
+            await self._register()
+        except BaseException:
+            self._control.cluster.remove_listener(self._on_cluster)
+            raise
         self._task = asyncio.get_running_loop().create_task(self._keep(), name="lease")
 
     async def stop_renewing(self) -> None:
@@ -94,6 +103,7 @@ class AgentLease:
             self._task.cancel()
             await asyncio.wait((self._task,))
             self._task = None
+            self._control.cluster.remove_listener(self._on_cluster)
 
     async def release(self) -> None:
         """Give the lease back, after the last commit under it: the agent is out of Metadata at once."""
@@ -115,7 +125,7 @@ class AgentLease:
         self.cluster_id = reply.cluster_id
         self._duration_seconds = reply.lease_duration_ms / 1000
         self._sequence = 0
-        self._lost.clear()
+        self._wake.clear()
         self.lease_id = reply.lease_id
         self._metrics.lease_registrations += 1
 
@@ -128,12 +138,28 @@ class AgentLease:
                 await self.renew()
 
     async def _wait(self, seconds: float) -> None:
-        """Wait, or until the lease is known to be lost."""
-        try:
+        """Wait, or until the lease is known to be lost or is to be renewed at once."""
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._lost.wait()
-        except TimeoutError:
-            return
+                await self._wake.wait()
+        self._wake.clear()
+
+    def _on_cluster(self) -> None:
+        """Renews over each new session, so that the control plane knows whose it is (ADR 0018).
+
+        While the lease was hidden, clients were sent elsewhere: what they asked here before is not to
+        be done any more.
+        """
+        cluster = self._control.cluster
+        if cluster.sessions != self._session:
+            self._session = cluster.sessions
+            self._wake.set()
+        is_hidden = self.lease_id in cluster.hidden_lease_ids
+        if is_hidden and not self._is_hidden:
+            self._wake.set()
+            self._control.give_up_unsent("clients were sent elsewhere meanwhile")
+            self.on_lost()
+        self._is_hidden = is_hidden
 
     async def renew(self) -> None:
         """Renew once, however long it takes; registers again later where the lease has ended."""
@@ -157,5 +183,5 @@ class AgentLease:
             await self._register()
         except (ControlPlaneUnavailable, CommandRefused) as error:
             log.warning("registering again failed, the next attempt follows: %s", error)
-            self._lost.clear()
+            self._wake.clear()
             await self._wait(_RETRY_SECONDS)

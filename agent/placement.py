@@ -1,5 +1,7 @@
 """Which agent clients are sent to: rendezvous hashing over the live agents, in our own zone first.
- Any agent can serve any partition and any group, so a placement is only a habit that keeps caches
+
+The live agents are those that the control plane names: with a lease, and a session over which it is renewed.
+Any agent can serve any partition and any group, so a placement is only a habit that keeps caches
 and flushes together; two agents that see different live sets for a moment do no harm. When an agent
 comes or goes, only its own share moves. A client asks an agent of its own zone (it was bootstrapped
 there), so the zone of the agent that answers stands for the client's.

@@ -20,6 +20,7 @@ from agent.budget import ByteBudget
 from agent.client_connection import ClientConnection
 from agent.connection import SCRATCH_BYTES
 from agent.context import AgentContext
+from agent.descriptors import room_for_connections
 
 log = logging.getLogger("lacuna.agent")
 
@@ -35,6 +36,8 @@ class AgentServer:
         self.context = context
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.budget = ByteBudget(context.settings.max_agent_bytes)
+        self._most = min(context.settings.max_connections, room_for_connections())
+        self._is_crowded = False
         self._connections: set[ClientConnection] = set()
         self._listener: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
@@ -105,13 +108,22 @@ class AgentServer:
     def admit(self, connection: ClientConnection) -> bool:
         """Count a new connection in. False: there are too many."""
         metrics = self.context.metrics
-        if len(self._connections) >= self.context.settings.max_connections:
+        if len(self._connections) >= self._most:
             metrics.connections_refused += 1
+            if not self._is_crowded:
+                self._is_crowded = True
+                log.warning("connections are refused: %s", self._why_crowded())
             return False
+        self._is_crowded = False
         metrics.connections_accepted += 1
         self._connections.add(connection)
         metrics.connections_now = len(self._connections)
         return True
+
+    def _why_crowded(self) -> str:
+        if self._most == self.context.settings.max_connections:
+            return f"there are {self._most}, as max.connections says"
+        return f"there are {self._most}; raise the limit of open files (ulimit -n) for more"
 
     def forget(self, connection: ClientConnection) -> None:
         """A connection is gone."""

@@ -29,8 +29,8 @@ class AgentSettings:
 
     max_request_bytes: int = 100 * MEBIBYTE
     """socket.request.max.bytes: a larger frame closes its connection."""
-    max_connections: int = 10_000
-    """max.connections: further ones are closed at once."""
+    max_connections: int = (1 << 31) - 1
+    """max.connections: further ones are closed at once, as are those beyond the limit of open files."""
     max_idle_ms: int = 600_000
     """connections.max.idle.ms"""
     max_in_flight_requests: int = 100
@@ -53,7 +53,7 @@ class AgentSettings:
         _check("advertised_port", self.advertised_port, 0, 65_535)
         _check("num_partitions", self.num_partitions, 1, 100_000)
         _check("max_request_bytes", self.max_request_bytes, 1024, (1 << 31) - 1)
-        _check("max_connections", self.max_connections, 1, 1_000_000)
+        _check("max_connections", self.max_connections, 1, (1 << 31) - 1)
         _check("max_idle_ms", self.max_idle_ms, 100, 1 << 40)
         _check("max_in_flight_requests", self.max_in_flight_requests, 1, 100_000)
         _check("max_in_flight_bytes", self.max_in_flight_bytes, 1024, 1 << 40)

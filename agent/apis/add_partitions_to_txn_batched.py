@@ -86,4 +86,11 @@ def _topic_results(request: Any, transaction: Any, codes: Sequence[int]) -> tupl
     )
 
 
-API = Api(key=24, min_version=4, max_version=5, handle=handle, refuse=refuse)
+API = Api(
+    key=24,
+    min_version=4,
+    max_version=5,
+    handle=handle,
+    refuse=refuse,
+    notes="v4 and v5 are Kafka's inter-broker form, served alike",
+)

@@ -5,8 +5,8 @@ the client can ask again (KIP-511). From v3 on the client names its software; a 
 INVALID_REQUEST.
  Features (KIP-584): `transaction.version` 2 is finalized, which turns on KIP-890 in clients that
 know it (S9). Clients heed it only if the epoch is not negative. Its supported range begins at 0,
-and clients below v4 cannot read a range that does, so there it is left out. `group.version` stays
-away until KIP-848 is served.
+and clients below v4 cannot read a range that does, so there it is left out. So it is with
+`group.version` 1, which says that consumer groups (KIP-848) are served (S26).
 """
 
 import re
@@ -27,8 +27,8 @@ _FIRST_WITH_SOFTWARE = 3
 _FIRST_WITH_MINIMUM_0 = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
-TRANSACTION_VERSION = "transaction.version"
-TRANSACTION_VERSION_LEVEL = 2
+#: Name to level. In the order of Kafka's answer.
+FEATURES = {"group.version": 1, "transaction.version": 2}
 FEATURES_EPOCH = 1
 
 
@@ -80,28 +80,24 @@ def refuse(request: Any, error_code: int) -> Any:
 def _supported(request: Any) -> tuple[Any, ...]:
     if version_of(request) < _FIRST_WITH_MINIMUM_0:
         return ()
-    return (
-        build(
-            request,
-            "SupportedFeatureKey",
-            name=TRANSACTION_VERSION,
-            min_version=0,
-            max_version=TRANSACTION_VERSION_LEVEL,
-        ),
+    return tuple(
+        build(request, "SupportedFeatureKey", name=name, min_version=0, max_version=level)
+        for name, level in FEATURES.items()
     )
 
 
 def _finalized(request: Any) -> tuple[Any, ...]:
     if version_of(request) < _FIRST_WITH_SOFTWARE:
         return ()
-    return (
+    return tuple(
         build(
             request,
             "FinalizedFeatureKey",
-            name=TRANSACTION_VERSION,
-            min_version_level=TRANSACTION_VERSION_LEVEL,
-            max_version_level=TRANSACTION_VERSION_LEVEL,
-        ),
+            name=name,
+            min_version_level=level,
+            max_version_level=level,
+        )
+        for name, level in FEATURES.items()
     )
 
 
@@ -117,4 +113,16 @@ def _unsupported() -> Any:
     )
 
 
-API = Api(key=KEY, min_version=_MIN, max_version=_MAX, handle=handle, refuse=refuse, decode=decode)
+API = Api(
+    key=KEY,
+    min_version=_MIN,
+    max_version=_MAX,
+    handle=handle,
+    refuse=refuse,
+    decode=decode,
+    notes=(
+        "other versions: answered as v0 with UNSUPPORTED_VERSION (KIP-511). "
+        "`transaction.version` 2 is finalized at epoch 1; its supported range, 0-2, is "
+        "left out below v4, whose clients cannot read a minimum of 0"
+    ),
+)

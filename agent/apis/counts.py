@@ -11,15 +11,23 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Final
 
-from kio.serial._introspect import EntityTupleField, PrimitiveTupleField, classify_field
+from kio.serial._introspect import (
+    EntityField,
+    EntityTupleField,
+    PrimitiveTupleField,
+    classify_field,
+)
 
 from agent.wire import INT16, INT32, MalformedRequest, read_count, read_uvarint, skip_tags
 
 #: Takes (body, position) and gives the position behind what it stands for.
 Step = Callable[[memoryview, int], int]
 
+_INT8: Final = struct.Struct(">b")
+_NULL: Final = -1
 _SIZES: Final = {
     "bool": 1,
+    "float64": 8,
     "int8": 1,
     "int16": 2,
     "uint16": 2,
@@ -44,7 +52,7 @@ def check_counts(cls: Any, body: memoryview) -> None:
 @lru_cache(maxsize=1024)
 def _steps_to_last_array(cls: Any) -> tuple[Step, ...]:
     steps = _steps_of(cls)
-    while steps and not isinstance(steps[-1], _Array):
+    while steps and not isinstance(steps[-1], _Array | _Nullable):
         steps.pop()
     return tuple(steps)
 
@@ -72,6 +80,8 @@ def _step_of(cls: Any, field: Any) -> Step:
         )
     if isinstance(kind, EntityTupleField):
         return _Array(_steps_of(kind.type_), cls.__flexible__)
+    if isinstance(kind, EntityField):
+        return _Nullable(_steps_of(kind.type_))
     step = _plain_step(kafka_type, cls.__flexible__)
     return _Array([step], cls.__flexible__) if isinstance(kind, PrimitiveTupleField) else step
 
@@ -109,6 +119,22 @@ class _Fixed:
 
     def __call__(self, _body: memoryview, at: int) -> int:
         return at + self.size
+
+
+class _Nullable:
+    """An entity, or the byte -1 in its place."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: list[Step]) -> None:
+        self.steps = tuple(steps)
+
+    def __call__(self, body: memoryview, at: int) -> int:
+        marker: int = _INT8.unpack_from(body, at)[0]
+        at += _INT8.size
+        for step in self.steps if marker != _NULL else ():
+            at = step(body, at)
+        return at
 
 
 class _Array:

@@ -1,6 +1,7 @@
 """CreatePartitions v0-v3 (KIP-195).
 
-A topic grows, never shrinks: a count that is not larger is INVALID_PARTITIONS. Replica assignments are not looked at.
+A topic grows, never shrinks: a count that is not larger is INVALID_PARTITIONS. Of replica assignments only their
+number is looked at: another than that of the new partitions is INVALID_REPLICA_ASSIGNMENT.
 A topic that the request has twice is INVALID_REQUEST.
 """
 
@@ -21,18 +22,35 @@ if TYPE_CHECKING:
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """One command for all; each topic fails alone."""
     repeated = Counter(topic.name for topic in request.topics)
-    growths = [
-        CreatePartitionsTopic(name=topic.name, partition_count=topic.count)
-        for topic in request.topics
-        if repeated[topic.name] == 1
-    ]
     twice = int(KafkaError.invalid_request)
     results = {name: TopicResult(name=name, error_code=twice) for name in repeated}
+    growths = []
+    for topic in request.topics:
+        misassigned = _misassigned(context, topic)
+        if repeated[topic.name] == 1 and misassigned:
+            results[topic.name] = misassigned
+        elif repeated[topic.name] == 1:
+            growths.append(CreatePartitionsTopic(name=topic.name, partition_count=topic.count))
     if growths:
         command = CreatePartitions(topics=growths, validate_only=request.validate_only)
         reply = await context.control.call(Command(create_partitions=command))
         results.update((each.name, each) for each in reply.partitions_created.topics)
     return _answer(request, results)
+
+
+def _misassigned(context: "AgentContext", topic: Any) -> TopicResult | None:
+    """The refusal of assignments that are not one for each new partition."""
+    known = context.control.cluster.topics_by_name.get(topic.name)
+    if topic.assignments is None or known is None:
+        return None
+    more, assigned = topic.count - known.partition_count, len(topic.assignments)
+    if more <= 0 or assigned == more:
+        return None
+    return TopicResult(
+        name=topic.name,
+        error_code=int(KafkaError.invalid_replica_assignment),
+        error_message=f"{more} partition(s) would be new, but {assigned} assignment(s) are given.",
+    )
 
 
 def refuse(request: Any, error_code: int) -> Any:
@@ -57,7 +75,7 @@ def _result(request: Any, result: TopicResult) -> Any:
         "CreatePartitionsTopicResult",
         name=result.name,
         error_code=code,
-        error_message=(result.error_message or KafkaError(code).name) if code else None,
+        error_message=result.error_message or None,
     )
 
 

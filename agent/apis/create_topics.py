@@ -3,7 +3,8 @@
 Any replication factor from 1 on is accepted, and -1: there are no replicas, records are in the object store
 before they are acknowledged. A replica assignment is accepted for its count of partitions, which must be numbered from
 0 on; a count or a factor beside it is INVALID_REQUEST, as in Kafka. -1 partitions are `num_partitions`. A config
-that has no effect is INVALID_CONFIG. A name that the request has twice is INVALID_REQUEST. v5+ answers
+that Kafka has not, or that promises what nobody keeps, is INVALID_CONFIG. A name that the request has twice is
+INVALID_REQUEST. v5+ answers
 counts and configs (KIP-525), v7 topic ids (KIP-516).
 """
 
@@ -16,7 +17,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from agent.apis import configs
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
-from controlplane.topic_configs import shorten
+from controlplane.topic_configs import check_all, shorten
 from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicResult
 from controlplane.v1.control_pb2 import Command
 
@@ -101,7 +102,7 @@ def _result(request: Any, topic: Any, result: TopicResult) -> Any:
             name=topic.name,
             topic_id=None,
             error_code=result.error_code,
-            error_message=result.error_message or KafkaError(result.error_code).name,
+            error_message=result.error_message or None,
             configs=(),
         )
     return build(
@@ -120,7 +121,7 @@ def _result(request: Any, topic: Any, result: TopicResult) -> Any:
 def _configs(request: Any, topic: Any) -> tuple[Any, ...] | None:
     if type(request).__version__ < 5:
         return None
-    shown = configs.of_topic({config.name: config.value for config in topic.configs})
+    stored = check_all({config.name: config.value for config in topic.configs})
     return tuple(
         build(
             request,
@@ -131,7 +132,7 @@ def _configs(request: Any, topic: Any) -> tuple[Any, ...] | None:
             config_source=each.source,
             is_sensitive=False,
         )
-        for each in shown
+        for each in configs.of_topic(stored)
     )
 
 
@@ -142,4 +143,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     unavailable=KafkaError.not_controller,
+    notes="any replication factor; see below",
 )

@@ -94,7 +94,7 @@ def _result(request: Any, name: str | None, topic_id: bytes | None, error_code: 
         name=name,
         topic_id=None if topic_id is None else UUID(bytes=topic_id),
         error_code=error_code,
-        error_message=KafkaError(error_code).name if error_code else None,
+        error_message=None,
     )
 
 

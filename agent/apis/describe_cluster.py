@@ -59,7 +59,7 @@ def refuse(request: Any, error_code: int) -> Any:
         request,
         "DescribeClusterResponse",
         error_code=error_code,
-        error_message=KafkaError(error_code).name,
+        error_message=None,
         cluster_id="",
         brokers=(),
     )

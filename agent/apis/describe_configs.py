@@ -1,39 +1,49 @@
 """DescribeConfigs v1-v4.
 
-Topics (resource type 2) and agents (4, "broker"). Values with their sources and, when asked for, synonyms (KIP-226),
-types (v3+, KIP-569) and documentation. Names that do not exist are left out; no names are all. An unknown
-topic is UNKNOWN_TOPIC_OR_PARTITION, an illegal one INVALID_TOPIC_EXCEPTION; another resource type, or a
+Topics (resource type 2), agents (4, "broker"), their loggers (8), client metrics subscriptions (16) and groups
+(32): the last two have what holds for all, under any name. Values with their sources and, when asked for,
+synonyms (KIP-226), types (v3+, KIP-569) and documentation. Names that do not exist are left out; no names are
+all. An unknown topic is UNKNOWN_TOPIC_OR_PARTITION, an illegal one INVALID_TOPIC_EXCEPTION; another resource type, or a
 broker that is no live agent, INVALID_REQUEST. The broker "" stands for dynamic defaults: there are none.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode as KafkaError
 
 from agent import placement
 from agent.apis import configs
+from agent.apis.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
 from agent.topic_names import is_legal
+from agent.views import view_with
 from controlplane.topic_configs import shorten
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
 
-TOPIC, BROKER = 2, 4
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why a resource is not described."""
+
+    error_code: KafkaError
+    message: str
 
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
-    """From the view of the cluster."""
-    cluster = context.control.cluster
-    if cluster.version < 0:
-        await cluster.ready()
+    """From the view of the cluster, which is asked anew for a topic that is not in it."""
+    named = (each.resource_name for each in request.resources if each.resource_type == TOPIC)
+    await view_with(context, filter(is_legal, named))
     results = []
     for resource in request.resources:
         shown = _configs(context, resource.resource_type, resource.resource_name)
-        if isinstance(shown, KafkaError):
-            results.append(_failed(request, resource, shown))
+        if isinstance(shown, _Failure):
+            failed = _failed(request, resource, shown.error_code, shown.message)
+            results.append(failed)
         else:
             results.append(_described(request, resource, shown))
     return build(request, "DescribeConfigsResponse", results=tuple(results))
@@ -50,29 +60,43 @@ def refuse(request: Any, error_code: int) -> Any:
 
 def _configs(
     context: "AgentContext", resource_type: int, name: str
-) -> Iterable[configs.ShownConfig] | KafkaError:
+) -> Iterable[configs.ShownConfig] | _Failure:
     if resource_type == TOPIC:
         if not is_legal(name):
-            return KafkaError.invalid_topic_exception
+            message = f"Topic name is invalid: {shorten(name)!r}"
+            return _Failure(KafkaError.invalid_topic_exception, message)
         topic = context.control.cluster.topics_by_name.get(name)
         if topic is None:
-            return KafkaError.unknown_topic_or_partition
+            return _Failure(KafkaError.unknown_topic_or_partition, "")
         return configs.of_topic(topic.configs)
-    if resource_type == BROKER:
+    if resource_type in (BROKER, BROKER_LOGGER):
+        return _of_agent(context, resource_type, name)
+    if resource_type in (CLIENT_METRICS, GROUP):
         if not name:
-            return ()
-        for agent in placement.live_agents(context):
-            if str(agent.node_id) == name:
-                return configs.of_agent(context, agent)
-    return KafkaError.invalid_request
+            return _Failure(KafkaError.invalid_request, "The name must not be empty")
+        return configs.CLIENT_METRICS if resource_type == CLIENT_METRICS else configs.GROUP
+    return _Failure(KafkaError.invalid_request, f"Unknown resource type {resource_type}")
 
 
-def _failed(request: Any, resource: Any, error_code: int) -> Any:
+def _of_agent(
+    context: "AgentContext", resource_type: int, name: str
+) -> Iterable[configs.ShownConfig] | _Failure:
+    if not name and resource_type == BROKER:
+        return ()
+    for agent in placement.live_agents(context):
+        if str(agent.node_id) == name:
+            if resource_type == BROKER_LOGGER:
+                return configs.of_loggers()
+            return configs.of_agent(context, agent)
+    return _Failure(KafkaError.invalid_request, f"There is no broker {shorten(name)!r}")
+
+
+def _failed(request: Any, resource: Any, error_code: int, message: str | None = None) -> Any:
     return build(
         request,
         "DescribeConfigsResult",
         error_code=error_code,
-        error_message=f"{shorten(resource.resource_name)!r}: {KafkaError(error_code).name}",
+        error_message=message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=(),
@@ -120,4 +144,11 @@ def _config(request: Any, config: configs.ShownConfig) -> Any:
     )
 
 
-API = Api(key=32, min_version=1, max_version=4, handle=handle, refuse=refuse)
+API = Api(
+    key=32,
+    min_version=1,
+    max_version=4,
+    handle=handle,
+    refuse=refuse,
+    notes="topics, agents and their loggers; groups and client metrics subscriptions show what holds for all",
+)

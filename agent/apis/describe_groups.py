@@ -1,7 +1,7 @@
 """DescribeGroups v0-v6: state and members of classic groups.
 
-One that does not exist is Dead, from v6 on with GROUP_ID_NOT_FOUND (KIP-1043). v3 adds authorized operations,
-v4 static members. Metadata and assignments are shown while the group is stable.
+One that does not exist, or is a consumer group, is Dead, from v6 on with GROUP_ID_NOT_FOUND (KIP-1043).
+v3 adds authorized operations, v4 static members. Metadata and assignments are shown while the group is stable.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,7 @@ def _describe(request: Any, group: DescribedGroup) -> Any:
         request,
         "DescribedGroup",
         error_code=0 if is_hidden else group.error_code,
-        error_message=f"Group {group.group_id} not found." if is_missing else None,
+        error_message=or_none(group.error_message),
         group_id=group.group_id,
         group_state=group.state,
         protocol_type=group.protocol_type,

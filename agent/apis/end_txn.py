@@ -91,5 +91,12 @@ def encode(response: EndResponse, version: int) -> list[bytes]:
 
 
 API = Api(
-    key=26, min_version=0, max_version=5, handle=handle, refuse=refuse, decode=decode, encode=encode
+    key=26,
+    min_version=0,
+    max_version=5,
+    handle=handle,
+    refuse=refuse,
+    decode=decode,
+    encode=encode,
+    notes="v5 bumps the epoch (KIP-890)",
 )

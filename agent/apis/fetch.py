@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING
 
 from agent.apis.registry import Api, Peer
 from agent.fetch import codec
-from agent.fetch.codec import FetchRequest, FetchResponse, PartitionAnswer, TopicAnswer
-from agent.fetch.service import KAFKA_STORAGE_ERROR
+from agent.fetch.codec import (
+    KAFKA_STORAGE_ERROR,
+    FetchRequest,
+    FetchResponse,
+    PartitionAnswer,
+    TopicAnswer,
+)
 from agent.fetch.sessions import FETCH_SESSION_ID_NOT_FOUND
 
 if TYPE_CHECKING:
@@ -48,9 +53,11 @@ API = Api(
     key=1,
     min_version=codec.MIN_VERSION,
     max_version=codec.MAX_VERSION,
+    waits=True,
     handle=handle,
     refuse=refuse,
     decode=codec.decode,
     encode=codec.encode,
     unavailable=KAFKA_STORAGE_ERROR,
+    notes="sessions (KIP-227), topic ids; `aborted_transactions` is always empty",
 )

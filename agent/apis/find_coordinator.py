@@ -54,7 +54,6 @@ def _keys(request: Any) -> tuple[str, ...]:
 
 
 def _answer(request: Any, found: dict[str, Agent], error_code: int) -> Any:
-    message = KafkaError(error_code).name if error_code else None
     if version_of(request) >= FIRST_BATCHED:
         return build(
             request,
@@ -68,7 +67,7 @@ def _answer(request: Any, found: dict[str, Agent], error_code: int) -> Any:
                     host=agent.host,
                     port=agent.port,
                     error_code=error_code,
-                    error_message=message,
+                    error_message=None,
                 )
                 for key, agent in found.items()
             ),
@@ -78,11 +77,18 @@ def _answer(request: Any, found: dict[str, Agent], error_code: int) -> Any:
         request,
         "FindCoordinatorResponse",
         error_code=error_code,
-        error_message=message,
+        error_message=None,
         node_id=agent.node_id,
         host=agent.host,
         port=agent.port,
     )
 
 
-API = Api(key=10, min_version=0, max_version=6, handle=handle, refuse=refuse)
+API = Api(
+    key=10,
+    min_version=0,
+    max_version=6,
+    handle=handle,
+    refuse=refuse,
+    notes="groups and transactional ids; share groups are INVALID_REQUEST",
+)

@@ -16,9 +16,14 @@ _MILLISECOND = timedelta(milliseconds=1)
 _NO_LEADER_EPOCH = -1
 
 
-def milliseconds(duration: timedelta) -> int:
+def milliseconds(delta: timedelta) -> int:
     """A duration as Kafka counts it."""
-    return duration // _MILLISECOND
+    return delta // _MILLISECOND
+
+
+def duration(count: int) -> timedelta:
+    """The way back."""
+    return count * _MILLISECOND
 
 
 def or_none(text: str) -> str | None:

@@ -87,4 +87,12 @@ def _refuse(request: Any, error_code: int, member_id: str) -> Any:
     )
 
 
-API = Api(key=11, min_version=0, max_version=9, handle=handle, refuse=refuse)
+API = Api(
+    key=11,
+    min_version=0,
+    max_version=9,
+    waits=True,
+    handle=handle,
+    refuse=refuse,
+    notes="classic groups",
+)

@@ -5,14 +5,19 @@ to be skipped (KIP-482). kio's native reader is an order faster and refuses them
 it comes first and this one only then.
 """
 
+from collections.abc import Callable
 from dataclasses import Field, fields
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Final, TypeAlias
 
 from kio._kio_native import get_field_reader
-from kio.serial._introspect import EntityTupleField, classify_field
+from kio.serial._introspect import EntityField, EntityTupleField, classify_field
 
-from agent.wire import read_uvarint, skip_tags
+from agent.wire import read_bytes, read_uvarint, skip_tags
+
+#: Takes (body, position), gives a value and the position behind it.
+_Read: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
+_NULL: Final = 0xFF
 
 
 def read_lenient(cls: Any, body: memoryview, at: int) -> tuple[Any, int]:
@@ -21,13 +26,15 @@ def read_lenient(cls: Any, body: memoryview, at: int) -> tuple[Any, int]:
     Raises kio's SerialError or MalformedRequest.
     """
     values: dict[str, Any] = {}
-    for field, nested, read in _plan(cls):
-        if nested is not None:
-            values[field.name], at = _read_entities(nested, body, at)
-        else:
-            values[field.name], size = read(body, at)
-            at += size
+    for field, read in _plan(cls):
+        values[field.name], at = read(body, at)
     return cls(**values), skip_tags(body, at)
+
+
+def _read_entity(cls: Any, body: memoryview, at: int) -> tuple[Any, int]:
+    """One that may be null: it has a byte in front of it, which is -1 then."""
+    marker, at = read_bytes(body, at, 1)
+    return (None, at) if marker[0] == _NULL else read_lenient(cls, body, at)
 
 
 def _read_entities(cls: Any, body: memoryview, at: int) -> tuple[tuple[Any, ...] | None, int]:
@@ -42,13 +49,21 @@ def _read_entities(cls: Any, body: memoryview, at: int) -> tuple[tuple[Any, ...]
 
 
 @lru_cache(maxsize=1024)
-def _plan(cls: Any) -> tuple[tuple[Field[Any], Any, Any], ...]:
-    """Of each field: the class of its entities if it is an array of such, else kio's reader."""
-    steps: list[tuple[Field[Any], Any, Any]] = []
-    for field in fields(cls):
-        kind = classify_field(field)
-        if isinstance(kind, EntityTupleField):
-            steps.append((field, kind.type_, None))
-        else:
-            steps.append((field, None, get_field_reader(cls, field, False, False)))
-    return tuple(steps)
+def _plan(cls: Any) -> tuple[tuple[Field[Any], _Read], ...]:
+    """How each field is read: what is nested here, the rest by kio."""
+    return tuple((field, _reader(cls, field)) for field in fields(cls))
+
+
+def _reader(cls: Any, field: Field[Any]) -> _Read:
+    kind = classify_field(field)
+    if isinstance(kind, EntityTupleField):
+        return partial(_read_entities, kind.type_)
+    if isinstance(kind, EntityField):
+        return partial(_read_entity, kind.type_)
+    read = get_field_reader(cls, field, False, False)
+
+    def read_primitive(body: memoryview, at: int) -> tuple[Any, int]:
+        value, size = read(body, at)
+        return value, at + size
+
+    return read_primitive

@@ -43,4 +43,11 @@ def refuse(request: Any, error_code: int) -> Any:
     return build(request, "ListGroupsResponse", error_code=error_code, groups=())
 
 
-API = Api(key=16, min_version=0, max_version=5, handle=handle, refuse=refuse)
+API = Api(
+    key=16,
+    min_version=0,
+    max_version=5,
+    handle=handle,
+    refuse=refuse,
+    notes="each agent lists the groups that are placed on it",
+)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build, version_of
 from agent.apis.transactions import find_partitions
-from agent.fetch.codec import READ_COMMITTED
+from agent.fetch.codec import KAFKA_STORAGE_ERROR, READ_COMMITTED
 from agent.fetch.loading import ExtentError, ExtentGoneError
 from agent.fetch.lookup import TimedOffset, first_at_or_after, latest_by_time
-from agent.fetch.service import KAFKA_STORAGE_ERROR, log
+from agent.fetch.service import log
 from controlplane.errors import ErrorCode
 from controlplane.v1.control_pb2 import Command
 from controlplane.v1.log_pb2 import PartitionState, ReadPartitions
@@ -158,4 +158,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     unavailable=KAFKA_STORAGE_ERROR,
+    notes="after a confirming read",
 )

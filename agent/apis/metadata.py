@@ -201,4 +201,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     unavailable=KafkaError.leader_not_available,
+    notes="creates topics; see below",
 )

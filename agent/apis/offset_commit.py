@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agent.context import AgentContext
 
 FIRST_GROUP_ID_NOT_FOUND = 9
+FIRST_MEMBER_EPOCHS = 9
 
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
@@ -33,6 +34,7 @@ async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # n
         member_id=request.member_id,
         group_instance_id=getattr(request, "group_instance_id", None) or "",
         offsets=commits,
+        knows_member_epochs=version_of(request) >= FIRST_MEMBER_EPOCHS,
     )
     committed = (await context.control.call(Command(offset_commit=command))).offsets_committed
     if committed.error_code:

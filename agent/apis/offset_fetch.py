@@ -2,7 +2,8 @@
 
 -1 where nothing is committed, also for a topic or partition that does not exist; v10 names topics by id and
 says UNKNOWN_TOPIC_ID. From v2 on null topics ask for everything. From v7 on `require_stable` answers
-UNSTABLE_OFFSET_COMMIT for what an ongoing transaction may change (KIP-447).
+UNSTABLE_OFFSET_COMMIT for what an ongoing transaction may change (KIP-447). From v9 on a member of a
+consumer group names itself, and hears STALE_MEMBER_EPOCH if it has to look up its epoch first (KIP-848).
 """
 
 from collections.abc import Sequence
@@ -92,6 +93,8 @@ def _ask(context: "AgentContext", group: Any) -> OffsetFetchGroup:
 
 def _topics_of(context: "AgentContext", group: Any, found: FetchedGroup) -> list[TopicOffsets]:
     """The answer's offsets in the order in which the request has them."""
+    if found.error_code:
+        return []
     if group.topics is None:
         return _all_topics(context.control.cluster.topics_by_id, found.offsets)
     offsets = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
 from agent.apis.transactions import find_partitions
-from agent.fetch.service import KAFKA_STORAGE_ERROR
+from agent.fetch.codec import KAFKA_STORAGE_ERROR
 from controlplane.errors import ErrorCode
 from controlplane.v1.control_pb2 import Command
 from controlplane.v1.log_pb2 import PartitionState, ReadPartitions
@@ -83,4 +83,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     unavailable=KAFKA_STORAGE_ERROR,
+    notes="one leader epoch, 0",
 )

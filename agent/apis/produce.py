@@ -3,8 +3,8 @@
 A batch is answered when its segment is in the store and its commit durable (S2): acks 1 and all are the
 same, acks 0 is not answered, and closes the connection where it fails, as Kafka does. Versions 12 and up
 add their partitions to the transaction, v11 says TRANSACTION_ABORTABLE of one that is not in it, below
-INVALID_TXN_STATE (KIP-890). Topics are not created here: clients ask Metadata first. v0-v2 (message sets of
-magic 0 and 1) are not served yet, S24. The service is agent/produce/service.py.
+INVALID_TXN_STATE (KIP-890). Topics are not created here: clients ask Metadata first. v0-v2 are
+agent/apis/produce_message_sets.py. The service is agent/produce/service.py.
 """
 
 from typing import TYPE_CHECKING

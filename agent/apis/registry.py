@@ -25,9 +25,14 @@ A module in `agent/apis/` that has a name `API` (an `Api`) is served; nothing el
   that order. Answers leave in the order of the requests always. Everything else runs one request
   at a time on a connection.
 
+- `waits`: an answer may be long in coming, since it waits for others (records, members). Once the client is gone such
+  a wait ends; everything else that was read of it is served, as Kafka does: a LeaveGroup is the last thing that
+  many clients say.
+
 - A handler closes the connection by raising MalformedRequest.
 
-What is advertised is what Kafka 4.1 advertises, cut down to what is served.
+What is advertised is what Kafka 4.1 advertises, and the versions before it that old clients send, cut down
+to what is served. An API that Kafka does not advertise is served in silence.
 """
 
 import pkgutil
@@ -59,6 +64,7 @@ API_VERSIONS_KEY = 18
 
 # What Apache Kafka 4.1.0 answers to ApiVersions, of the APIs that an agent may serve one day.
 # tests/golden/api_versions_kafka_4_1.json holds the capture, and a test this table against it.
+# Kafka serves 71 and 72 too (KIP-714) and names them where a plugin takes the metrics only: so here (adr/0017).
 KAFKA_4_1: Mapping[int, tuple[int, int]] = MappingProxyType(
     {
         0: (0, 13),
@@ -85,15 +91,41 @@ KAFKA_4_1: Mapping[int, tuple[int, int]] = MappingProxyType(
         26: (0, 5),
         27: (1, 1),
         28: (0, 5),
+        29: (1, 3),
+        30: (1, 3),
+        31: (1, 3),
         32: (1, 4),
+        33: (0, 2),
+        34: (1, 2),
+        35: (1, 4),
         37: (0, 3),
         42: (0, 2),
+        43: (0, 2),
         44: (0, 1),
+        45: (0, 1),
+        46: (0, 0),
+        47: (0, 0),
+        48: (0, 1),
+        49: (0, 1),
+        50: (0, 0),
+        51: (0, 0),
+        55: (0, 2),
+        57: (0, 2),
         60: (0, 2),
         61: (0, 0),
+        64: (0, 0),
         65: (0, 0),
         66: (0, 2),
+        68: (0, 1),
+        69: (0, 1),
+        74: (0, 1),
+        75: (0, 0),
     }
+)
+# Where 4.0 took versions away (KIP-896) that its predecessors answered, and that old clients still send:
+# advertised from here on where they are served.
+BEFORE_KAFKA_4: Mapping[int, int] = MappingProxyType(
+    {1: 0, 2: 0, 8: 0, 9: 0, 19: 0, 20: 0, 23: 0, 32: 0, 35: 0}
 )
 
 
@@ -108,7 +140,10 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One API as served; see the module's text. Versions are inclusive."""
+    """One API as served; see the module's text. Versions are inclusive.
+
+    `notes`: what a reader of docs/protocol.md must know of how it behaves here, in Markdown on one line.
+    """
 
     key: int
     min_version: int
@@ -118,6 +153,8 @@ class Api:
     decode: Decode | None = None
     encode: Encode | None = None
     pipelined: bool = False
+    waits: bool = False
+    notes: str = ""
     unavailable: int = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def read(self, body: memoryview, version: int) -> Any:
@@ -174,10 +211,10 @@ class Registry:
 
 
 def _as_kafka_advertises(served: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    """Kafka 4.1's ranges, cut down to what is served."""
+    """Kafka 4.1's ranges, with the old versions that 4.0 gave up, cut down to what is served."""
     advertised = {}
-    for key in sorted(served):
-        low = max(served[key][0], KAFKA_4_1[key][0])
+    for key in sorted(served.keys() & KAFKA_4_1.keys()):
+        low = max(served[key][0], BEFORE_KAFKA_4.get(key, KAFKA_4_1[key][0]))
         high = min(served[key][1], KAFKA_4_1[key][1])
         if low <= high:
             advertised[key] = (low, high)

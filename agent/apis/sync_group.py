@@ -53,4 +53,4 @@ def refuse(request: Any, error_code: int) -> Any:
     return build(request, "SyncGroupResponse", error_code=error_code, assignment=b"")
 
 
-API = Api(key=14, min_version=0, max_version=5, handle=handle, refuse=refuse)
+API = Api(key=14, min_version=0, max_version=5, waits=True, handle=handle, refuse=refuse)

@@ -78,4 +78,11 @@ def _result(request: Any, marker: Any, codes: dict[tuple[str, int], int]) -> Any
     )
 
 
-API = Api(key=27, min_version=1, max_version=1, handle=handle, refuse=refuse)
+API = Api(
+    key=27,
+    min_version=1,
+    max_version=1,
+    handle=handle,
+    refuse=refuse,
+    notes="an operator's abort only; see below",
+)

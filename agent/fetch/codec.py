@@ -29,6 +29,8 @@ FIRST_FLEXIBLE: Final = 12
 # zstd came with v10 (KIP-110): older clients cannot read it.
 FIRST_ZSTD: Final = 10
 _FIRST_LOG_START: Final = 5
+# Before KIP-112 clients know no KAFKA_STORAGE_ERROR.
+_FIRST_STORAGE_ERROR: Final = 6
 _FIRST_SESSION: Final = 7
 _FIRST_LEADER_EPOCH: Final = 9
 _FIRST_RACK: Final = 11
@@ -40,6 +42,9 @@ NO_SESSION: Final = 0
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0
 NO_LEADER_EPOCH: Final = -1
+
+KAFKA_STORAGE_ERROR: Final = 56
+NOT_LEADER_OR_FOLLOWER: Final = 6
 
 # max_wait_ms, min_bytes, max_bytes, isolation_level
 _HEAD: Final = struct.Struct(">iiib")
@@ -230,6 +235,8 @@ def encode(response: FetchResponse, version: int) -> list[Buffer]:
     """The body of the answer as buffers; records are the very objects of `response`."""
     flexible = version >= FIRST_FLEXIBLE
     buffers: list[Buffer] = []
+    if version < _FIRST_STORAGE_ERROR:
+        response = _without_storage_errors(response)
     if version >= _FIRST_SESSION:
         out = bytearray(_TOP_V7.pack(0, response.error_code, response.session_id))
     else:
@@ -254,6 +261,22 @@ def encode(response: FetchResponse, version: int) -> list[Buffer]:
     if out:
         buffers.append(out)
     return buffers
+
+
+def _without_storage_errors(response: FetchResponse) -> FetchResponse:
+    """As Kafka says it to clients that do not know the error, nor that they may try again."""
+    topics = [
+        topic._replace(
+            partitions=[
+                answer._replace(error_code=NOT_LEADER_OR_FOLLOWER)
+                if answer.error_code == KAFKA_STORAGE_ERROR
+                else answer
+                for answer in topic.partitions
+            ]
+        )
+        for topic in response.topics
+    ]
+    return response._replace(topics=topics)
 
 
 def _encode_partition(out: bytearray, answer: PartitionAnswer, version: int, middle: bytes) -> None:

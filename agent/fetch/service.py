@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from agent.fetch.cache import ExtentCache
 from agent.fetch.codec import (
     FIRST_ZSTD,
+    KAFKA_STORAGE_ERROR,
     NO_SESSION,
     READ_COMMITTED,
     FetchRequest,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lacuna.agent.fetch")
 
-KAFKA_STORAGE_ERROR: Final = 56
 UNSUPPORTED_COMPRESSION_TYPE: Final = 76
 # What a partition may fill of an answer whatever others have.
 SMALLEST_SHARE_BYTES: Final = 2 << 20

@@ -170,12 +170,14 @@ class Merger:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._executor, self._store.put, key, segment.parts)
             written = iter(segment.slices)
-            swap.segment.lease_id = segment_id.lease_id
-            swap.segment.sequence = segment_id.sequence
-            swap.object_size = segment.size
+            new = swap.segments.add(object_size=segment.size)
+            new.segment.lease_id = segment_id.lease_id
+            new.segment.sequence = segment_id.sequence
         for each in merged:
             position = next(written).position if each.runs else 0
-            extents = _extents_of(each.runs, swap.segment, position)
+            extents = (
+                _extents_of(each.runs, swap.segments[0].segment, position) if each.runs else None
+            )
             swap.partitions.append(
                 SwapPartition(
                     partition=each.plan.partition,
@@ -187,7 +189,7 @@ class Merger:
                     ),
                 )
             )
-        return swap, swap.object_size
+        return swap, sum(new.object_size for new in swap.segments)
 
 
 def live_extents(plan: MergePlanPartition) -> Iterator[int]:

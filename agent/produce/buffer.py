@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
+from agent.produce.recompress import Recompression
 from controlplane.errors import ErrorCode
 
 # What a commit says of a batch (controlplane/batches.py).
@@ -25,12 +26,13 @@ ProducerKey: TypeAlias = tuple[int, bytes, int]
 
 
 class Verdict(NamedTuple):
-    """What became of a batch; -1 where Kafka has -1."""
+    """What became of a batch; -1 where Kafka has -1. `error_message` says more where there is more."""
 
     error_code: int
     base_offset: int = -1
     log_append_time_ms: int = -1
     log_start_offset: int = -1
+    error_message: str | None = None
 
 
 class RequestTicket:
@@ -53,7 +55,8 @@ class RequestTicket:
 class PendingBatch:
     """One checked batch on its way. `part` is its bytes: mostly a view of the request that sent it.
 
-    `transactional_id` is that of the request where the batch is transactional, else empty.
+    `transactional_id` is that of the request where the batch is transactional, else empty. `recompression`
+    is to be applied to `part` before the batch is queued.
     """
 
     key: PartitionKey
@@ -65,6 +68,7 @@ class PendingBatch:
     base_sequence: int
     flags: int
     transactional_id: str = ""
+    recompression: Recompression | None = None
     ticket: RequestTicket | None = None
     verdict: Verdict | None = None
 

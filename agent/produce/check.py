@@ -15,8 +15,9 @@ from agent.produce.buffer import (
     PendingBatch,
 )
 from agent.produce.codec import FIRST_IMPLICIT_ADD, PartitionAnswer, RecordError
+from agent.produce.recompress import Compression, Recompression
 from controlplane.errors import ErrorCode
-from controlplane.topic_configs import effective
+from controlplane.topic_configs import effective, is_compacted
 from logstore.records.errors import InvalidRecordError, KafkaErrorName, RecordsError
 from logstore.records.validate import (
     BatchSummary,
@@ -51,6 +52,7 @@ class TopicRules:
     rules: ProduceRules
     rules_without_zstd: ProduceRules
     is_log_append_time: bool
+    compression: Compression | None
 
     @classmethod
     def of(cls, configs: Mapping[str, str]) -> "TopicRules":
@@ -60,11 +62,12 @@ class TopicRules:
         after_ms = int(effective(configs, "message.timestamp.after.max.ms"))
         rules = ProduceRules(
             max_message_bytes=int(effective(configs, "max.message.bytes")),
-            require_keys="compact" in effective(configs, "cleanup.policy").split(","),
+            require_keys=is_compacted(configs),
             max_before_ms=None if is_log_append_time else before_ms,
             max_after_ms=None if is_log_append_time else after_ms,
         )
-        return cls(rules, replace(rules, zstd_allowed=False), is_log_append_time)
+        without_zstd = replace(rules, zstd_allowed=False)
+        return cls(rules, without_zstd, is_log_append_time, Compression.of(configs))
 
 
 class RulesByTopic:
@@ -93,10 +96,10 @@ def check_batch(
     version: int,
     now_ms: int,
 ) -> PendingBatch:
-    """The batch as it is to be written for partition `key`. Raises RecordsError.
+    """The batch as it is to be written for partition `key`, but for compression.type. Raises RecordsError.
 
-    A LogAppendTime topic gets `now_ms` into the batch here, before it is stored. Only then, or where
-    a header lies about its max_timestamp, is the batch copied.
+    A LogAppendTime topic gets `now_ms` into the batch here, before it is stored. Only then, or where a
+    header lies about its max_timestamp, is the batch copied. Its `recompression` is left to the caller.
     """
     summary = validate_produced(
         records, rules.rules if version >= _FIRST_ZSTD else rules.rules_without_zstd, now_ms
@@ -105,16 +108,19 @@ def check_batch(
     flags = 0
     max_timestamp = summary.max_timestamp
     if rules.is_log_append_time:
-        part = with_log_append_time(records, now_ms)
+        part = with_log_append_time(part, now_ms)
         flags = FLAG_LOG_APPEND_TIME
         max_timestamp = now_ms
     elif max_timestamp != summary.declared_max_timestamp:
-        part = with_create_time(records, max_timestamp)
+        part = with_create_time(part, max_timestamp)
     if summary.is_transactional:
         flags |= FLAG_TRANSACTIONAL
         if version >= FIRST_IMPLICIT_ADD:
             flags |= FLAG_ADDS_PARTITION
-    return _pending(key, part, summary, max_timestamp, flags)
+    batch = _pending(key, part, summary, max_timestamp, flags)
+    if rules.compression is not None and rules.compression.codec is not summary.codec:
+        batch.recompression = Recompression(rules.compression, rules.rules)
+    return batch
 
 
 def _pending(

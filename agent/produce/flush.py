@@ -163,6 +163,11 @@ class Flusher:
             for batch in batches:
                 batch.settle(NOT_PERSISTED)
             return
+        if self._buffer.queued_bytes >= self._settings.max_queued_bytes:
+            self.gaps.mark(batches, asyncio.get_running_loop().time())
+            for batch in batches:
+                batch.settle(NOT_PERSISTED)
+            return
         self._buffer.add(batches)
         self._schedule()
 

@@ -1,13 +1,15 @@
 """A Produce from end to end: resolve, check, queue, wait, answer (S2, S11).
 
 `ProduceService` is what agent/apis/produce.py holds on to. Everything up to the queue happens before
-the first await, so that pipelined requests enter in the order of their frames.
+the first await, so that pipelined requests enter in the order of their frames; where something has to be
+awaited (a gap, compression.type), the requests behind wait in one line.
 """
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from agent.produce.buffer import FLAG_TRANSACTIONAL, PendingBatch, RequestTicket
+from agent.produce.buffer import FLAG_TRANSACTIONAL, PendingBatch, RequestTicket, Verdict
 from agent.produce.check import (
     RulesByTopic,
     check_batch,
@@ -59,7 +61,9 @@ class ProduceService:
         self._control = control
         self._clock = clock
         self._rules = RulesByTopic()
-        self._gap_lock = asyncio.Lock()
+        self._line = asyncio.Lock()
+        # One at a time, as the line is, and not behind the conversions of old clients.
+        self._recompressing = ThreadPoolExecutor(1, "recompress")
         self._held_requests = 0
         self.flusher = Flusher(
             control=control,
@@ -98,24 +102,42 @@ class ProduceService:
         return _answer(request, outcomes)
 
     async def _submit(self, batches: list[PendingBatch]) -> None:
-        """Queue batches; at once, unless an earlier one of their producers failed (S12)."""
+        """Queue batches; at once, unless an earlier one of their producers failed (S12) or a codec changes."""
         gaps = self.flusher.gaps
-        if not self._held_requests and not gaps.concern(batches):
+        is_ready = all(batch.recompression is None for batch in batches)
+        if is_ready and not self._held_requests and not gaps.concern(batches):
             self.flusher.submit(batches)
             return
         # Everything queues here while somebody asks, so that nothing overtakes. They are counted,
         # since between a release and the next one's turn the lock itself looks free.
         self._held_requests += 1
         try:
-            async with self._gap_lock:
-                await gaps.hold_back(batches, asyncio.get_running_loop().time())
-                self.flusher.submit([batch for batch in batches if batch.verdict is None])
+            async with self._line:
+                await self._recompress(batches)
+                fit = [batch for batch in batches if batch.verdict is None]
+                await gaps.hold_back(fit, asyncio.get_running_loop().time())
+                self.flusher.submit([batch for batch in fit if batch.verdict is None])
         finally:
             self._held_requests -= 1
+
+    async def _recompress(self, batches: list[PendingBatch]) -> None:
+        """Give batches their topics' codecs, off the loop; one that grows too large has its verdict."""
+        loop = asyncio.get_running_loop()
+        for batch in batches:
+            if batch.recompression is None:
+                continue
+            try:
+                batch.part = await loop.run_in_executor(
+                    self._recompressing, batch.recompression.apply, batch.part
+                )
+            except RecordsError as error:
+                refusal = refuse_batch(batch.key[1], error)
+                batch.settle(Verdict(refusal.error_code, error_message=refusal.error_message))
 
     async def close(self) -> None:
         """Flush what is queued, then end."""
         await self.flusher.close()
+        self._recompressing.shutdown(wait=False)
 
     def _check(
         self,
@@ -201,4 +223,5 @@ def _partition_answer(
         verdict.base_offset,
         verdict.log_append_time_ms,
         verdict.log_start_offset,
+        error_message=verdict.error_message,
     )

@@ -17,6 +17,9 @@ class ProduceSettings:
     """A flush with as much does not wait."""
     max_flushes: int = 4
     """Segments that are being written at once."""
+    max_queued_bytes: int = 512 * MEBIBYTE
+    """Batches beyond this are refused until there is room; clients send them again. The requests in memory are
+    bounded already (max_agent_bytes), but compression.type=uncompressed makes them larger."""
     commit_timeout_ms: int = 20_000
     """How long a commit whose reply was lost is sent again before its batches fail."""
 
@@ -25,6 +28,6 @@ class ProduceSettings:
             raise ValueError(
                 f"flush_interval_ms is {self.flush_interval_ms}: choose 0 to 60000 milliseconds"
             )
-        for name in ("flush_bytes", "max_flushes", "commit_timeout_ms"):
+        for name in ("flush_bytes", "max_flushes", "max_queued_bytes", "commit_timeout_ms"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: choose 1 or more")

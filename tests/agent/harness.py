@@ -49,6 +49,7 @@ class ScriptedControl:
     def __init__(self) -> None:
         self.cluster = ClusterView(NoFeed())
         self.calls: list[Command] = []
+        self.given_up = 0
         self.otherwise: Reply | Exception = Reply()
         self.answers: dict[str, Reply | Exception | Callable[[Command], Reply]] = {
             "register_agent": Reply(
@@ -66,6 +67,10 @@ class ScriptedControl:
         if isinstance(answer, Exception):
             raise answer
         return answer(command) if callable(answer) else answer
+
+    def give_up_unsent(self, reason: str) -> None:
+        """Everything is sent at once; counts how often it was asked."""
+        self.given_up += 1
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
         """No view is ever current."""

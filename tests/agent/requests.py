@@ -45,6 +45,7 @@ def _primitive(kafka_type: str) -> st.SearchStrategy[Any]:
     by_type: dict[str, st.SearchStrategy[Any]] = {
         "string": _NAMES,
         "bool": st.booleans(),
+        "float64": st.floats(allow_nan=False),
         "uuid": _UUIDS,
         "bytes": st.binary(max_size=20),
         "records": st.one_of(st.binary(max_size=80), st.sampled_from(_RECORDS)),

@@ -10,16 +10,17 @@ from agent.metrics import AgentMetrics
 from agent.settings import AgentSettings
 from controlplane.client import CommandRefused, ControlPlaneUnavailable
 from controlplane.errors import ErrorCode
-from controlplane.v1.cluster_pb2 import AgentRegistered, LeaseReleased, LeaseRenewed
+from controlplane.v1.cluster_pb2 import AgentRegistered, ClusterDelta, LeaseReleased, LeaseRenewed
 from controlplane.v1.control_pb2 import Command, Reply
 from logstore.segments.paths import SegmentId
-from tests.agent.harness import ScriptedControl
+from tests.agent.harness import ScriptedControl, snapshot
 
 
 class Setup:
     """A lease of 30 ms, so of a renewal each 10."""
 
-    def __init__(self, settings: AgentSettings | None = None) -> None:
+    def __init__(self, settings: AgentSettings | None = None, lease_duration_ms: int = 30) -> None:
+        self._lease_duration_ms = lease_duration_ms
         self.control = ScriptedControl()
         self.leases = iter(range(7, 1000))
         self.control.answers["register_agent"] = self.register
@@ -31,7 +32,10 @@ class Setup:
     def register(self, command: Command) -> Reply:
         return Reply(
             agent_registered=AgentRegistered(
-                node_id=3, lease_id=next(self.leases), lease_duration_ms=30, cluster_id="c"
+                node_id=3,
+                lease_id=next(self.leases),
+                lease_duration_ms=self._lease_duration_ms,
+                cluster_id="c",
             )
         )
 
@@ -108,6 +112,35 @@ async def test_while_the_control_plane_is_away_the_lease_is_kept(
     renewals = setup.verbs().count("renew_lease")
     await setup.until(lambda: setup.verbs().count("renew_lease") >= renewals + 3)
     assert setup.metrics.lease_registrations == 1
+
+
+async def test_each_new_session_is_renewed_over_at_once() -> None:
+    made = Setup(lease_duration_ms=3_600_000)
+    await made.lease.start(9092)
+    for number in (1, 2):
+        made.control.cluster.apply(snapshot())
+        await made.until(lambda count=number: made.verbs().count("renew_lease") == count)  # type: ignore[misc]
+    await made.lease.stop_renewing()
+    made.control.cluster.apply(snapshot())
+    await asyncio.sleep(0)
+    assert made.verbs().count("renew_lease") == 2
+
+
+async def test_who_was_hidden_renews_and_drops_what_clients_asked_before() -> None:
+    made = Setup(lease_duration_ms=3_600_000)
+    dropped = []
+    made.lease.on_lost = lambda: dropped.append(made.control.given_up)
+    await made.lease.start(9092)
+    hidden = ClusterDelta(version=2, has_agents=True, hidden_lease_ids=[6, 7])
+    made.control.cluster.apply(hidden)
+    made.control.cluster.apply(hidden)
+    assert dropped == [1], "once each time"
+    await made.until(lambda: made.verbs().count("renew_lease") == 1)
+    made.control.cluster.apply(ClusterDelta(version=3, has_agents=True, hidden_lease_ids=[6]))
+    made.control.cluster.apply(hidden)
+    assert dropped == [1, 2]
+    assert made.lease.lease_id == 7, "the lease itself is held"
+    await made.lease.stop_renewing()
 
 
 async def test_registering_again_is_tried_until_it_works(setup: Setup) -> None:

@@ -2,106 +2,29 @@
 
 import asyncio
 import logging
+import resource
 import struct
 from typing import Any
 
 import pytest
-import uvloop
 
 from agent.apis.registry import Api, Peer, Registry
 from agent.context import AgentContext
+from agent.descriptors import room_for_connections
 from agent.server import AgentServer
 from agent.settings import AgentSettings
-from agent.wire import MalformedRequest
 from controlplane.client import CommandRefused, ControlPlaneUnavailable
+from tests.agent.doors import (
+    PIPELINED,
+    SEQUENTIAL,
+    answers,
+    event_loop_policy,  # noqa: F401 - a fixture
+    frame,
+    setup,
+)
 from tests.agent.harness import RawClient, ScriptedControl, encode_request, make_context, serving
 
-PIPELINED, SEQUENTIAL = 0, 12
 pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy. fixture")
-
-
-@pytest.fixture(
-    params=[asyncio.DefaultEventLoopPolicy(), uvloop.EventLoopPolicy()], ids=["asyncio", "uvloop"]
-)
-def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
-    """Every test of this file runs on both loops."""
-    policy: asyncio.AbstractEventLoopPolicy = request.param
-    return policy
-
-
-class Doors:
-    """Handlers that wait until the test lets them go: the body names the door."""
-
-    def __init__(self) -> None:
-        self.started: list[str] = []
-        self.ended: list[str] = []
-        self.doors: dict[str, asyncio.Event] = {}
-        self.fail: dict[str, Exception] = {}
-        self.step = asyncio.Event()
-
-    def door(self, name: str) -> asyncio.Event:
-        return self.doors.setdefault(name, asyncio.Event())
-
-    async def handle(self, context: AgentContext, request: str, peer: Peer) -> Any:
-        self.started.append(request)
-        self.step.set()
-        try:
-            if request in self.fail:
-                raise self.fail[request]
-            if not request.startswith("now"):
-                await self.door(request).wait()
-            return None if "silent" in request else request.encode()
-        finally:
-            self.ended.append(request)
-            self.step.set()
-
-    async def until(self, started: int = 0, ended: int = 0) -> None:
-        async with asyncio.timeout(5):
-            while len(self.started) < started or len(self.ended) < ended:
-                self.step.clear()
-                await self.step.wait()
-
-    def registry(self) -> Registry:
-        def decode(body: memoryview, version: int) -> str:
-            if bytes(body) == b"bad":
-                raise MalformedRequest("bad body")
-            return bytes(body[:60]).decode()
-
-        def api(key: int, pipelined: bool) -> Api:
-            return Api(
-                key=key,
-                min_version=0,
-                max_version=1,
-                handle=self.handle,
-                decode=decode,
-                encode=lambda response, version: [response, memoryview(b"!")],
-                refuse=lambda request, code: f"error {code}".encode(),
-                pipelined=pipelined,
-                unavailable=15,
-            )
-
-        without = Api(key=13, min_version=0, max_version=0, handle=self.handle, decode=decode)
-        return Registry([api(PIPELINED, True), api(SEQUENTIAL, False), without])
-
-
-def setup(**settings: Any) -> tuple[Doors, AgentContext]:
-    doors = Doors()
-    return doors, make_context(
-        ScriptedControl(), AgentSettings(**settings), registry=doors.registry()
-    )
-
-
-def frame(key: int, body: str, correlation_id: int = 0) -> bytes:
-    return encode_request(key, 0, body.encode(), correlation_id)
-
-
-async def answers(client: RawClient, count: int) -> list[tuple[int, str]]:
-    found = []
-    async with asyncio.timeout(5):
-        for _ in range(count):
-            data = await client.frame()
-            found.append((struct.unpack_from(">i", data)[0], data[4:].decode()))
-    return found
 
 
 async def test_pipelined_requests_overlap_and_are_answered_in_order() -> None:
@@ -266,7 +189,7 @@ async def test_a_slow_reader_holds_only_itself() -> None:
         assert started == 21
 
 
-async def test_too_many_connections_are_refused() -> None:
+async def test_too_many_connections_are_refused(caplog: pytest.LogCaptureFixture) -> None:
     _, context = setup(max_connections=2)
     async with serving(context) as server:
         first, second = await RawClient.connect(server.port), await RawClient.connect(server.port)
@@ -284,6 +207,30 @@ async def test_too_many_connections_are_refused() -> None:
         fourth.send(frame(SEQUENTIAL, "now"))
         await answers(fourth, 1)
         assert (context.metrics.connections_refused, context.metrics.connections_accepted) == (1, 3)
+    (told,) = [each.getMessage() for each in caplog.records if "refused" in each.getMessage()]
+    assert told == "connections are refused: there are 2, as max.connections says"
+
+
+async def test_the_limit_of_open_files_bounds_connections(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The journal and the store open files too: clients never take the last descriptors."""
+    monkeypatch.setattr("agent.server.room_for_connections", lambda: 1)
+    _, context = setup()
+    async with serving(context) as server:
+        first = await RawClient.connect(server.port)
+        first.send(frame(SEQUENTIAL, "now"))
+        await answers(first, 1)
+        second = await RawClient.connect(server.port)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await second.frame()
+        await first.close()
+    assert "raise the limit of open files (ulimit -n) for more" in caplog.text
+
+
+def test_room_is_kept_for_what_is_not_a_connection() -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft // 2 <= room_for_connections() < soft
 
 
 async def test_idle_connections_are_closed_and_busy_ones_not() -> None:
@@ -320,24 +267,6 @@ async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
     assert caplog.messages == [
         f"{host}:{port}: connection closed: a frame of 2048 bytes began and did not go on"
     ]
-
-
-async def test_a_lost_client_ends_its_wait_but_not_its_produce() -> None:
-    doors, context = setup()
-    async with serving(context) as server:
-        first, second = await RawClient.connect(server.port), await RawClient.connect(server.port)
-        first.send(frame(SEQUENTIAL, "fetch"))
-        second.send(frame(PIPELINED, "produce"))
-        await doors.until(started=2)
-        first.writer.transport.abort()
-        second.writer.transport.abort()
-        await doors.until(ended=1)
-        assert doors.ended == ["fetch"]
-        doors.door("produce").set()
-        await doors.until(ended=2)
-        async with asyncio.timeout(5):
-            while server.budget.taken:
-                await asyncio.sleep(0)
 
 
 async def test_stopping_answers_what_was_read() -> None:

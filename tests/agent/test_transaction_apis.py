@@ -309,16 +309,17 @@ async def test_transactions_are_listed_by_pattern() -> None:
         ("a|b", True),
         ("(a|b)-[0-9]+", True),
         (r"a\.b\+c\+d\+e\+", True),
-        ("(a*)*b", False),
-        ("(a|a)+b", False),
-        ("a*a*a*a*b", False),
+        ("(a*)*b", True),
+        ("(a|a)+b", True),
+        ("(?i)abc", True),
         (r"(a)\1", False),
         ("(?=a)b", False),
-        ("x" * 300, False),
+        ("x" * 5000, False),
+        ("((a{100}){100}){100}", False),
         ("[", False),
     ],
 )
-def test_patterns_that_may_take_for_ever_are_refused(pattern: str, is_taken: bool) -> None:
+def test_patterns_are_those_of_re2(pattern: str, is_taken: bool) -> None:
     assert (compile_pattern(pattern) is not None) == is_taken
 
 

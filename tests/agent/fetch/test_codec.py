@@ -152,3 +152,14 @@ def test_payload_goes_through_untouched() -> None:
     views = [buffer for buffer in buffers if isinstance(buffer, memoryview)]
     assert views[0] is response.topics[0].partitions[0].records[0]
     assert views[1] is response.topics[0].partitions[0].records[1]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_clients_before_kip_112_are_not_told_of_a_storage_error(version: int) -> None:
+    """As Kafka: one that does not know the error would not try again."""
+    module = import_module(f"kio.schema.fetch.v{version}.response")
+    told = codec.PartitionAnswer(0, codec.KAFKA_STORAGE_ERROR)
+    response = codec.FetchResponse(0, 0, [codec.TopicAnswer("t", TOPIC_ID.bytes, [told])], True)
+    read, _ = entity_reader(module.FetchResponse)(b"".join(codec.encode(response, version)), 0)
+    expected = KafkaError.not_leader_or_follower if version < 6 else KafkaError.kafka_storage_error
+    assert read.responses[0].partitions[0].error_code == expected

@@ -1,0 +1,61 @@
+"""AlterConfigs v0-v2: configs of topics, all at once.
+
+What is not named is at its default again, so tools prefer IncrementalAlterConfigs. A null value or a config that is
+named twice is INVALID_REQUEST. Only topics can be altered; a request that names one twice gets INVALID_REQUEST
+for it, where Kafka never answers.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode as KafkaError
+
+from agent.apis.config_resources import altered, check_altered
+from agent.apis.registry import Api, Peer
+from agent.apis.schema import build
+from controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
+from controlplane.v1.control_pb2 import Command
+
+if TYPE_CHECKING:
+    from agent.context import AgentContext
+
+
+async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
+    """One command a topic; each resource fails alone."""
+    results = []
+    for resource in request.resources:
+        found = check_altered(resource, request.resources, [True] * len(resource.configs))
+        if found is None:
+            found = await _alter(context, request, resource)
+        results.append(altered(request, resource, *found))
+    return build(request, "AlterConfigsResponse", responses=tuple(results))
+
+
+def refuse(request: Any, error_code: int) -> Any:
+    """The error for every resource."""
+    return build(
+        request,
+        "AlterConfigsResponse",
+        responses=tuple(altered(request, each, error_code, "") for each in request.resources),
+    )
+
+
+async def _alter(context: "AgentContext", request: Any, resource: Any) -> tuple[int, str]:
+    command = AlterTopicConfigs(
+        name=resource.resource_name,
+        changes=[ConfigChange(name=each.name, value=each.value) for each in resource.configs],
+        validate_only=request.validate_only,
+        replaces_all=True,
+    )
+    reply = await context.control.call(Command(alter_topic_configs=command))
+    return reply.topic_configs_altered.error_code, reply.topic_configs_altered.error_message
+
+
+API = Api(
+    key=33,
+    min_version=0,
+    max_version=2,
+    handle=handle,
+    refuse=refuse,
+    unavailable=KafkaError.not_controller,
+    notes="topics; replaces everything",
+)

@@ -1,0 +1,26 @@
+"""The view of the cluster, looked at again before an answer says that a topic is not there."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from controlplane.v1.control_pb2 import Command
+from controlplane.v1.log_pb2 import ReadPartitions
+
+if TYPE_CHECKING:
+    from agent.context import AgentContext
+    from controlplane.client import ClusterView
+
+
+async def view_with(context: "AgentContext", topics: Iterable[str]) -> "ClusterView":
+    """The view; where one of `topics` is not in it, as the control plane has it now.
+
+    What one agent has just made may not have come to the next one, whom a tool asks at once. Raises
+    ControlPlaneUnavailable.
+    """
+    cluster = context.control.cluster
+    if cluster.version < 0:
+        await cluster.ready()
+    if any(name not in cluster.topics_by_name for name in topics):
+        # An empty read: its reply comes behind every change that was made before (adr/0003).
+        await context.control.call(Command(read_partitions=ReadPartitions()))
+    return cluster

@@ -1,0 +1,145 @@
+"""Versions that kio lacks, against a real control plane; kafka-python writes and reads the bytes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from kafka.protocol.old.admin import (
+    CreateTopicsRequest_v0,
+    CreateTopicsRequest_v1,
+    DeleteTopicsRequest_v0,
+    DescribeConfigsRequest_v0,
+)
+from kafka.protocol.old.commit import (
+    OffsetCommitRequest_v0,
+    OffsetCommitRequest_v1,
+    OffsetFetchRequest_v0,
+    OffsetFetchRequest_v1,
+)
+from kafka.protocol.old.list_offsets import ListOffsetsRequest_v0
+from kafka.protocol.old.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest_v0,
+    OffsetForLeaderEpochRequest_v1,
+)
+
+from controlplane.client import ControlPlaneUnavailable
+from controlplane.v1.cluster_pb2 import Topic
+from tests.agent.harness import (
+    TOPIC_ID,
+    RawClient,
+    ScriptedControl,
+    make_context,
+    serving,
+    snapshot,
+)
+from tests.agent.legacy.asking import DescribeLogDirsRequest_v0, ask
+from tests.agent.plane import cluster
+
+UNKNOWN = 3  # UNKNOWN_TOPIC_OR_PARTITION
+NOT_LEADER = 6
+INVALID_TOPIC = 17
+TOPIC_EXISTS = 36
+NOT_CONTROLLER = 41
+
+
+@asynccontextmanager
+async def connected(*topics: str) -> AsyncIterator[RawClient]:
+    """A client of a new cluster that has these topics, of two partitions."""
+    async with cluster() as running:
+        client = await RawClient.connect(running.server.port)
+        if topics:
+            await ask(client, CreateTopicsRequest_v0([(t, 2, 1, [], []) for t in topics], 1000))
+        yield client
+        await client.close()
+        assert running.context.metrics.requests_failed == 0
+
+
+async def test_topics_come_and_go() -> None:
+    """CreateTopics v0 and v1, DeleteTopics v0, DescribeConfigs v0."""
+    async with connected() as client:
+        configs = [("retention.ms", "5000")]
+        created = await ask(
+            client,
+            CreateTopicsRequest_v0([("a", 3, 1, [], configs), ("/", 1, 1, [], [])], 1000),
+        )
+        assert created.topics == [("a", 0), ("/", INVALID_TOPIC)]
+        tried = await ask(client, CreateTopicsRequest_v1([("b", 1, 1, [], [])], 1000, True))
+        assert tried.topics == [("b", 0, None)]
+        assigned = CreateTopicsRequest_v1([("b", -1, -1, [(0, [1]), (1, [1, 2])], [])], 1000, False)
+        assert (await ask(client, assigned)).topics == [("b", 0, None)]
+        ((name, code, message),) = (await ask(client, assigned)).topics
+        assert (name, code) == ("b", TOPIC_EXISTS)
+        assert message
+        asked = [(2, "a", ["retention.ms", "cleanup.policy"]), (2, "nope", None)]
+        described = await ask(client, DescribeConfigsRequest_v0(asked))
+        known, unknown = described.resources
+        assert known[:4] == (0, None, 2, "a")
+        assert sorted(known[4]) == [
+            ("cleanup.policy", "delete", False, True, False),
+            ("retention.ms", "5000", False, False, False),
+        ]
+        assert (unknown[0], unknown[2:4], unknown[4]) == (UNKNOWN, (2, "nope"), [])
+        deleted = await ask(client, DeleteTopicsRequest_v0(["a", "nope"], 1000))
+        assert deleted.topic_error_codes == [("a", 0), ("nope", UNKNOWN)]
+
+
+async def test_offsets_are_kept() -> None:
+    """S26: OffsetCommit v0 and v1 and OffsetFetch v0 and v1 speak of the same offsets."""
+    async with connected("t") as client:
+        commit = OffsetCommitRequest_v0("g", [("t", [(0, 11, "mine"), (7, 1, "")])])
+        assert (await ask(client, commit)).topics == [("t", [(0, 0), (7, UNKNOWN)])]
+        commit = OffsetCommitRequest_v1("g", -1, "", [("t", [(1, 22, 1234, None)])])
+        assert (await ask(client, commit)).topics == [("t", [(1, 0)])]
+        commit = OffsetCommitRequest_v1("g", 5, "nobody", [("t", [(1, 99, -1, "")])])
+        ((_, ((_, refused),)),) = (await ask(client, commit)).topics
+        assert refused
+        fetched = await ask(client, OffsetFetchRequest_v0("g", [("t", [0, 1, 7])]))
+        assert fetched.topics == [("t", [(0, 11, "mine", 0), (1, 22, "", 0), (7, -1, "", UNKNOWN)])]
+        fetched = await ask(client, OffsetFetchRequest_v1("g", [("t", [0, 1, 7])]))
+        assert fetched.topics == [("t", [(0, 11, "mine", 0), (1, 22, "", 0), (7, -1, "", 0)])]
+
+
+async def test_epochs() -> None:
+    """OffsetForLeaderEpoch v0 and v1: one epoch, 0, which ends at the high watermark."""
+    async with connected("t") as client:
+        answer = await ask(client, OffsetForLeaderEpochRequest_v0([("t", [(0, 0), (9, 0)])]))
+        assert answer.topics == [("t", [(0, 0, 0), (UNKNOWN, 9, -1)])]
+        answer = await ask(client, OffsetForLeaderEpochRequest_v1([("t", [(0, 0), (1, 4)])]))
+        assert answer.topics == [("t", [(0, 0, 0, 0), (0, 1, -1, -1)])]
+
+
+async def test_sizes_of_partitions() -> None:
+    """DescribeLogDirs v0: of all, or of those that are named."""
+    async with connected("t", "u") as client:
+        for asked, topics in ((None, ["t", "u"]), ([("u", [0, 1])], ["u"])):
+            answer = await ask(client, DescribeLogDirsRequest_v0(asked))
+            ((code, directory, found),) = answer.log_dirs
+            assert code == 0
+            assert directory
+            assert found == [(name, [(0, 0, 0, False), (1, 0, 0, False)]) for name in topics]
+
+
+@pytest.mark.parametrize(
+    ("request_", "refused"),
+    [
+        (OffsetCommitRequest_v0("g", [("t", [(0, 1, "")])]), [("t", [(0, 15)])]),
+        (OffsetCommitRequest_v1("g", -1, "", [("t", [(0, 1, -1, "")])]), [("t", [(0, 15)])]),
+        (OffsetFetchRequest_v0("g", [("t", [0])]), [("t", [(0, -1, "", 15)])]),
+        (CreateTopicsRequest_v0([("u", 1, 1, [], [])], 9), [("u", NOT_CONTROLLER)]),
+        (DeleteTopicsRequest_v0(["t"], 9), [("t", NOT_CONTROLLER)]),
+        (ListOffsetsRequest_v0(-1, [("t", [(0, -1, 1)])]), [("t", [(0, NOT_LEADER, [])])]),
+        (OffsetForLeaderEpochRequest_v0([("t", [(0, 0)])]), [("t", [(56, 0, -1)])]),
+    ],
+)
+async def test_without_a_control_plane(request_: Any, refused: Any) -> None:
+    """An error that these clients know, and try again."""
+    control = ScriptedControl()
+    control.cluster.apply(snapshot(Topic(topic_id=TOPIC_ID, name="t", partition_count=2)))
+    control.otherwise = ControlPlaneUnavailable("away")
+    async with serving(make_context(control)) as server:
+        client = await RawClient.connect(server.port)
+        answer = await ask(client, request_)
+        names = answer.SCHEMA.names
+        assert getattr(answer, names[-1]) == refused
+        await client.close()

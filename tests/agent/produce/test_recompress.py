@@ -1,0 +1,181 @@
+"""compression.type: what is stored has the topic's codec, and is the same records (S11)."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from agent.produce.check import TopicRules, check_batch
+from agent.produce.recompress import Compression, recompressed
+from agent.produce.settings import ProduceSettings
+from controlplane.topic_configs import TOPIC_CONFIGS
+from logstore.records.batch import RecordBatch, read_batches
+from logstore.records.layout import Codec
+from tests.agent.fetch.log import TIME, batches_of, make_batch, open_log, records_of
+from tests.turns import turns
+
+TOO_LARGE, NOT_LEADER = 10, 6
+VALUES = [b"value %d " % number * 20 for number in range(30)]
+TYPES = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+def stored(sent: bytes, **configs: str) -> RecordBatch:
+    """The batch as it goes to the store, of a topic with these configs (with _ for the dots)."""
+    named = {name.replace("_", "."): value for name, value in configs.items()}
+    pending = check_batch(memoryview(sent), (b"t", 0), TopicRules.of(named), 12, TIME)
+    change = pending.recompression
+    (batch,) = read_batches(pending.part if change is None else change.apply(pending.part))
+    return batch
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("name", TYPES)
+def test_every_codec_becomes_the_topics(name: str, codec: Codec) -> None:
+    """And a batch of the right codec keeps its bytes."""
+    sent = make_batch(*VALUES, codec=codec, producer=(7, 3), base_sequence=40, transactional=True)
+    batch = stored(sent, compression_type=name)
+    (before,) = read_batches(sent)
+    assert batch.header.codec is TYPES[name]
+    assert batch.records() == before.records()
+    changed = before.header._replace(
+        attributes=0x10 | TYPES[name], batch_length=batch.header.batch_length, crc=batch.header.crc
+    )
+    assert batch.header == changed
+    if codec is TYPES[name]:
+        assert bytes(batch.data) == sent
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_the_producers_codec_is_kept_by_default(codec: Codec) -> None:
+    sent = make_batch(*VALUES, codec=codec)
+    assert bytes(stored(sent).data) == sent
+
+
+@pytest.mark.parametrize("name", TYPES)
+async def test_consumers_read_what_was_sent(name: str) -> None:
+    """S10: and a batch that is sent again is known, whatever became of it."""
+    async with open_log() as log:
+        await log.create_topic("t", compression_type=name)
+        writer = await log.writer()
+        sent = [writer.batch(*VALUES, codec=codec) for codec in Codec]
+        for batch in sent:
+            assert (await log.produce(batch)).error_code == 0
+        assert (await log.produce(sent[-1])).base_offset == 120
+        assert [value for _, value in records_of(await log.fetch(0))] == VALUES * len(Codec)
+
+
+async def test_transactions_and_append_times_go_together_with_it() -> None:
+    """Transactional batches stay so; LogAppendTime is set in the new batch."""
+    async with open_log() as log:
+        await log.create_topic("t", compression_type="zstd", message_timestamp_type="LogAppendTime")
+        writer = await log.writer("tx")
+        answer = await writer.send(*VALUES, codec=Codec.GZIP)
+        await writer.end(committed=True)
+        (batch,) = batches_of(await log.fetch(0))
+        assert batch.header.is_transactional
+        assert batch.header.codec is Codec.ZSTD
+        assert {each.timestamp for each in batch.records()} == {answer.log_append_time_ms}
+
+
+@pytest.mark.parametrize(
+    ("given", "compression"),
+    [
+        ({}, None),
+        ({"compression.type": "gzip"}, Compression(Codec.GZIP)),
+        ({"compression.type": "gzip", "compression.gzip.level": "9"}, Compression(Codec.GZIP, 9)),
+        ({"compression.type": "lz4", "compression.lz4.level": "9"}, Compression(Codec.LZ4)),
+        ({"compression.type": "lz4", "compression.lz4.level": "1"}, Compression(Codec.LZ4, 3)),
+        ({"compression.type": "lz4", "compression.lz4.level": "17"}, Compression(Codec.LZ4, 12)),
+        ({"compression.type": "zstd", "compression.zstd.level": "-7"}, Compression(Codec.ZSTD, 1)),
+        ({"compression.type": "zstd", "compression.zstd.level": "22"}, Compression(Codec.ZSTD, 22)),
+        ({"compression.type": "snappy", "compression.zstd.level": "5"}, Compression(Codec.SNAPPY)),
+        ({"compression.gzip.level": "9"}, None),
+    ],
+)
+def test_levels_are_kafkas(given: dict[str, str], compression: Compression | None) -> None:
+    assert given.keys() <= TOPIC_CONFIGS.keys()
+    assert Compression.of(given) == compression
+
+
+def test_a_level_has_an_effect() -> None:
+    sizes = [
+        len(stored(make_batch(*VALUES), compression_type="gzip", compression_gzip_level=level).data)
+        for level in ("1", "9")
+    ]
+    assert sizes[1] < sizes[0]
+
+
+async def test_the_size_counts_before_and_after() -> None:
+    """max.message.bytes, as in Kafka: a batch may grow too large, and is not saved by shrinking."""
+    small = make_batch(*VALUES, codec=Codec.ZSTD)
+    large = make_batch(*VALUES)
+    limit = str((len(small) + len(large)) // 2)
+    async with open_log() as log:
+        await log.create_topic("a", compression_type="uncompressed", max_message_bytes=limit)
+        assert (await log.produce(small)).error_code == TOO_LARGE
+        await log.create_topic("b", compression_type="zstd", max_message_bytes=limit)
+        assert (await log.produce(large)).error_code == TOO_LARGE
+        assert log.store.metrics.puts == 0
+
+
+async def test_what_does_not_fit_the_queue_comes_again() -> None:
+    """S12: a request of a few bytes may stand for megabytes; a refused batch leaves a gap, no disorder."""
+    settings = ProduceSettings(max_flushes=1, flush_bytes=1, max_queued_bytes=1)
+    async with open_log(produce=settings) as log:
+        await log.create_topic("t", compression_type="uncompressed")
+        writer = await log.writer()
+        batches = [writer.batch(b"%d" % number, codec=Codec.GZIP) for number in range(4)]
+        log.store.gate = threading.Event()
+        sent = [asyncio.ensure_future(log.produce(batch)) for batch in batches]
+        await asyncio.wait(sent[2:], timeout=5)
+        log.store.gate.set()
+        answers = await asyncio.gather(*sent)
+        assert [each.error_code for each in answers] == [0, 0, NOT_LEADER, NOT_LEADER]
+        for batch in batches[2:]:
+            assert (await log.produce(batch)).error_code == 0
+        values = [value for _, value in records_of(await log.fetch(0))]
+        assert values == [b"0", b"1", b"2", b"3"]
+
+
+async def test_nothing_overtakes_a_batch_that_is_compressed_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S12, and the loop goes on meanwhile: a batch of the right codec waits behind, in its place."""
+    began, may_end = threading.Event(), threading.Event()
+
+    def slow(*given: Any) -> bytes:
+        began.set()
+        assert may_end.wait(5)
+        return recompressed(*given)
+
+    monkeypatch.setattr("agent.produce.recompress.recompressed", slow)
+    async with open_log() as log:
+        await log.create_topic("t", compression_type="zstd")
+        writer = await log.writer()
+        batches = [writer.batch(b"0", codec=Codec.GZIP), writer.batch(b"1", codec=Codec.ZSTD)]
+        sent = [asyncio.ensure_future(log.produce(batch)) for batch in batches]
+        await asyncio.to_thread(began.wait, 5)
+        await turns()
+        assert log.store.metrics.puts == 0
+        may_end.set()
+        assert [each.base_offset for each in await asyncio.gather(*sent)] == [0, 1]
+        assert [value for _, value in records_of(await log.fetch(0))] == [b"0", b"1"]
+
+
+async def test_a_batch_that_grows_too_large_fails_alone_and_is_told_why() -> None:
+    async with open_log() as log:
+        await log.create_topic("t", compression_type="uncompressed", max_message_bytes="1000")
+        writer = await log.writer()
+        answers = [
+            await log.produce(writer.batch(value, codec=Codec.GZIP))
+            for value in (b"1", b"2" * 5000)
+        ]
+        assert [each.error_code for each in answers] == [0, TOO_LARGE]
+        assert "1000" in (answers[1].error_message or "")

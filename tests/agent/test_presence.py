@@ -1,0 +1,177 @@
+"""An agent that lives and whose line to the control plane is cut: others are named, and it comes back (S2, S12)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from agent.lease import AgentLease
+from agent.metrics import AgentMetrics
+from agent.settings import AgentSettings
+from controlplane import machine
+from controlplane.client import ControlPlaneUnavailable, GrpcClient
+from controlplane.clock import Clock, ManualClock, SystemClock
+from controlplane.service import RunningControlPlane, ServiceSettings, serve
+from controlplane.state.settings import SESSION_GRACE_MS
+from controlplane.v1.control_pb2 import Command, Reply
+from controlplane.v1.log_pb2 import ReadPartitions
+
+SECONDS = 20
+
+
+class Line:
+    """A TCP connection between a client and the control plane that can be cut, and joined again."""
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        self._target = (host, int(port))
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+        self.address = ""
+
+    async def join(self) -> None:
+        port = int(self.address.rpartition(":")[2] or 0)
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", port)
+        host, port = self._server.sockets[0].getsockname()
+        self.address = f"{host}:{port}"
+
+    async def cut(self) -> None:
+        """As when the process at the end of it dies."""
+        assert self._server is not None
+        self._server.close()
+        for writer in self._open:
+            writer.transport.abort()
+        await self._server.wait_closed()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(*self._target)
+        await asyncio.gather(self._pump(reader, back), self._pump(there, writer))
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        with suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        writer.transport.abort()
+        self._open.discard(writer)
+
+
+class Client(GrpcClient):
+    """Says when the lease was renewed."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address, lambda: 0.5)
+        self.renewed = asyncio.Event()
+
+    async def call(self, command: Command) -> Reply:
+        reply = await super().call(command)
+        if command.HasField("renew_lease"):
+            self.renewed.set()
+        return reply
+
+
+class Member:
+    """A client of the control plane behind a line of its own, and an agent's lease over it."""
+
+    def __init__(self, line: Line, port: int) -> None:
+        self.line = line
+        self.client = Client(line.address)
+        self.lease = AgentLease(self.client, AgentSettings(advertised_port=port), AgentMetrics())
+        self.dropped = 0
+        self.lease.on_lost = self._drop
+
+    def _drop(self) -> None:
+        self.dropped += 1
+
+    async def start(self) -> None:
+        self.client.start()
+        await self.lease.start(0)
+
+    def named(self) -> list[int]:
+        """The ports of the agents that it would tell its clients of."""
+        return [agent.port for agent in self.client.cluster.agents]
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Looks again at each change of the cluster."""
+        changed = asyncio.Event()
+        self.client.cluster.add_listener(changed.set)
+        async with asyncio.timeout(SECONDS):
+            while not is_so():
+                await changed.wait()
+                changed.clear()
+        self.client.cluster.remove_listener(changed.set)
+
+
+Pair = tuple[Member, Member]
+
+
+@pytest.fixture
+def clock(request: pytest.FixtureRequest) -> Clock:
+    """The control plane's: the real one unless a test gives another."""
+    given: Clock = getattr(request, "param", None) or SystemClock()
+    return given
+
+
+@pytest.fixture
+async def control(tmp_path: Path, clock: Clock) -> AsyncIterator[RunningControlPlane]:
+    """The real machine behind TCP."""
+    given = ("controlplane.machine", "127.0.0.1:0", str(tmp_path / "control.db"))
+    running = await serve(machine, *given, ServiceSettings(stop_grace=0.0), clock=clock)
+    yield running
+    await running.close()
+
+
+@pytest.fixture
+async def pair(control: RunningControlPlane) -> AsyncIterator[Pair]:
+    """Agents of ports 1 and 2."""
+    made = []
+    for port in (1, 2):
+        line = Line(control.address)
+        await line.join()
+        made.append(Member(line, port))
+        await made[-1].start()
+    one, two = made
+    await one.until(lambda: one.named() == [1, 2])
+    yield one, two
+    for each in made:
+        await each.lease.stop_renewing()
+        await each.client.close()
+        await each.line.cut()
+
+
+async def test_who_is_cut_off_is_not_named_until_he_is_back(pair: Pair) -> None:
+    """What clients asked him before is not done after, for they have asked others meanwhile."""
+    one, two = pair
+    lease_id = one.lease.lease_id
+    await one.line.cut()
+    waiting = asyncio.ensure_future(one.client.call(Command(read_partitions=ReadPartitions())))
+    await two.until(lambda: two.named() == [2])
+    assert two.client.cluster.hidden_lease_ids == {lease_id}
+    assert one.named() == [1, 2], "he heard nothing of it"
+    await one.line.join()
+    with pytest.raises(ControlPlaneUnavailable):
+        async with asyncio.timeout(SECONDS):
+            await waiting
+    await two.until(lambda: two.named() == [1, 2])
+    await one.until(lambda: one.named() == [1, 2])
+    assert (one.lease.lease_id, one.dropped, two.dropped) == (lease_id, 1, 0)
+
+
+@pytest.mark.parametrize("clock", [ManualClock()], indirect=True)
+async def test_a_blip_is_not_seen(pair: Pair, clock: ManualClock) -> None:
+    """Who has a session again before the time is over renews over it at once, and was there all the time."""
+    one, two = pair
+    named: list[list[int]] = []
+    two.client.cluster.add_listener(lambda: named.append(two.named()))
+    one.client.renewed.clear()
+    await one.line.cut()
+    clock.advance(SESSION_GRACE_MS - 1)
+    await one.line.join()
+    async with asyncio.timeout(SECONDS):
+        await one.client.renewed.wait()
+    clock.advance(SESSION_GRACE_MS)
+    await two.client.call(Command(read_partitions=ReadPartitions()))
+    assert (one.named(), two.named(), named, one.dropped) == ([1, 2], [1, 2], [], 0)
