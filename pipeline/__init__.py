@@ -1,0 +1,1 @@
+"""Work on the bucket in bulk, on Spark: compaction, a data source and sink, export, audit."""

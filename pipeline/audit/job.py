@@ -1,0 +1,305 @@
+"""The audit of a bucket: the driver's part.
+
+On a live cluster everything moves, so the order is what makes a finding one: a pin first, which keeps
+what is live from collection; then the listing; then the logs, so that what is in the bucket without
+being referred to was so in the moment of the listing or went since; then the control plane is asked
+about that. An object that a log names is there, listed or not, or it is lost.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from logstore.objects import ObjectStoreError
+from logstore.segments import ForeignStoreError, SegmentId, segments_prefix
+from pipeline.audit.findings import Findings
+from pipeline.audit.inventory import (
+    Inventory,
+    judge_unreferenced,
+    take_inventory,
+    unreferenced_of,
+)
+from pipeline.audit.keys import compacted_offsets, count_keys
+from pipeline.audit.logs import check_log, check_outcomes
+from pipeline.audit.matching import PartitionName
+from pipeline.audit.objects import ObjectTask, TaskResult, check_objects
+from pipeline.audit.ongoing import check_ongoing
+from pipeline.audit.progress import Progress, Watcher
+from pipeline.audit.report import KeyCounts, Read, Report, partition_reports
+from pipeline.audit.stored import check_marker_bytes, check_metadata
+from pipeline.audit.tables import Rows, table_of
+from pipeline.audit.tasks import TASK_BYTES, plan_tasks
+from pipeline.control import ControlPlane
+from pipeline.errors import PipelineError, StaleMetadataError
+from pipeline.extents import PartitionKey, PartitionLog
+from pipeline.holding import ReadHold
+from pipeline.location import ClusterLocation
+from pipeline.metadata import CONTROL, MetadataSource, open_metadata
+from pipeline.stores import shared_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: A topic that is deleted while logs are read: they are read again, so often.
+_TRIES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditOptions:
+    """What to audit. `topics` empty: all, and the bucket's other objects; else those topics alone.
+
+    `metadata` is "control" or "bucket" (a snapshot of metadata: no server is needed). Without
+    `reads_records` records are not decompressed and parsed, without `reads_objects` no object is read.
+    """
+
+    topics: tuple[str, ...] = ()
+    metadata: str = CONTROL
+    reads_objects: bool = True
+    reads_records: bool = True
+    counts_keys: bool = False
+    task_bytes: int = TASK_BYTES
+
+
+OpenSpark = Callable[[], "AbstractContextManager[SparkSession]"]
+"""Called once there is something to read."""
+
+
+def audit(
+    location: ClusterLocation,
+    options: AuditOptions,
+    open_spark: OpenSpark | None,
+    progress: Progress | None = None,
+) -> Report:
+    """Audits a cluster's bucket; without `open_spark` in this process alone, and keys are not counted.
+
+    Raises PipelineError, ControlPlaneUnavailable, StoreMisconfiguredError, ForeignStoreError.
+    """
+    job = _Audit(location, options, progress or Progress())
+    try:
+        return job.run(open_spark)
+    except ObjectStoreError as error:
+        raise PipelineError(f"the bucket {location.store} cannot be read: {error}") from error
+    finally:
+        job.close()
+
+
+class _Audit:
+    def __init__(
+        self, location: ClusterLocation, options: AuditOptions, progress: Progress
+    ) -> None:
+        self._location = location
+        self._options = options
+        self._progress = progress
+        self._store = shared_store(location.store)
+        self._findings = Findings(limit=10_000)
+        self._remarks: list[str] = []
+        self._exits = ExitStack()
+        self._source: MetadataSource = open_metadata(location, options.metadata)
+        self._exits.callback(self._source.close)
+
+    def close(self) -> None:
+        self._exits.close()
+
+    def run(self, open_spark: OpenSpark | None) -> Report:
+        begin = time.perf_counter()
+        with self._pin() as hold:
+            inventory = self._look()
+            logs = self._logs()
+            table = table_of(logs)
+            self._progress.step("metadata")
+            unsettled = self._check_metadata(logs, table)
+            read = Read(inventory=inventory)
+            keys: dict[int, KeyCounts] = {}
+            if self._options.reads_objects:
+                tasks = self._tasks(inventory, logs, table, read)
+                with nullcontext() if open_spark is None else open_spark() as spark:
+                    self._read(spark, tasks, read)
+                    if spark is not None and self._options.counts_keys:
+                        self._progress.step("keys")
+                        keys = self._count_keys(spark, logs)
+            if hold is not None:
+                hold.check()
+        return self._report(logs, read, keys, unsettled, time.perf_counter() - begin)
+
+    # What there is.
+
+    def _pin(self) -> AbstractContextManager[ReadHold | None]:
+        source = self._source
+        return ReadHold(source) if isinstance(source, ControlPlane) else nullcontext()
+
+    def _look(self) -> Inventory:
+        """Lists the bucket, and checks what is no segment."""
+        self._progress.step("listing")
+        cluster_id = self._source.cluster_id
+        marker = check_marker_bytes(self._store, cluster_id)
+        inventory = take_inventory(self._store, cluster_id)
+        if marker is not None and not len(inventory.segments):
+            raise ForeignStoreError(
+                f"the bucket {self._location.store} holds nothing below "
+                f"{segments_prefix(cluster_id)} and its marker is not this cluster's: name the bucket "
+                "that goes with this control plane"
+            )
+        if marker is not None:
+            self._findings.add(marker)
+        self._findings.add_all(inventory.findings)
+        return inventory
+
+    def _logs(self) -> list[PartitionLog]:
+        for _ in range(_TRIES):
+            keys = self._keys()
+            try:
+                return self._source.partition_logs(keys)
+            except StaleMetadataError:
+                continue  # a topic was deleted between the two
+        raise StaleMetadataError(
+            "topics are deleted so fast that their partitions cannot be read: try again, or name "
+            "topics with --topic"
+        )
+
+    def _keys(self) -> list[PartitionKey]:
+        topics = self._source.topics()
+        names = self._options.topics or sorted(topics)
+        missing = [name for name in names if name not in topics]
+        if missing:
+            raise PipelineError(
+                f"there is no topic {missing[0]!r}: `lacuna topics list` shows those there are"
+            )
+        return [
+            (topics[name].topic_id, number)
+            for name in names
+            for number in range(topics[name].partition_count)
+        ]
+
+    # Metadata.
+
+    def _check_metadata(self, logs: Sequence[PartitionLog], table: Rows) -> int:
+        for log in logs:
+            for finding in check_log(log):
+                self._findings.add(finding)
+        for finding in check_outcomes(logs, table):
+            self._findings.add(finding)
+        if not isinstance(self._source, ControlPlane):
+            return 0
+        found, unsettled = check_ongoing(self._source, logs, table)
+        for finding in found:
+            self._findings.add(finding)
+        return unsettled
+
+    # Objects.
+
+    def _tasks(
+        self, inventory: Inventory, logs: Sequence[PartitionLog], table: Rows, read: Read
+    ) -> list[ObjectTask]:
+        left: list[tuple[SegmentId, int]] = []
+        if not self._options.topics:
+            left = unreferenced_of(inventory, table)
+            if isinstance(self._source, ControlPlane):
+                self._progress.step("unreferenced objects")
+                read.unreferenced = judge_unreferenced(
+                    self._source, self._store, left, self._source.cluster_id, self._findings
+                )
+            elif left:
+                self._remarks.append(
+                    f"{len(left)} objects are not named by the snapshot of metadata: only the control "
+                    "plane knows which of them are garbage"
+                )
+            found, size = check_metadata(self._store, inventory.metadata)
+            self._findings.add_all(found)
+            read.bytes_read += size
+            read.objects_checked += len(inventory.metadata) + 1
+        names = {
+            index: PartitionName(log.topic, log.topic_id, log.partition)
+            for index, log in enumerate(logs)
+        }
+        return list(plan_tasks(inventory, table, left, names, self._options.task_bytes))
+
+    def _read(self, spark: "SparkSession | None", tasks: list[ObjectTask], read: Read) -> None:
+        self._progress.step("objects")
+        self._progress.total(sum(task.size for task in tasks))
+        total = TaskResult(findings=Findings(limit=10_000))
+        run = self._run_here if spark is None else partial(self._run, spark)
+        for result in run(tasks) if tasks else ():
+            total.add(result)
+        self._findings.add_all(total.findings)
+        read.objects_checked += total.objects
+        read.bytes_read += total.bytes_read
+        read.unreferenced_batch_bytes = total.unreferenced_bytes
+        read.task_seconds = total.seconds
+        read.counts = total.counts
+        sparse = np.array(total.sparse, dtype=np.int64).reshape(-1, 4)
+        read.sparse = sparse[np.lexsort((sparse[:, 1], sparse[:, 0]))]
+
+    def _run(self, spark: "SparkSession", tasks: list[ObjectTask]) -> Iterable[TaskResult]:
+        context = spark.sparkContext
+        done = context.accumulator(0)
+        check = self._checker()
+
+        def work(some: Iterable[ObjectTask]) -> Iterable[TaskResult]:
+            for task in some:
+                yield check(task)
+                done.add(task.size)
+
+        results = context.parallelize(tasks, len(tasks)).mapPartitions(work)
+        watcher = Watcher(lambda: int(done.value), self._progress)
+        try:
+            yield from results.collect()
+        finally:
+            watcher.close()
+
+    def _run_here(self, tasks: list[ObjectTask]) -> Iterable[TaskResult]:
+        check = self._checker()
+        for task in tasks:
+            yield check(task)
+            self._progress.advance(task.size)
+
+    def _checker(self) -> Callable[[ObjectTask], TaskResult]:
+        """What a task does, wherever it runs."""
+        url, cluster_id = self._location.store, self._source.cluster_id
+        reads_records = self._options.reads_records
+        return lambda task: check_objects(
+            shared_store(url), cluster_id, task, reads_records=reads_records
+        )
+
+    def _count_keys(
+        self, spark: "SparkSession", logs: Sequence[PartitionLog]
+    ) -> dict[int, KeyCounts]:
+        source = self._source
+        compacted = compacted_offsets(source, logs) if isinstance(source, ControlPlane) else {}
+        counted, found = count_keys(spark, self._location.store, source.cluster_id, logs, compacted)
+        for finding in found:
+            self._findings.add(finding)
+        return counted
+
+    def _report(
+        self,
+        logs: Sequence[PartitionLog],
+        read: Read,
+        keys: dict[int, KeyCounts],
+        unsettled: int,
+        seconds: float,
+    ) -> Report:
+        inventory = read.inventory
+        return Report(
+            cluster_id=self._source.cluster_id,
+            metadata=self._options.metadata,
+            store=self._location.store,
+            objects=inventory.objects if inventory else 0,
+            bytes=inventory.bytes if inventory else 0,
+            objects_checked=read.objects_checked,
+            bytes_read=read.bytes_read,
+            seconds=seconds,
+            task_seconds=read.task_seconds,
+            unreferenced_batch_bytes=read.unreferenced_batch_bytes,
+            unreferenced=read.unreferenced,
+            partitions=partition_reports(logs, read, self._findings.found, keys),
+            findings=self._findings.found,
+            errors_left_out=self._findings.errors_left_out,
+            notes_left_out=self._findings.notes_left_out,
+            unsettled=unsettled,
+            remarks=self._remarks,
+        )

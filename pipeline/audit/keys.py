@@ -1,0 +1,191 @@
+"""How many keys a partition has, counted by Spark: exact, through a shuffle.
+
+Of a topic that is compacted by key the control plane says up to which offset no key has two values;
+there the records must be as many as the keys.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from controlplane.topic_configs import is_compacted
+from controlplane.v1.cluster_pb2 import TopicPartition
+from controlplane.v1.control_pb2 import Command
+from controlplane.v1.log_pb2 import PlanCompaction
+from logstore.records.columns import scan_keys
+from pipeline.audit.findings import Finding, Hit, Kind
+from pipeline.audit.report import KeyCounts
+from pipeline.control import ControlPlane
+from pipeline.extents import PartitionKey, PartitionLog, Piece
+from pipeline.loading import BLOCK_BYTES, cut_pieces, load_blocks
+from pipeline.stores import shared_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Row, SparkSession
+
+_SCHEMA: Final = "partition int, is_compacted boolean, key binary"
+_SHUFFLES: Final = "spark.sql.shuffle.partitions"
+#: Stored bytes for each shuffle partition; the keys are a part of them.
+_SHUFFLE_BYTES: Final = 64 << 20
+_MOST_SHUFFLES: Final = 2_000
+_TASK_BYTES: Final = 8 * BLOCK_BYTES
+
+
+class _KeyTask(NamedTuple):
+    """Pieces to read of one partition; below `compacted_to` no key has two values."""
+
+    partition: int
+    compacted_to: int
+    first_offset: int
+    end_offset: int
+    pieces: list[Piece]
+
+
+def count_keys(
+    spark: "SparkSession",
+    store_url: str,
+    cluster_id: str,
+    logs: Sequence[PartitionLog],
+    compacted: Mapping[PartitionKey, int],
+) -> tuple[dict[int, KeyCounts], list[Finding]]:
+    """Counts by index of the log, of committed records; and what contradicts `compacted`.
+
+    That says for some partitions below which offset no key has two values.
+
+    Raises DamagedDataError and DataLossError as reading does: count the keys of a sound bucket.
+    """
+    tasks = [
+        _KeyTask(
+            index, compacted.get(log.key, 0), log.log_start_offset, log.last_stable_offset, group
+        )
+        for index, log in enumerate(logs)
+        for group in cut_pieces(
+            log.pieces(log.log_start_offset, log.last_stable_offset), _TASK_BYTES
+        )
+    ]
+    if not tasks:
+        return {}, []
+    with _shuffled_in(spark, tasks):
+        rows = _count(spark, store_url, cluster_id, tasks)
+    counts: dict[int, KeyCounts] = {}
+    findings = []
+    for row in rows:
+        index = row["partition"]
+        counts[index] = KeyCounts(
+            records=row["records"], null_keys=row["null_keys"], distinct_keys=row["distinct_keys"]
+        )
+        if row["compacted_keys"] != row["compacted_distinct"]:
+            log = logs[index]
+            findings.append(
+                _superseded(
+                    log, row["compacted_keys"], row["compacted_distinct"], compacted[log.key]
+                )
+            )
+    return counts, findings
+
+
+@contextmanager
+def _shuffled_in(spark: "SparkSession", tasks: Sequence[_KeyTask]) -> Iterator[None]:
+    """As many shuffle partitions as there is to shuffle; Spark's own default of 200 is for more."""
+    size = sum(piece.size for task in tasks for piece in task.pieces)
+    wanted = max(spark.sparkContext.defaultParallelism, size // _SHUFFLE_BYTES)
+    before = spark.conf.get(_SHUFFLES)
+    spark.conf.set(_SHUFFLES, min(wanted, _MOST_SHUFFLES))
+    try:
+        yield
+    finally:
+        spark.conf.set(_SHUFFLES, before or "200")
+
+
+def compacted_offsets(
+    control: ControlPlane, logs: Sequence[PartitionLog]
+) -> dict[PartitionKey, int]:
+    """Up to where topics with cleanup.policy=compact were compacted, where the log is still the same."""
+    topics = control.topics()
+    asked = [
+        TopicPartition(topic_id=log.topic_id, partition=log.partition)
+        for log in logs
+        if log.topic in topics and is_compacted(topics[log.topic].configs)
+    ]
+    versions = {log.key: log.version for log in logs}
+    found: dict[PartitionKey, int] = {}
+    while asked:
+        plan = PlanCompaction(partitions=asked, rewrites_all=True)
+        reply = control.call(Command(plan_compaction=plan)).compaction_plan
+        for each in reply.ranges:
+            key = each.partition.topic_id, each.partition.partition
+            # A range that does not begin at the log start was compacted by itself.
+            if each.version == versions[key] and each.first_offset <= each.log_start_offset:
+                found[key] = each.compacted_to
+        asked = list(reply.left_out)
+    return found
+
+
+def _count(
+    spark: "SparkSession", store_url: str, cluster_id: str, tasks: Sequence[_KeyTask]
+) -> "list[Row]":
+    from pyspark.sql import functions as f
+
+    given = spark.sparkContext.broadcast([pickle.dumps(task) for task in tasks])
+
+    def read(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from _keys_of(store_url, cluster_id, pickle.loads(given.value[number]))
+
+    keys = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, _SCHEMA)
+    by_key = keys.groupBy("partition", "is_compacted", "key").agg(f.count("*").alias("records"))
+    both = by_key.groupBy("partition", "key").agg(
+        f.sum("records").alias("records"),
+        f.sum(f.when(f.col("is_compacted"), f.col("records")).otherwise(0)).alias("compacted"),
+    )
+    has_key = f.col("key").isNotNull()
+    try:
+        return (
+            both.groupBy("partition")
+            .agg(
+                f.sum("records").alias("records"),
+                f.sum(f.when(has_key, 0).otherwise(f.col("records"))).alias("null_keys"),
+                f.sum(has_key.cast("long")).alias("distinct_keys"),
+                f.sum(f.when(has_key, f.col("compacted")).otherwise(0)).alias("compacted_keys"),
+                f.sum((has_key & (f.col("compacted") > 0)).cast("long")).alias(
+                    "compacted_distinct"
+                ),
+            )
+            .collect()
+        )
+    finally:
+        given.destroy()
+
+
+def _keys_of(store_url: str, cluster_id: str, task: _KeyTask) -> "Iterator[pa.RecordBatch]":
+    """The keys of a task's records, a batch of rows for each block."""
+    import numpy as np
+    import pyarrow as pa
+
+    for block in load_blocks(shared_store(store_url), cluster_id, task.pieces):
+        for columns in scan_keys(block.data, task.first_offset, task.end_offset):
+            keys = columns.keys
+            assert keys is not None  # scan_keys has them
+            validity = None if keys.validity is None else pa.py_buffer(keys.validity)
+            buffers = [validity, pa.py_buffer(keys.offsets), pa.py_buffer(keys.data)]
+            offsets = np.frombuffer(columns.offsets, np.int64)
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array(np.full(columns.count, task.partition, np.int32)),
+                    pa.array(offsets < task.compacted_to),
+                    pa.Array.from_buffers(pa.binary(), columns.count, buffers),
+                ],
+                names=["partition", "is_compacted", "key"],
+            )
+
+
+def _superseded(log: PartitionLog, records: int, keys: int, compacted_to: int) -> Finding:
+    return Finding(
+        kind=Kind.KEYS,
+        reason=f"{records} records of {keys} keys lie below offset {compacted_to}, up to which no key "
+        "has two values",
+        hits=(Hit(log.topic, log.partition, log.log_start_offset, compacted_to),),
+    )

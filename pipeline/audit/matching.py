@@ -1,0 +1,322 @@
+"""Whether the batches of an object are those that the control plane's extents say; pure.
+
+Both come in the order of their positions, so one pass is enough and one extent is held at a time.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from controlplane.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
+from logstore.records.batch import BatchHeader
+from logstore.records.layout import NO_PRODUCER_ID, TimestampType
+from logstore.segments.audit import AuditedPart, Damage
+from pipeline.audit.findings import MAX_FINDINGS, Finding, Findings, Hit, Kind
+from pipeline.audit.tables import Fate, Rows
+
+
+class PartitionName(NamedTuple):
+    """Which partition an index of the table stands for."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was found of one partition, by `Fate`."""
+
+    records: "np.ndarray[tuple[int], np.dtype[np.int64]]"
+    batches: int = 0
+
+    @classmethod
+    def empty(cls) -> "Counts":
+        """Nothing yet."""
+        return cls(np.zeros(len(Fate), np.int64))
+
+    def add(self, other: "Counts") -> None:
+        """Adds what another task found."""
+        self.records += other.records
+        self.batches += other.batches
+
+
+class _Span(NamedTuple):
+    """A whole batch: its bytes, and its offsets (as stored where those are true)."""
+
+    position: int
+    size: int
+    base_offset: int
+    offsets: int
+
+
+#: Columns of a row that an extent is looked at by, in this order.
+_FIELDS: Final = (
+    "position",
+    "size",
+    "base_offset",
+    "next_offset",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "flags",
+    "fate",
+    "partition",
+)
+
+
+class Matcher:
+    """Compares one object with its extents (rows in order of position).
+
+    `sparse` gets four numbers for each whole extent with holes in it: index of the partition, base
+    offset, next offset, how many of its offsets have no record.
+    """
+
+    def __init__(
+        self, key: str, rows: Rows, names: Mapping[int, PartitionName], findings: Findings
+    ) -> None:
+        self.counts: dict[int, Counts] = {}
+        self.sparse: array[int] = array("q")
+        self.unreferenced_bytes = 0
+        self._key = key
+        self._names = names
+        self._findings = findings
+        self._damages: list[Damage] = []
+        self._hits: list[list[Hit]] = []
+        self._is_payload: list[bool] = []
+        self._extents = [_Extent(*row) for row in rows[list(_FIELDS)].tolist()]
+        self._apart()
+        self._at = 0
+
+    def add(self, part: AuditedPart, *, is_payload: bool) -> None:
+        """The next part of the object; without `is_payload` its header and its end, which hold no records."""
+        for damage in part.damages:
+            if len(self._damages) == MAX_FINDINGS:
+                self._findings.errors_left_out += 1
+                continue
+            self._damages.append(damage)
+            self._hits.append([])
+            self._is_payload.append(is_payload)
+        owner = None if part.found is None else (part.found.topic_id, part.found.partition)
+        for position, header in part.batches:
+            self._add_batch(position, header, owner)
+
+    def finish(self) -> None:
+        """Nothing follows."""
+        while self._at < len(self._extents):
+            self._finish_extent(self._extents[self._at])
+            self._at += 1
+        for damage, hits in zip(self._damages, self._hits, strict=True):
+            lost = "" if hits else "; no partition's records are hit"
+            self._findings.add(
+                Finding(
+                    kind=Kind.DAMAGE,
+                    reason=damage.reason + lost,
+                    key=self._key,
+                    position=damage.position,
+                    size=damage.size,
+                    hits=tuple(hits),
+                )
+            )
+
+    def _apart(self) -> None:
+        """Tells of extents that share bytes, and keeps those that begin behind the one before."""
+        kept: list[_Extent] = []
+        for extent in self._extents:
+            if kept and extent.position < kept[-1].end:
+                self._tell(extent, "it shares bytes with the extent before it in the object")
+            else:
+                kept.append(extent)
+        self._extents = kept
+
+    def _add_batch(
+        self, position: int, header: BatchHeader, owner: tuple[bytes, int] | None
+    ) -> None:
+        while self._at < len(self._extents) and self._extents[self._at].end <= position:
+            self._finish_extent(self._extents[self._at])
+            self._at += 1
+        end = position + header.size
+        if self._at == len(self._extents) or end <= self._extents[self._at].position:
+            self.unreferenced_bytes += header.size
+            return
+        extent = self._extents[self._at]
+        if position < extent.position or end > extent.end:
+            extent.is_told = True
+            self._tell(extent, f"it does not lie on the bounds of the batch at {position}")
+            return
+        reason = extent.take(position, header)
+        name = self._names[extent.partition]
+        if owner is not None and owner != (name.topic_id, name.partition):
+            reason = f"the object holds there partition {owner[1]} of topic {owner[0].hex()}"
+        if reason and not extent.is_told:
+            extent.is_told = True
+            self._tell(extent, reason)
+        counts = self.counts.setdefault(extent.partition, Counts.empty())
+        counts.records[extent.fate] += header.record_count
+        counts.batches += 1
+
+    def _finish_extent(self, extent: "_Extent") -> None:
+        hit = False
+        known = zip(self._damages, self._hits, self._is_payload, strict=True)
+        for damage, hits, is_payload in known:
+            is_behind = damage.position < extent.end
+            if is_payload and is_behind and extent.position < damage.position + damage.size:
+                hit = True
+                hits.append(self._hit(extent, *extent.offsets_of(damage)))
+        if not hit and not extent.is_told:
+            reason = extent.fault()
+            if reason:
+                self._tell(extent, reason)
+            elif extent.holes:
+                self.sparse.extend(
+                    (extent.partition, extent.base_offset, extent.next_offset, extent.holes)
+                )
+        extent.spans = []
+
+    def _tell(self, extent: "_Extent", reason: str) -> None:
+        self._findings.add(
+            Finding(
+                kind=Kind.EXTENT,
+                reason=reason,
+                key=self._key,
+                position=extent.position,
+                size=extent.size,
+                hits=(self._hit(extent, extent.base_offset, extent.next_offset),),
+            )
+        )
+
+    def _hit(self, extent: "_Extent", first_offset: int, end_offset: int) -> Hit:
+        name = self._names[extent.partition]
+        return Hit(name.topic, name.partition, first_offset, end_offset)
+
+
+class _Extent:
+    """One extent and what was found of it."""
+
+    __slots__ = (*_FIELDS, "end", "is_told", "newest", "records", "spans")
+
+    def __init__(
+        self,
+        position: int,
+        size: int,
+        base_offset: int,
+        next_offset: int,
+        max_timestamp: int,
+        producer_id: int,
+        producer_epoch: int,
+        flags: int,
+        fate: int,
+        partition: int,
+    ) -> None:
+        self.position = position
+        self.size = size
+        self.base_offset = base_offset
+        self.next_offset = next_offset
+        self.max_timestamp = max_timestamp
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.flags = flags
+        self.fate = fate
+        self.partition = partition
+        self.end = position + size
+        self.is_told = False
+        self.newest = -1
+        self.records = 0
+        self.spans: list[_Span] = []
+
+    @property
+    def has_true_offsets(self) -> bool:
+        return self.flags & FLAG_TRUE_OFFSETS != 0
+
+    @property
+    def holes(self) -> int:
+        """Offsets without a record, once all batches were seen."""
+        return self.next_offset - self.base_offset - self.records
+
+    def take(self, position: int, header: BatchHeader) -> str:
+        """Counts a whole batch within; what is wrong with it, if anything."""
+        offsets = header.last_offset_delta + 1
+        before = self.spans[-1] if self.spans else None
+        self.spans.append(_Span(position, header.size, header.base_offset, offsets))
+        self.newest = max(self.newest, header.max_timestamp)
+        self.records += header.record_count
+        is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        if is_append_time != bool(self.flags & FLAG_LOG_APPEND_TIME):
+            return f"the batch at {position} has another timestamp type"
+        if self.has_true_offsets:
+            first = self.base_offset if before is None else before.base_offset + before.offsets
+            if not first <= header.base_offset < header.next_offset <= self.next_offset:
+                return (
+                    f"the batch at {position} holds offsets {header.base_offset}-"
+                    f"{header.last_offset}, which do not belong there"
+                )
+            return ""
+        if header.record_count != offsets:
+            return f"the batch at {position} has {header.record_count} records in {offsets} offsets"
+        if header.producer_id == NO_PRODUCER_ID:
+            return ""
+        if header.is_transactional != (self.producer_id != NO_PRODUCER_ID):
+            return (
+                f"the batch at {position} is of a transaction and the extent is not, or the reverse"
+            )
+        if header.is_transactional and (header.producer_id, header.producer_epoch) != (
+            self.producer_id,
+            self.producer_epoch,
+        ):
+            return (
+                f"the batch at {position} is of producer {header.producer_id}, epoch "
+                f"{header.producer_epoch}, not of {self.producer_id}, epoch {self.producer_epoch}"
+            )
+        return ""
+
+    def fault(self) -> str:
+        """What is wrong once all of its batches were seen and no byte is damaged."""
+        if not self.spans:
+            return "no batch lies there"
+        edge = self.position
+        for span in self.spans:
+            if span.position != edge:
+                return f"no batch begins at {edge}"
+            edge += span.size
+        if edge != self.end:
+            return f"its batches end at {edge}, not at {self.end}"
+        if not self.has_true_offsets:
+            offsets = sum(span.offsets for span in self.spans)
+            if offsets != self.next_offset - self.base_offset:
+                return f"its batches have {offsets} offsets"
+        newest = self.newest
+        is_right = (
+            newest <= self.max_timestamp if self.has_true_offsets else newest == self.max_timestamp
+        )
+        return (
+            ""
+            if is_right
+            else f"max_timestamp is {self.max_timestamp}, that of its batches {newest}"
+        )
+
+    def offsets_of(self, damage: Damage) -> tuple[int, int]:
+        """[first, end): the offsets between the whole batches before the damage and behind it."""
+        first, edge = self.base_offset, self.position
+        for span in self.spans:
+            if span.position != edge or span.position + span.size > damage.position:
+                break
+            first = (
+                span.base_offset + span.offsets if self.has_true_offsets else first + span.offsets
+            )
+            edge += span.size
+        end, edge = self.next_offset, self.end
+        behind = bisect_left(self.spans, damage.position + damage.size, key=_position_of)
+        for span in reversed(self.spans[behind:]):
+            if span.position + span.size != edge:
+                break
+            end = span.base_offset if self.has_true_offsets else end - span.offsets
+            edge = span.position
+        return first, max(end, first + 1)
+
+
+def _position_of(span: _Span) -> int:
+    return span.position

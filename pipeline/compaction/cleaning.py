@@ -1,0 +1,187 @@
+"""Compaction by key, as one Spark job: the last record of each key stays.
+
+    scan      keys and offsets of every task's records, values left aside
+    shuffle   by (range, key): all but the last offset of a key are superseded
+    shuffle   by task: its superseded offsets, in order
+    rewrite   which reads them beside the blocks, a batch of offsets at a time
+
+Both shuffles are Spark's own and spill to disk, so memory is bounded however many keys there are. What
+is compared are the keys themselves: with a hash in their place two keys that collide would lose a record.
+"""
+
+import pickle
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession, Window, functions
+
+from logstore.objects import ObjectStore
+from logstore.records.column_layout import BinaryColumn, RecordColumns
+from logstore.records.columns import scan_keys
+from logstore.records.errors import RecordsError
+from pipeline.compaction.planning import Share
+from pipeline.compaction.rewriting import Dropped, RewriteTask, TaskResult, rewrite
+from pipeline.errors import DamagedDataError, DataLossError, PipelineError
+from pipeline.loading import load_blocks
+from pipeline.stores import shared_store
+
+_TASKS: Final = "task int, share int, offset long, payload binary"
+_KEYS: Final = "task int, share int, range int, offset long, key binary, is_past boolean"
+_KEYS_ARROW: Final = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("share", pa.int32()),
+        ("range", pa.int32()),
+        ("offset", pa.int64()),
+        ("key", pa.binary()),
+        ("is_past", pa.bool_()),
+    ]
+)
+#: Before all offsets of a task comes the task itself.
+_FIRST: Final = -1
+
+
+def clean(spark: SparkSession, tasks: Sequence[RewriteTask], now_ms: int) -> list[TaskResult]:
+    """Rewrites the tasks of one unit without superseded records and without tombstones past their time.
+
+    A key is one key within all tasks of a range. Raises what Spark raises where a task fails.
+    """
+    rows = [(index, _FIRST, _FIRST, pickle.dumps(task)) for index, task in enumerate(tasks)]
+    given = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), _TASKS)
+    gone = _superseded(given.mapInArrow(_scanner(now_ms), _KEYS))
+    both = given.unionByName(gone.withColumn("payload", functions.lit(None).cast("binary")))
+    ordered = both.repartitionById(len(rows), functions.col("task")).sortWithinPartitions(
+        "share", "offset"
+    )
+    found = ordered.mapInArrow(_rewrite_partition, "result binary").collect()
+    return [pickle.loads(row.result) for row in found]
+
+
+def _superseded(keys: DataFrame) -> DataFrame:
+    """(task, share, offset) of all records but the last of each key, and of tombstones past their time."""
+    later = functions.lead("offset").over(Window.partitionBy("range", "key").orderBy("offset"))
+    marked = keys.withColumn("later", later)
+    return marked.where(functions.col("later").isNotNull() | functions.col("is_past")).select(
+        "task", "share", "offset"
+    )
+
+
+# In the executors.
+
+
+def _scanner(now_ms: int) -> Any:
+    def scan(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number, payload in zip(batch["task"], batch["payload"], strict=True):
+                yield from _scan_task(number.as_py(), pickle.loads(payload.as_py()), now_ms)
+
+    return scan
+
+
+def _scan_task(number: int, task: RewriteTask, now_ms: int) -> Iterator[pa.RecordBatch]:
+    store = shared_store(task.store_url)
+    for index, share in enumerate(task.shares):
+        for columns in _keys_of(store, task, share):
+            yield _key_batch(number, index, share, columns, now_ms)
+
+
+def _keys_of(store: ObjectStore, task: RewriteTask, share: Share) -> Iterator[RecordColumns]:
+    """The keys of a share; of a damaged one those before the damage: its rewrite will say so."""
+    blocks = load_blocks(
+        store, task.cluster_id, share.pieces(), block_bytes=task.settings.block_bytes
+    )
+    try:
+        for block in blocks:
+            yield from scan_keys(block.data)
+    except (DamagedDataError, DataLossError, RecordsError):
+        return
+
+
+def _key_batch(
+    number: int, index: int, share: Share, columns: RecordColumns, now_ms: int
+) -> pa.RecordBatch:
+    """Rows of the records that have a key; one without supersedes nothing and is never superseded."""
+    count = columns.count
+    assert columns.keys is not None
+    assert columns.tombstones is not None
+    assert columns.horizons is not None
+    horizons = pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(columns.horizons)])
+    tombstones = pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(columns.tombstones)])
+    is_past = pc.and_(
+        pc.equal(tombstones, 1),
+        pc.and_(pc.greater_equal(horizons, 0), pc.less_equal(horizons, now_ms)),
+    )
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(pa.scalar(number, pa.int32()), count),
+            pa.repeat(pa.scalar(index, pa.int32()), count),
+            pa.repeat(pa.scalar(share.range_index, pa.int32()), count),
+            pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(columns.offsets)]),
+            _binary(columns.keys, count),
+            is_past if share.drops_tombstones else pa.repeat(pa.scalar(False), count),
+        ],
+        schema=_KEYS_ARROW,
+    )
+    return rows.filter(rows["key"].is_valid()) if columns.keys.validity is not None else rows
+
+
+def _binary(column: BinaryColumn, count: int) -> pa.Array:
+    validity = None if column.validity is None else pa.py_buffer(column.validity)
+    buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(pa.binary(), count, buffers)
+
+
+def _rewrite_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One task: its first row is the task, the others are the offsets that go, by share."""
+    context = TaskContext.get()
+    if context is None:
+        raise PipelineError("a rewrite runs in a task of Spark's")
+    rest = iter(batches)
+    first = next((batch for batch in rest if batch.num_rows), None)
+    if first is None:
+        return
+    task: RewriteTask = pickle.loads(first["payload"][0].as_py())
+    dropped = _OffsetStream(first.slice(1), rest)
+    result = rewrite(task, shared_store(task.store_url), context.taskAttemptId(), dropped)
+    yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(result)]})
+
+
+class _OffsetStream(Dropped):
+    """Superseded offsets as they come from the shuffle, in order of share and offset."""
+
+    def __init__(self, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> None:
+        self._rest = rest
+        self._shares, self._offsets = _columns(first)
+        self._at = 0
+
+    def below(self, share: int, end_offset: int) -> "array[int] | None":
+        """As Dropped says; what is left of earlier shares, which failed, is passed over."""
+        found = array("q")
+        while self._has_more():
+            at_share, offset = self._shares[self._at], self._offsets[self._at]
+            if at_share > share or (at_share == share and offset >= end_offset):
+                break
+            if at_share == share:
+                found.append(offset)
+            self._at += 1
+        return found or None
+
+    def _has_more(self) -> bool:
+        while self._at >= len(self._offsets):
+            batch = next(self._rest, None)
+            if batch is None:
+                return False
+            self._shares, self._offsets = _columns(batch)
+            self._at = 0
+        return True
+
+
+def _columns(batch: pa.RecordBatch) -> "tuple[array[int], array[int]]":
+    shares, offsets = array("i"), array("q")
+    shares.frombytes(batch["share"].to_numpy().tobytes())
+    offsets.frombytes(batch["offset"].to_numpy().tobytes())
+    return shares, offsets

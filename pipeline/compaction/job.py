@@ -1,0 +1,242 @@
+"""The driver of a compaction: plans with the control plane, has Spark rewrite, swaps unit by unit."""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from controlplane.v1.cluster_pb2 import TopicPartition
+from controlplane.v1.control_pb2 import Command
+from controlplane.v1.log_pb2 import PlanCompaction
+from pipeline.compaction.committing import UnitOutcome, commit
+from pipeline.compaction.planning import PlannedRange, Unit, make_units, read_ranges
+from pipeline.compaction.progress import NoProgress, Progress
+from pipeline.compaction.report import (
+    CompactionReport,
+    Sizes,
+    Trouble,
+    changes,
+    sum_work,
+)
+from pipeline.compaction.settings import CompactionSettings
+from pipeline.control import ControlPlane, check
+from pipeline.errors import PipelineError
+from pipeline.extents import PartitionKey
+from pipeline.holding import JobHold
+from pipeline.stores import check_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Partitions of one question to the control plane.
+_PARTITIONS_AT_ONCE: Final = 1_000
+
+Topics = Mapping[PartitionKey, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Ranges that are worth it, as of `now_ms` of the control plane, and who was not looked at."""
+
+    now_ms: int
+    ranges: Sequence[PlannedRange]
+    left_out: Sequence[PartitionKey]
+
+
+class Compaction:
+    """Compacts partitions of one cluster; `run` as often as you like.
+
+    `open_spark` gives the session and is called only where there is something to rewrite.
+    """
+
+    def __init__(
+        self,
+        control: ControlPlane,
+        store_url: str,
+        settings: CompactionSettings,
+        open_spark: "Callable[[], SparkSession]",
+        progress: Progress | None = None,
+    ) -> None:
+        self._control = control
+        self._store_url = store_url
+        self._settings = settings
+        self._open_spark = open_spark
+        self._progress = progress or NoProgress()
+        check_store(store_url, control.cluster_id)
+
+    def plan(self, topics: Sequence[str] = ()) -> list[PlannedRange]:
+        """What a run would rewrite first; nothing is changed. Raises as `run`."""
+        found: list[PlannedRange] = []
+        waiting = deque(partitions_of(self._control, topics).items())
+        while waiting:
+            group = dict(islice(_drain(waiting), _PARTITIONS_AT_ONCE))
+            plan = self._plan(group, {})
+            found += plan.ranges
+            waiting.extend((key, group[key]) for key in plan.left_out if plan.ranges)
+        return found
+
+    def run(self, topics: Sequence[str] = ()) -> CompactionReport:
+        """Compacts the topics with these names or patterns, all by default; returns when nothing is left.
+
+        Raises PipelineError, ControlPlaneUnavailable, CommandRefused, and what Spark raises: what was
+        swapped stays, the rest is as it was.
+        """
+        started = time.monotonic()
+        partitions = partitions_of(self._control, topics)
+        self._progress.stage(f"looking at {len(partitions)} partitions")
+        before = self._sizes(partitions)
+        with JobHold(self._control) as hold:
+            outcomes = list(self._rounds(partitions, before, hold))
+        left = partitions_of(self._control)
+        after = self._sizes({key: name for key, name in partitions.items() if key in left})
+        by_topic, total = changes(set(partitions.values()), before, after)
+        return CompactionReport(
+            topics=by_topic,
+            total=total,
+            work=replace(
+                sum_work(outcome.work for outcome in outcomes),
+                partitions=len({found.key for outcome in outcomes for found in outcome.swapped}),
+            ),
+            refused=_sorted({each for outcome in outcomes for each in outcome.refused}),
+            failed=_sorted({each for outcome in outcomes for each in outcome.failed}),
+            seconds=time.monotonic() - started,
+        )
+
+    def _rounds(self, partitions: Topics, before: Sizes, hold: JobHold) -> Iterator[UnitOutcome]:
+        """Group after group. A partition comes again while it has more, or after it was refused.
+
+        Refusals that are tried again are left out of the outcomes.
+        """
+        waiting = deque(partitions.items())
+        reached: dict[PartitionKey, int] = {}
+        refusals: Counter[PartitionKey] = Counter()
+        while waiting:
+            group = dict(islice(_drain(waiting), _PARTITIONS_AT_ONCE))
+            plan = self._plan(group, reached)
+            ends = {found.key: found.end_offset for found in plan.ranges}  # of each one's last
+            stuck = {key for key, end in ends.items() if end <= reached.get(key, -1)}
+            reached.update(ends)
+            ranges = [
+                found for found in self._worth_it(plan.ranges, before) if found.key not in stuck
+            ]
+            waiting.extendleft((key, group[key]) for key in plan.left_out if plan.ranges)
+            may_come_again = self._retried(ranges, refusals)
+            again: set[PartitionKey] = set()
+            stale: set[PartitionKey] = set()
+            for outcome in self._rewrite(make_units(ranges, self._settings.task_bytes), plan, hold):
+                again.update(found.key for found in outcome.swapped if found.has_more)
+                stale.update(found.key for found in outcome.stale)
+                yield outcome.without_refusals(may_come_again)
+            refusals.update(stale)
+            for key in stale & may_come_again:
+                reached.pop(key, None)
+            waiting.extend((key, group[key]) for key in sorted(again | stale & may_come_again))
+
+    def _retried(
+        self, ranges: Sequence[PlannedRange], refusals: Mapping[PartitionKey, int]
+    ) -> set[PartitionKey]:
+        """Partitions that are planned again if they are refused now.
+
+        Where everything is rewritten, only those whose refusal leaves nothing rewritten.
+        """
+        settings = self._settings
+        pieces = Counter(found.key for found in ranges)
+        return {
+            key
+            for key, count in pieces.items()
+            if refusals.get(key, 0) + 1 < settings.attempts
+            and (count == 1 or not settings.rewrites_all)
+        }
+
+    def _worth_it(self, ranges: Sequence[PlannedRange], before: Sizes) -> Iterator[PlannedRange]:
+        """The ranges of partitions that the threshold does not leave alone."""
+        settings = self._settings
+        waste: dict[PartitionKey, float] = {}
+        for found in ranges:
+            part = found.waste(*before.of_partition(found.key), settings.small_bytes)
+            waste[found.key] = waste.get(found.key, 0.0) + part
+        for found in ranges:
+            if waste[found.key] >= settings.threshold:
+                yield found
+
+    def _plan(self, group: Topics, reached: Mapping[PartitionKey, int]) -> Plan:
+        """`reached` says up to where partitions were rewritten in this run already."""
+        settings = self._settings
+        request = PlanCompaction(
+            partitions=[
+                TopicPartition(topic_id=topic_id, partition=partition)
+                for topic_id, partition in group
+            ],
+            small_bytes=settings.small_bytes,
+            rewrites_all=settings.rewrites_all,
+            max_extents=settings.max_extents,
+            min_age_ms=settings.min_age_ms,
+            from_offsets=[reached.get(key, 0) for key in group],
+        )
+        reply = self._control.call(Command(plan_compaction=request)).compaction_plan
+        check(reply.error_code, "a plan")
+        now_ms = reply.planned_at_ms
+        ranges = []
+        for found in reply.ranges:
+            topic = group[found.partition.topic_id, found.partition.partition]
+            ranges += read_ranges(topic, found, now_ms, settings.task_bytes)
+        left_out = [(each.topic_id, each.partition) for each in reply.left_out]
+        return Plan(now_ms, ranges, left_out)
+
+    def _rewrite(self, units: Sequence[Unit], plan: Plan, hold: JobHold) -> Iterator[UnitOutcome]:
+        """The units' outcomes as they come; what nothing is left of needs no Spark."""
+        self._progress.begin(sum(unit.live_bytes for unit in units))
+        for unit in units:
+            if not unit.tasks:
+                yield commit(self._control, unit, hold.lease_id, [])
+        units = [unit for unit in units if unit.tasks]
+        if not units:
+            return
+        spark = self._open_spark()
+        from pipeline.compaction.running import UnitRunner
+
+        settings = self._settings.rewrite
+        runner = UnitRunner(spark, self._control, hold, self._store_url, settings, plan.now_ms)
+        for unit, outcome in runner.run(units):
+            self._progress.advance(unit.live_bytes)
+            yield outcome
+
+    def _sizes(self, partitions: Topics) -> Sizes:
+        sizes = Sizes()
+        keys = iter(partitions)
+        while some := list(islice(keys, _PARTITIONS_AT_ONCE)):
+            sizes.add(self._control.partition_logs(some))
+        return sizes
+
+
+def partitions_of(control: ControlPlane, topics: Sequence[str] = ()) -> dict[PartitionKey, str]:
+    """All partitions of the topics with these names or shell patterns, all topics without any.
+
+    Raises PipelineError for a name or pattern that nothing matches.
+    """
+    known = control.topics()
+    for wanted in topics:
+        if not any(fnmatchcase(name, wanted) for name in known):
+            raise PipelineError(
+                f"no topic is called {wanted}: `lacuna topics list` shows which there are"
+            )
+    return {
+        (topic.topic_id, partition): name
+        for name, topic in sorted(known.items())
+        if not topics or any(fnmatchcase(name, wanted) for wanted in topics)
+        for partition in range(topic.partition_count)
+    }
+
+
+def _drain(
+    waiting: "deque[tuple[PartitionKey, str]]",
+) -> Iterator[tuple[PartitionKey, str]]:
+    while waiting:
+        yield waiting.popleft()
+
+
+def _sorted(troubles: Iterable[Trouble]) -> list[Trouble]:
+    return sorted(troubles, key=lambda each: (each.topic, each.partition, each.reason))

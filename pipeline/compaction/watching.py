@@ -1,0 +1,31 @@
+"""Compaction that goes on: a run, a pause, a run."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from controlplane.client import ControlPlaneUnavailable
+from pipeline.compaction.job import Compaction
+from pipeline.compaction.report import CompactionReport
+
+
+def watch(
+    compaction: Compaction,
+    topics: Sequence[str],
+    interval: float,
+    on_outage: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[CompactionReport]:
+    """The report of each run, `interval` seconds between the end of one and the beginning of the next.
+
+    A control plane that is away once the first run has begun is told to `on_outage` and asked again
+    after the pause; everything else is raised as by `Compaction.run`.
+    """
+    yield compaction.run(topics)
+    while True:
+        sleep(interval)
+        try:
+            report = compaction.run(topics)
+        except ControlPlaneUnavailable as error:
+            on_outage(str(error))
+            continue
+        yield report

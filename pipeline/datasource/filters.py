@@ -1,0 +1,144 @@
+"""Filters that Spark pushes down: what of them bounds the partitions, offsets and timestamps to read."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
+)
+
+from pipeline.datasource.bounds import TopicPartition
+
+MAX_INT64: Final = (1 << 63) - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+_TESTS: Final[Mapping[type[Filter], Callable[[Any, Any], bool]]] = {
+    EqualTo: lambda ours, given: bool(ours == given),
+    EqualNullSafe: lambda ours, given: bool(ours == given),
+    In: lambda ours, given: ours in given,
+    GreaterThan: lambda ours, given: bool(ours > given),
+    GreaterThanOrEqual: lambda ours, given: bool(ours >= given),
+    LessThan: lambda ours, given: bool(ours < given),
+    LessThanOrEqual: lambda ours, given: bool(ours <= given),
+    StringStartsWith: lambda ours, given: ours.startswith(given),
+    StringEndsWith: lambda ours, given: ours.endswith(given),
+    StringContains: lambda ours, given: given in ours,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a record must meet to be read. Offsets in [first_offset, end_offset); timestamps, in ms,
+    in [min_timestamp, max_timestamp]; `partitions` are filters on topic and partition.
+    """
+
+    first_offset: int = 0
+    end_offset: int = MAX_INT64
+    min_timestamp: int = -MAX_INT64
+    max_timestamp: int = MAX_INT64
+    partitions: tuple[Filter, ...] = field(default=())
+
+    def meets(self, partition: TopicPartition) -> bool:
+        """Whether records of that partition may be wanted."""
+        return all(_is_met(each, partition._asdict()) for each in self.partitions)
+
+    def and_(self, given: Filter) -> tuple["Condition", bool]:
+        """With one more filter; whether it is met exactly then, so that Spark need not look again."""
+        if isinstance(given, IsNotNull):
+            return self, given.attribute[0] in _NEVER_NULL
+        column = _column_of(given)
+        if column in ("topic", "partition"):
+            return replace(self, partitions=(*self.partitions, given)), True
+        if column == "offset":
+            found = _range_of(given, 1)
+        elif column == "timestamp":
+            found = _range_of(given, 1000)
+        else:
+            return self, False
+        if found is None:
+            return self, False
+        low, high, is_exact = found
+        if column == "offset":
+            first, end = max(self.first_offset, low), min(self.end_offset, high + 1)
+            return replace(self, first_offset=first, end_offset=end), is_exact
+        low, high = max(self.min_timestamp, low), min(self.max_timestamp, high)
+        return replace(self, min_timestamp=low, max_timestamp=high), is_exact
+
+
+_NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
+
+
+def push(condition: Condition, filters: Iterable[Filter]) -> tuple[Condition, list[Filter]]:
+    """The condition with all that can be used of `filters`; those that Spark has to apply as well."""
+    left: list[Filter] = []
+    for each in filters:
+        condition, is_exact = condition.and_(each)
+        if not is_exact:
+            left.append(each)
+    return condition, left
+
+
+def _column_of(given: Filter) -> str | None:
+    """The column of a filter that can be evaluated on the driver."""
+    inner = given.child if isinstance(given, Not) else given
+    if type(inner) not in _TESTS or getattr(inner, "value", None) is None:
+        return None
+    name: str = inner.attribute[0]  # type: ignore[attr-defined]
+    if isinstance(inner, In) and None in inner.value:
+        return None
+    return name
+
+
+def _is_met(given: Filter, row: Mapping[str, Any]) -> bool:
+    if isinstance(given, Not):
+        return not _is_met(given.child, row)
+    return _TESTS[type(given)](row[given.attribute[0]], given.value)  # type: ignore[attr-defined]
+
+
+def _range_of(given: Filter, scale: int) -> tuple[int, int, bool] | None:
+    """(least, greatest, whether that is all it says) of a column whose values are `scale` times our
+    numbers; None where it bounds nothing.
+    """
+    if isinstance(given, In):
+        numbers = [_number(each) for each in given.value]
+        if not numbers:
+            return 1, 0, True
+        return -(-min(numbers) // scale), max(numbers) // scale, len(set(numbers)) == 1
+    if isinstance(given, Not):
+        return None
+    number = _number(given.value)  # type: ignore[attr-defined]
+    at_least, at_most = -(-number // scale), number // scale
+    match given:
+        case EqualTo() | EqualNullSafe():
+            return at_least, at_most, True
+        case GreaterThanOrEqual():
+            return at_least, MAX_INT64 - 1, True
+        case GreaterThan():
+            return at_most + 1, MAX_INT64 - 1, True
+        case LessThanOrEqual():
+            return -MAX_INT64, at_most, True
+        case LessThan():
+            return -MAX_INT64, at_least - 1, True
+    return None
+
+
+def _number(value: Any) -> int:
+    """An offset, or a time in microseconds since the epoch."""
+    if isinstance(value, datetime):
+        return (value.astimezone(UTC) - _EPOCH) // _MICROSECOND
+    return int(value)

@@ -1,0 +1,57 @@
+"""How much a trigger takes: maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay."""
+
+from collections.abc import Mapping
+from math import ceil, floor
+
+from pipeline.datasource.bounds import TopicPartition
+from pipeline.datasource.offsets import Logs
+from pipeline.datasource.planning import count_offsets, offset_after
+
+Offsets = Mapping[TopicPartition, int]
+
+
+def limited(
+    logs: Logs, firsts: Offsets, latest: Offsets, count: int, *, is_committed: bool
+) -> dict[TopicPartition, int]:
+    """Where `count` offsets end, spread over the partitions by how much each has to read.
+
+    Only offsets that there is something to read at count: a hole is passed over with what is before
+    it, at no cost. A partition with something to read gets at least one offset.
+    """
+    sizes = {
+        each: count_offsets(logs[each], firsts[each], latest[each], is_committed=is_committed)
+        for each in latest
+    }
+    total = sum(sizes.values())
+    if total <= count:
+        return dict(latest)
+    found = {}
+    for each, size in sizes.items():
+        share = count * size / total
+        found[each] = offset_after(
+            logs[each],
+            firsts[each],
+            latest[each],
+            ceil(share) if share < 1 else floor(share),
+            is_committed=is_committed,
+        )
+    return found
+
+
+class Gate:
+    """Holds a batch back until there are `minimum` new offsets, or `delay` seconds have passed."""
+
+    def __init__(self, minimum: int | None, delay: float) -> None:
+        self._minimum = minimum
+        self._delay = delay
+        self._opened_at: float | None = None
+
+    def opens(self, firsts: Offsets, latest: Offsets, now: float) -> bool:
+        """Whether the batch is taken now, `now` in seconds; the first one always is."""
+        if self._minimum is None:
+            return True
+        is_overdue = self._opened_at is None or now - self._opened_at >= self._delay
+        if is_overdue or sum(latest[each] - firsts[each] for each in latest) >= self._minimum:
+            self._opened_at = now
+            return True
+        return False

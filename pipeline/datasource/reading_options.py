@@ -1,0 +1,208 @@
+"""What a reader was asked for: the options of Spark's Kafka source, and ours."""
+
+import logging
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from pyspark.sql.datasource import DataSourceReader
+
+from pipeline.datasource.bounds import (
+    EARLIEST,
+    LATEST,
+    AtEdge,
+    AtOffsets,
+    Bound,
+    TopicPartition,
+    bound_of,
+    check_order,
+)
+from pipeline.datasource.options import LOCATION_OPTIONS, OptionError, Options
+from pipeline.location import ClusterLocation
+from pipeline.metadata import BUCKET, CONTROL
+
+_log = logging.getLogger("lacuna.datasource")
+
+RECORDS: Final = "records"
+PLAN: Final = "plan"
+_STRATEGIES: Final = ("subscribe", "subscribePattern", "assign")
+_ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_PER_TRIGGER: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+READING_OPTIONS: Final = (
+    *LOCATION_OPTIONS,
+    *_STRATEGIES,
+    *_ENDING,
+    *_PER_TRIGGER,
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss",
+    "includeHeaders",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "metadata",
+    "isolation",
+    "view",
+    "pin",
+    "pushdown",
+)
+_INSTEAD: Final = {"topic": "it is for writing: say subscribe=TOPIC to read"}
+#: Spark up to 4.3 keeps one plan for all uses of a DataFrame: with filters that were pushed down, one
+#: use gets the rows of another. It keeps a plan for each use since it pushes limits down as well.
+_IS_PUSHDOWN_SAFE: Final = hasattr(DataSourceReader, "pushLimit")
+_PIN_SECONDS: Final = 3600.0
+_MAX_TRIGGER_DELAY: Final = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """All partitions of these topics, or of those whose whole name the pattern matches."""
+
+    names: frozenset[str] = frozenset()
+    pattern: re.Pattern[str] | None = None
+
+    def chosen(self, existing: Iterable[str]) -> list[str]:
+        """Names of topics to read, in order; of `existing` those that the pattern matches."""
+        if self.pattern is None:
+            return sorted(self.names)
+        return sorted(name for name in existing if self.pattern.fullmatch(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """These partitions alone."""
+
+    partitions: frozenset[TopicPartition]
+
+
+Selection: TypeAlias = Topics | Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """Checked. `pin` and `max_trigger_delay` are seconds; a limit of None is none.
+
+    `pushdown`: filters of a query narrow what is planned.
+    """
+
+    location: ClusterLocation
+    metadata: str
+    selection: Selection
+    starting: Bound
+    ending: Bound
+    is_committed: bool
+    view: str
+    include_headers: bool
+    fail_on_data_loss: bool
+    pin: float
+    pushdown: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay: float
+
+
+def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadOptions:
+    """Of a batch or of a stream, None where that is not known yet. Raises PipelineError."""
+    options.check_names(READING_OPTIONS, _INSTEAD)
+    metadata = options.one_of("metadata", (CONTROL, BUCKET), CONTROL)
+    found = ReadOptions(
+        location=options.location(needs_control=metadata == CONTROL),
+        metadata=metadata,
+        selection=_selection(options),
+        starting=bound_of(options, "starting", LATEST if is_streaming else EARLIEST),
+        ending=bound_of(options, "ending", LATEST),
+        is_committed=options.one_of(
+            "isolation", ("read_committed", "read_uncommitted"), "read_committed"
+        )
+        == "read_committed",
+        view=options.one_of("view", (RECORDS, PLAN), RECORDS),
+        include_headers=options.flag("includeHeaders", False),
+        fail_on_data_loss=options.flag("failOnDataLoss", True),
+        pin=options.seconds("pin", _PIN_SECONDS),
+        pushdown=options.flag("pushdown", _IS_PUSHDOWN_SAFE),
+        min_partitions=options.integer("minPartitions"),
+        max_records_per_partition=options.integer("maxRecordsPerPartition"),
+        max_offsets_per_trigger=options.integer("maxOffsetsPerTrigger"),
+        min_offsets_per_trigger=options.integer("minOffsetsPerTrigger"),
+        max_trigger_delay=options.seconds("maxTriggerDelay", _MAX_TRIGGER_DELAY),
+    )
+    if is_streaming is not None:
+        (_check_streaming if is_streaming else _check_batch)(options, found)
+    return found
+
+
+def _selection(options: Options) -> Selection:
+    given = [name for name in _STRATEGIES if name in options]
+    if len(given) != 1:
+        raise OptionError(
+            f"{'only ' if given else ''}one of the options {', '.join(_STRATEGIES)} says what to "
+            f"read{'; given are ' + ' and '.join(given) if given else ', and none is given'}"
+        )
+    text = options.text(given[0]) or ""
+    if given == ["assign"]:
+        return Partitions(_assigned(options, text))
+    if given == ["subscribePattern"]:
+        return Topics(pattern=_pattern(text))
+    names = frozenset(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise OptionError("option subscribe names no topic")
+    return Topics(names)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        if text:
+            return re.compile(text)
+    except re.error as error:
+        raise OptionError(f"option subscribePattern={text}: {error}") from None
+    raise OptionError("option subscribePattern is empty")
+
+
+def _assigned(options: Options, text: str) -> frozenset[TopicPartition]:
+    given = options.json("assign")
+    if isinstance(given, dict) and all(_is_numbers(each) for each in given.values()):
+        found = frozenset(TopicPartition(name, each) for name in given for each in given[name])
+        if found:
+            return found
+    raise OptionError(f'option assign={text}: it looks like {{"topicA":[0,1],"topicB":[2]}}')
+
+
+def _is_numbers(value: object) -> bool:
+    return isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)
+
+
+def _check_streaming(options: Options, found: ReadOptions) -> None:
+    for name in _ENDING:
+        if name in options:
+            raise OptionError(
+                f"option {name}: a stream does not end; read a batch with spark.read, or stop at what "
+                "is there now with trigger(availableNow=True)"
+            )
+    if found.view == PLAN:
+        raise OptionError("option view=plan: the plan is a batch's: use spark.read")
+    low, high = found.min_offsets_per_trigger, found.max_offsets_per_trigger
+    if low is not None and high is not None and low > high:
+        raise OptionError(
+            f"minOffsetsPerTrigger ({low}) is greater than maxOffsetsPerTrigger ({high})"
+        )
+
+
+def _check_batch(options: Options, found: ReadOptions) -> None:
+    if LATEST in _edges(found.starting):
+        raise OptionError("startingOffsets: a batch cannot begin at latest (-1)")
+    if EARLIEST in _edges(found.ending):
+        raise OptionError("endingOffsets: a batch cannot end at earliest (-2)")
+    check_order(found.starting, found.ending)
+    for name in _PER_TRIGGER:
+        if name in options:
+            _log.warning("option %s is for streams, a batch does not look at it", name)
+
+
+def _edges(bound: Bound) -> Collection[int]:
+    if isinstance(bound, AtEdge):
+        return (bound.edge,)
+    return bound.offsets.values() if isinstance(bound, AtOffsets) else ()

@@ -1,0 +1,102 @@
+"""Rows to record batches of magic 2.
+
+They carry no producer id and no transactional bit: what transaction a batch belongs to is said by its commit
+(docs/adr/0013).
+"""
+
+from array import array
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logstore.records.batch import BatchHeader
+from logstore.records.encoding import encode_batches
+from logstore.records.errors import BatchTooLargeError, InvalidRecordError
+from logstore.records.layout import Codec
+from logstore.records.validate import with_log_append_time
+from pipeline.datasource.writing.columns import binary_column, header_column
+from pipeline.datasource.writing.topics import Target
+from pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Lengths, deltas and attributes of a record take at most so many bytes.
+_RECORD_OVERHEAD: Final = 36
+_HEADER_OVERHEAD: Final = 10
+
+
+class EncodedBatch(NamedTuple):
+    """One batch. `max_timestamp` in ms."""
+
+    data: bytes
+    record_count: int
+    max_timestamp: int
+
+
+class Encoder:
+    """Encodes some rows (ROWS) of one batch of rows after the other."""
+
+    def __init__(self, rows: pa.RecordBatch, codec: Codec) -> None:
+        self._codec = codec
+        self._keys = binary_column(rows.column("key"))
+        self._values = binary_column(rows.column("value"))
+        self._headers = header_column(rows.column("headers"))
+        self._timestamps = rows.column("timestamp").to_numpy()
+
+    def encode(
+        self, chosen: "NDArray[np.int64]", target: Target, now_ms: int
+    ) -> list[EncodedBatch]:
+        """The rows with the indexes `chosen`, which go to one partition, in that order.
+
+        Each batch is within the topic's max.message.bytes. Raises PipelineError for a record that is larger.
+        """
+        try:
+            batches = encode_batches(
+                self._keys,
+                self._values,
+                self._headers,
+                self._timestamps,
+                array("q", chosen.tobytes()),
+                self._codec,
+                max_message_bytes=target.max_message_bytes,
+            )
+        except BatchTooLargeError as error:
+            raise PipelineError(
+                f"a record of {error.size} bytes is too large for topic {target.name!r}, which takes "
+                f"{error.limit} (max.message.bytes): raise that, or make the record smaller"
+            ) from error
+        except InvalidRecordError as error:
+            raise PipelineError(f"a row cannot be a record: {error.reason}") from error
+        if target.is_log_append_time:
+            batches = [with_log_append_time(batch, now_ms) for batch in batches]
+        return [_describe(batch) for batch in batches]
+
+
+def _describe(batch: bytes) -> EncodedBatch:
+    header = BatchHeader.parse(batch)
+    return EncodedBatch(batch, header.record_count, header.max_timestamp)
+
+
+def row_sizes(rows: pa.RecordBatch) -> "NDArray[np.int64]":
+    """The bytes that each row (ROWS) takes at most, uncompressed."""
+    sizes = np.full(rows.num_rows, _RECORD_OVERHEAD, np.int64)
+    for name in ("key", "value"):
+        sizes += _lengths(rows.column(name))
+    headers = rows.column("headers")
+    if headers.null_count < len(headers):
+        pairs = headers.flatten()
+        each = np.full(len(pairs), _HEADER_OVERHEAD, np.int64)
+        for name in ("key", "value"):
+            each += _lengths(pc.struct_field(pairs, name))
+        counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy()
+        before = np.concatenate(([0], np.cumsum(each)))
+        sizes += np.diff(before[np.concatenate(([0], np.cumsum(counts)))])
+    return sizes
+
+
+def _lengths(found: pa.Array) -> "NDArray[np.int32]":
+    lengths: NDArray[np.int32] = pc.fill_null(pc.binary_length(found), 0).to_numpy()
+    return lengths

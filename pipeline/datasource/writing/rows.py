@@ -1,0 +1,123 @@
+"""The columns that the sink takes, and a batch of rows in the one form that is worked on.
+
+| column | type | |
+|---|---|---|
+| value | binary or string | required; null is a tombstone |
+| key | binary or string | null: any partition |
+| headers | array<struct<key: string, value: binary>> | |
+| topic | string | required without the option `topic`, which wins over it |
+| partition | int | null: by the key |
+| timestamp | timestamp | null, or no such column: now |
+
+Other columns are left alone, as by Spark's Kafka sink.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from pipeline.errors import PipelineError
+
+_HEADERS: Final = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+
+ROWS: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", _HEADERS),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("timestamp", pa.int64()),
+    ]
+)
+"""Rows as the tasks work on them; `timestamp` in ms since 1970. What is not there is null."""
+
+_MICROSECONDS: Final = 1000
+
+
+def check_schema(schema: StructType, topic: str | None) -> None:
+    """Raises PipelineError for columns that cannot be written; `topic` is the option."""
+    columns = {field.name: field.dataType for field in schema.fields}
+    for name in ROWS.names:
+        if schema.names.count(name) > 1:
+            raise PipelineError(f"there are several columns {name!r}: select the one that is meant")
+    if "value" not in columns:
+        raise PipelineError(
+            "the required column 'value' is not there: name the column that is to be written so, "
+            'for example with selectExpr("to_json(struct(*)) AS value")'
+        )
+    if topic is None and "topic" not in columns:
+        raise PipelineError(
+            "nothing says which topic to write to: set the option topic, or add a column 'topic'"
+        )
+    for name in ("value", "key"):
+        _expect(columns, name, (BinaryType, StringType), "binary or string")
+    if topic is None:
+        _expect(columns, "topic", (StringType,), "string")
+    _expect(columns, "partition", (IntegerType,), "int")
+    _expect(columns, "timestamp", (TimestampType, TimestampNTZType), "timestamp")
+    headers = columns.get("headers")
+    if headers is not None and not _are_headers(headers):
+        raise PipelineError(
+            f"the column 'headers' is {headers.simpleString()}: it has to be "
+            "array<struct<key:string,value:binary>>"
+        )
+
+
+def _expect(
+    columns: dict[str, DataType], name: str, types: tuple[type[DataType], ...], wanted: str
+) -> None:
+    found = columns.get(name)
+    if found is not None and not isinstance(found, types):
+        raise PipelineError(
+            f"the column {name!r} is {found.simpleString()}: it has to be {wanted}; cast it"
+        )
+
+
+def _are_headers(found: DataType) -> bool:
+    if not isinstance(found, ArrayType) or not isinstance(found.elementType, StructType):
+        return False
+    fields = found.elementType.fields
+    return [field.name for field in fields] == ["key", "value"] and (
+        isinstance(fields[0].dataType, StringType) and isinstance(fields[1].dataType, BinaryType)
+    )
+
+
+def normalize(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> pa.RecordBatch:
+    """The rows of `batch` in the form of ROWS; nothing is copied but headers and timestamps.
+
+    `topic` is the option: where it is set, the column is left null. `now_ms` is the timestamp of rows
+    without one.
+    """
+    names = batch.schema.names
+    columns: list[pa.Array] = []
+    for field in ROWS:
+        if field.name not in names or (field.name == "topic" and topic is not None):
+            column = pa.nulls(batch.num_rows, field.type)
+        elif field.name == "timestamp":
+            column = _milliseconds(batch.column("timestamp"))
+        else:
+            column = batch.column(field.name).cast(field.type)
+        if field.name == "timestamp":
+            column = pc.fill_null(column, now_ms)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=ROWS)
+
+
+def _milliseconds(column: pa.Array) -> pa.Array:
+    """Spark counts microseconds; rounded down, as Spark's own conversions do."""
+    micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    remainder = pc.subtract(micros, pc.multiply(pc.divide(micros, _MICROSECONDS), _MICROSECONDS))
+    floored = pc.subtract(micros, pc.if_else(pc.less(remainder, 0), _MICROSECONDS, 0))
+    return pc.divide(floored, _MICROSECONDS)

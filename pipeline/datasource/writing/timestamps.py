@@ -1,0 +1,36 @@
+"""Timestamps of rows, checked as a broker checks those of a producer (S11)."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.datasource.writing.topics import Target
+from pipeline.errors import PipelineError
+
+
+def check_timestamps(timestamps: pa.Array, target: Target, now_ms: int) -> None:
+    """Raises PipelineError for a timestamp (ms) that the topic does not take."""
+    bounds = pc.min_max(timestamps).as_py()
+    smallest, largest = bounds["min"], bounds["max"]
+    if smallest is None:
+        return
+    if smallest < 0:
+        raise PipelineError(
+            f"a row's timestamp lies {-smallest} ms before 1970, where Kafka has none: filter such rows "
+            "out, or drop the column 'timestamp' to have the time of writing"
+        )
+    if target.is_log_append_time:
+        return
+    if largest - now_ms > target.max_after_ms:
+        raise _outside(target, largest, "after", "ahead of", largest - now_ms)
+    if now_ms - smallest > target.max_before_ms:
+        raise _outside(target, smallest, "before", "behind", now_ms - smallest)
+
+
+def _outside(
+    target: Target, timestamp: int, bound: str, word: str, distance_ms: int
+) -> PipelineError:
+    return PipelineError(
+        f"a row's timestamp {timestamp} is {distance_ms} ms {word} the time of writing, more than topic "
+        f"{target.name!r} takes (message.timestamp.{bound}.max.ms): raise that, or drop the column "
+        "'timestamp'"
+    )

@@ -1,0 +1,157 @@
+"""The writers as Spark calls them: `write` in tasks, `commit` and `abort` on the driver."""
+
+import logging
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from controlplane.client import CommandRefused, ControlPlaneUnavailable
+from controlplane.v1.cluster_pb2 import ReleaseLease
+from controlplane.v1.control_pb2 import Command
+from pipeline.datasource.failing import one_message
+from pipeline.datasource.writing.control import RetryingControlPlane
+from pipeline.datasource.writing.messages import TaskMessage
+from pipeline.datasource.writing.options import SinkOptions
+from pipeline.datasource.writing.task import write_task
+from pipeline.datasource.writing.transaction import Progress, commit_write
+from pipeline.errors import PipelineError
+
+log = logging.getLogger("lacuna.pipeline.writing")
+
+#: What transactional ids and groups of ours begin with.
+PREFIX: Final = "lacuna-spark-"
+#: In place of a query's id, in the progress of batch writes outside of streaming queries.
+_COUNTED: Final = "batch writes"
+_QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
+
+Messages = Sequence[WriterCommitMessage | None]
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """`df.write`: one transaction. With a batch id it is written once, however often it is run."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._transactional_id = options.transactional_id or f"{PREFIX}{uuid.uuid4()}"
+
+    @one_message
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """In a task."""
+        return write_task(self._options, iterator, query_id())
+
+    @one_message
+    def commit(self, messages: Messages) -> None:
+        """On the driver, once all tasks have succeeded."""
+        tasks = tasks_of(messages)
+        progress = None
+        if self._options.batch_id is not None:
+            progress = Progress(
+                group_id=PREFIX + self._transactional_id,
+                query_id=query_of(tasks) or _COUNTED,
+                batch_id=self._options.batch_id,
+            )
+        commit(self._options, self._transactional_id, tasks, progress)
+
+    @one_message
+    def abort(self, messages: Messages) -> None:
+        """On the driver, after a task or the commit has failed."""
+        abort(self._options, tasks_of(messages))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """`df.writeStream`: a transaction for each micro-batch. Spark makes one anew for every call."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    @one_message
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """In a task, where Spark tells which query this is."""
+        return write_task(self._options, iterator, query_id())
+
+    @one_message
+    def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's
+        """On the driver, once all tasks of the micro-batch have succeeded."""
+        tasks = tasks_of(messages)
+        if not tasks:
+            return
+        found = query_of(tasks)
+        if found is None:
+            raise PipelineError(
+                f"Spark did not tell the tasks which query they belong to ({_QUERY_ID_PROPERTY}), so that a "
+                "repeated micro-batch could not be known as one: write with foreachBatch, and with "
+                "the options transactionalId and batchId"
+            )
+        name = self._options.transactional_id or found
+        progress = Progress(group_id=PREFIX + name, query_id=found, batch_id=batchId)
+        transactional_id = self._options.transactional_id or PREFIX + found
+        commit(self._options, transactional_id, tasks, progress)
+
+    @one_message
+    def abort(self, messages: Messages, batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
+        """On the driver, after a task or the commit of the micro-batch has failed."""
+        abort(self._options, tasks_of(messages))
+
+
+def query_id() -> str | None:
+    """The streaming query that this task belongs to, also where it runs foreachBatch; its checkpoint keeps it."""
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(_QUERY_ID_PROPERTY)
+
+
+def query_of(tasks: Sequence[TaskMessage]) -> str | None:
+    """The query that all tasks name, None where there is no such one."""
+    found = {task.query_id for task in tasks}
+    return found.pop() if len(found) == 1 else None
+
+
+def tasks_of(messages: Messages) -> list[TaskMessage]:
+    """Those of the tasks that succeeded, in the order of Spark's partitions."""
+    return [message for message in messages if isinstance(message, TaskMessage)]
+
+
+def commit(
+    options: SinkOptions,
+    transactional_id: str,
+    tasks: Sequence[TaskMessage],
+    progress: Progress | None,
+) -> None:
+    """Commits the work of the tasks and gives back their leases."""
+    if not any(task.segments for task in tasks):
+        return
+    with RetryingControlPlane(options.location.require_control()) as control:
+        if not commit_write(control, transactional_id, tasks, progress):
+            log.warning("written before, so nothing is written again: %s", progress)
+        release(control, tasks)
+
+
+def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
+    """What the tasks wrote may be swept at once. No transaction is open: a commit ends its own."""
+    if not any(task.segments for task in tasks):
+        return
+    try:
+        with RetryingControlPlane(options.location.require_control()) as control:
+            release(control, tasks)
+    except ControlPlaneUnavailable as error:
+        log.warning("the leases of %d tasks were not given back: %s", len(tasks), error)
+
+
+def release(control: RetryingControlPlane, tasks: Sequence[TaskMessage]) -> None:
+    """Ends the leases of the tasks. Where that cannot be said now, they end by themselves."""
+    commands = [
+        Command(release_lease=ReleaseLease(lease_id=task.lease_id))
+        for task in tasks
+        if task.lease_id
+    ]
+    try:
+        control.ask_all(commands, retry_seconds=0)
+    except (ControlPlaneUnavailable, CommandRefused) as error:
+        log.warning("the leases of %d tasks were not given back: %s", len(commands), error)

@@ -1,0 +1,179 @@
+"""Rows into Parquet files: by time, row groups and files of bounded size, memory bounded over all."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.export.destination import Destination
+from pipeline.export.layout import NONE, time_folder
+from pipeline.export.runs import ExportedFile
+
+#: Bytes of rows in memory that wait to become row groups, over all open files of a task.
+ROW_BYTES: Final = 32 << 20
+FILE_BYTES: Final = 128 << 20
+#: Files that a task writes at a time; beyond, the one that was longest without a row is finished.
+OPEN_FILES: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSettings:
+    """Where a task writes. `staged` and `final` are folders; `file_bytes` bounds a file, roughly."""
+
+    staged: str
+    final: str
+    partition_by: str = NONE
+    compression: str = "zstd"
+    row_bytes: int = ROW_BYTES
+    file_bytes: int = FILE_BYTES
+
+    def within(self, folder: str) -> "FileSettings":
+        """The same, with hidden names in a folder within."""
+        return replace(self, staged=f"{self.staged}/{folder}")
+
+
+@dataclass(slots=True)
+class _Open:
+    staged: str
+    folder: str
+    first_offset: int
+    sink: pa.NativeFile
+    writer: pq.ParquetWriter
+    closing: ExitStack
+    last_offset: int = 0
+    records: int = 0
+    waiting: list[pa.RecordBatch] = field(default_factory=list)
+    waiting_bytes: int = 0
+
+
+class FileWriter:
+    """The files of one partition's slice; rows come in the order of their offsets.
+
+    Finish with `finish`, or `abandon`: what was staged is of no use then.
+    """
+
+    def __init__(
+        self,
+        destination: Destination,
+        settings: FileSettings,
+        partition: int,
+        *,
+        is_quarantine: bool = False,
+    ) -> None:
+        self._destination = destination
+        self._settings = settings
+        self._partition = partition
+        self._is_quarantine = is_quarantine
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._waiting_bytes = 0
+        self._finished: list[ExportedFile] = []
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Raises DestinationError."""
+        for folder, part in _by_time(rows, self._settings.partition_by):
+            self._add(folder, part)
+        while self._waiting_bytes > self._settings.row_bytes:
+            self._write(max(self._open.values(), key=lambda file: file.waiting_bytes))
+
+    def finish(self) -> list[ExportedFile]:
+        """Finishes all files; what was written."""
+        while self._open:
+            self._close(next(iter(self._open.values())))
+        return self._finished
+
+    def abandon(self) -> None:
+        """Lets go of what is open."""
+        for file in self._open.values():
+            file.writer.close()
+            file.closing.close()
+        self._open.clear()
+
+    def _add(self, folder: str, rows: pa.RecordBatch) -> None:
+        file = self._open.pop(folder, None)
+        if file is None:
+            if len(self._open) >= OPEN_FILES:
+                self._close(next(iter(self._open.values())))
+            file = self._begin(folder, rows)
+        self._open[folder] = file
+        file.waiting.append(rows)
+        file.waiting_bytes += rows.nbytes
+        self._waiting_bytes += rows.nbytes
+        file.records += rows.num_rows
+        file.last_offset = rows.column("offset")[-1].as_py()
+
+    def _begin(self, folder: str, rows: pa.RecordBatch) -> _Open:
+        first_offset = rows.column("offset")[0].as_py()
+        staged = (
+            f"{self._settings.staged}/{folder}{self._partition:05d}-{first_offset:020d}.parquet"
+        )
+        with ExitStack() as closing:
+            sink = closing.enter_context(self._destination.create(staged))
+            writer = pq.ParquetWriter(
+                sink, rows.schema, compression=self._settings.compression, version="2.6"
+            )
+            return _Open(staged, folder, first_offset, sink, writer, closing.pop_all())
+
+    def _write(self, file: _Open) -> None:
+        """The rows that wait become a row group; the file ends when it is large enough."""
+        if file.waiting:
+            table = pa.Table.from_batches(file.waiting)
+            file.writer.write_table(table, row_group_size=table.num_rows)
+            self._waiting_bytes -= file.waiting_bytes
+            file.waiting, file.waiting_bytes = [], 0
+        if file.sink.tell() >= self._settings.file_bytes:
+            self._close(file)
+
+    def _close(self, file: _Open) -> None:
+        del self._open[file.folder]
+        if file.waiting:
+            table = pa.Table.from_batches(file.waiting)
+            file.writer.write_table(table, row_group_size=table.num_rows)
+            self._waiting_bytes -= file.waiting_bytes
+        file.writer.close()
+        size = file.sink.tell()
+        file.closing.close()
+        name = f"{self._partition:05d}-{file.first_offset:020d}-{file.last_offset:020d}.parquet"
+        self._finished.append(
+            ExportedFile(
+                staged=file.staged,
+                name=f"{self._settings.final}/{file.folder}{name}",
+                partition=self._partition,
+                first_offset=file.first_offset,
+                last_offset=file.last_offset,
+                records=file.records,
+                size=size,
+                is_quarantine=self._is_quarantine,
+            )
+        )
+
+
+def _by_time(rows: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each folder, in their order."""
+    if rows.num_rows == 0:
+        return
+    if partition_by == NONE:
+        yield "", rows
+        return
+    hours = _whole_hours(rows.column("timestamp"), partition_by)
+    values = hours.unique()
+    for value in values:
+        folder = time_folder(partition_by, value.as_py())
+        if len(values) == 1:
+            yield folder, rows
+        else:
+            is_here = pc.equal(hours, value) if value.is_valid else pc.is_null(hours)
+            yield folder, rows.filter(pc.fill_null(is_here, False))
+
+
+def _whole_hours(times: pa.Array, unit: str) -> pa.Array:
+    """Hours since 1970 at which the day or hour of each time begins."""
+    micros = times.cast(pa.int64())
+    size = 3_600_000_000 * (24 if unit == "day" else 1)
+    # Arrow's integer division goes towards 0; times before 1970 are to go down.
+    down = pc.if_else(pc.less(micros, 0), pc.subtract(micros, size - 1), micros)
+    return pc.multiply(pc.divide(down, size), size // 3_600_000_000)

@@ -1,0 +1,157 @@
+"""A directory as a destination: publishing a run is one rename."""
+
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from pipeline.export.destination import Move
+from pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
+
+_PUBLISHED = "published"
+
+
+class FolderDestination:
+    """A `Destination` in the folder `root`, which all executors reach under the same path."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @property
+    def url(self) -> str:
+        return f"file://{quote(str(self.root))}"
+
+    def check(self) -> None:
+        with _errors(self.root):
+            self.root.mkdir(parents=True, exist_ok=True)
+        if not os.access(self.root, os.W_OK | os.X_OK):
+            raise DestinationError(
+                f"{self.root} cannot be written to: give us the right, or another folder"
+            )
+
+    def uri(self, name: str) -> str:
+        return str(self.root / name)
+
+    def put_new(self, name: str, data: bytes) -> None:
+        path = self.root / name
+        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        with _errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with draft.open("xb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.link(draft, path)
+            except FileExistsError:
+                raise NameTakenError(f"{path} is there already") from None
+            finally:
+                draft.unlink(missing_ok=True)
+            _sync_folder(path.parent)
+
+    def read(self, name: str) -> bytes | None:
+        path = self.root / name
+        with _errors(path):
+            try:
+                return path.read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def names(self, prefix: str) -> list[str]:
+        found = (self.root / prefix).rglob("*")
+        return sorted(
+            str(path.relative_to(self.root))
+            for path in found
+            if path.is_file() and not path.name.startswith(".")
+        )
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[pa.NativeFile]:
+        path = self.root / name
+        with _errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with pa.OSFile(str(path), "wb") as file:
+                yield file
+            _sync(path)
+
+    def publish(self, moves: Sequence[Move], staging: str, folder: str) -> None:
+        target, drafts = self.root / folder, self.root / staging / _PUBLISHED
+        with _errors(target):
+            if not target.exists():
+                for move in moves:
+                    self._gather(move, drafts / Path(move.final).relative_to(folder))
+                for path in (drafts, *(path for path in drafts.rglob("*") if path.is_dir())):
+                    _sync_folder(path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                drafts.rename(target)
+                _sync_folder(target.parent)
+                _sync_folder(self.root)
+            for move in moves:
+                _check_size(self.root / move.final, move.size)
+
+    def _gather(self, move: Move, draft: Path) -> None:
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            (self.root / move.staged).rename(draft)
+        except FileNotFoundError:  # an interrupted run has come as far as this
+            _check_size(draft, move.size)
+
+    def delete(self, names: Iterable[str]) -> None:
+        with _errors(self.root):
+            for name in names:
+                (self.root / name).unlink(missing_ok=True)
+
+    def delete_folder(self, prefix: str) -> None:
+        # An attempt that nobody waits for may still write there; the next run deletes that.
+        shutil.rmtree(self.root / prefix, ignore_errors=True)
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        path = self.root / name
+        with _errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ExportRunningError(
+                    f"another export of this topic to {self.root} is running: wait for its end"
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DestinationError(f"{path}: {error.strerror or error}") from error
+
+
+def _check_size(path: Path, size: int) -> None:
+    if not path.exists() or path.stat().st_size != size:
+        raise DestinationError(
+            f"{path} is not the {size} bytes that were exported: something else writes or deletes "
+            "there; nothing more was done: restore it, or export to another place"
+        )
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+#: What is in a folder is durable once the folder is synced.
+_sync_folder = _sync

@@ -1,0 +1,153 @@
+"""Exports to an Iceberg table: executors write data files, the driver adds them in one snapshot.
+
+| dies | the table | the next run |
+|---|---|---|
+| before the snapshot | is as it was; `data/RUN/` has unknown files | exports again, deletes these |
+| behind it | has files and offsets, both | goes on behind them |
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from pyiceberg.table import Table
+
+from controlplane.v1.cluster_pb2 import Topic
+from pipeline.export.destination import Destination
+from pipeline.export.errors import ExportRunningError
+from pipeline.export.files import FileSettings
+from pipeline.export.job import Export, begin, find_topic, identity_of
+from pipeline.export.layout import NONE
+from pipeline.export.planning import plan_tasks
+from pipeline.export.report import TopicReport, totals
+from pipeline.export.runs import RunLog, RunRecord
+from pipeline.export.tables import (
+    TopicTable,
+    catalog_properties,
+    destination_of,
+    has_files_of,
+    offsets_of,
+    open_catalog,
+)
+from pipeline.export.tasks import TaskSettings
+from pipeline.extents import PartitionLog
+from pipeline.holding import ReadHold
+
+
+def export_to_iceberg(export: Export, topic_name: str) -> TopicReport:
+    """One run for one topic.
+
+    Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and what Spark raises.
+    """
+    started = time.monotonic()
+    topic = find_topic(export.control, topic_name)
+    settings = export.settings
+    properties = catalog_properties(settings.to, settings.catalog)
+    catalog = open_catalog(settings.catalog_name, properties)
+    found = TopicTable(catalog, (settings.namespace, topic.name))
+    table = found.open(identity_of(export, topic), settings.layout.schema())
+    destination = destination_of(table)
+    destination.check()
+    log = RunLog(destination, topic.name)
+    with destination.lock(log.lock_name):
+        report = TopicReport(topic=topic.name, target=found.name)
+        with ReadHold(export.control):
+            logs = export.logs(topic)
+            begun = _begin(export, topic, log, found.load(), logs)
+            if begun.positions and not begun.is_new:
+                return replace(report, seconds=time.monotonic() - started)
+            log.append(begun)
+            prepared, misfits = _write(export, destination, begun, logs)
+        committed = prepared.committed()
+        files = [file for file in committed.files if not file.is_quarantine]
+        paths = [f"{table.location()}/{file.staged}" for file in files]
+        after = found.commit(begun, settings.layout.schema(), paths, committed.positions)
+        with suppress(
+            ExportRunningError
+        ):  # the table knows; who took over will find the offsets taken
+            log.append(replace(committed, sequence=begun.sequence + 1))
+            _delete_leftovers(destination, log, after)
+            log.prune()
+    snapshot = after.current_snapshot()
+    return replace(
+        report,
+        run=None if snapshot is None else str(snapshot.snapshot_id),
+        misfits=misfits,
+        offsets=committed.moved,
+        seconds=time.monotonic() - started,
+        **totals(committed.files),
+    )
+
+
+def _begin(
+    export: Export, topic: Topic, log: RunLog, table: Table, logs: Sequence[PartitionLog]
+) -> RunRecord:
+    """The table's snapshots say what was exported; the log only who writes where."""
+    positions = offsets_of(table)
+    last = log.last()
+    if last is not None:
+        last = replace(last, positions=positions)
+        return begin(export, topic, last, logs)
+    first = begin(export, topic, None, logs)
+    if not positions:
+        return first
+    blank = replace(first, sequence=0, run=0, kind="committed", positions=positions, ranges={})
+    return begin(export, topic, blank, logs)
+
+
+def _write(
+    export: Export, destination: Destination, begun: RunRecord, logs: Sequence[PartitionLog]
+) -> tuple[RunRecord, int]:
+    """All data files, durable and in their places, where no reader looks yet."""
+    settings, folders = export.settings, _folders(begun.token)
+    files = FileSettings(
+        staged=folders["data"],
+        final=folders["data"],
+        partition_by=begun.partition_by,
+        compression=settings.compression,
+        file_bytes=settings.file_bytes,
+    )
+    try:
+        results = export.run(
+            TaskSettings(
+                store=export.store,
+                cluster_id=begun.cluster_id,
+                topic=begun.topic,
+                destination=destination.url,
+                layout=settings.layout,
+                files=files,
+                aside=replace(
+                    files,
+                    staged=folders["quarantine"],
+                    final=folders["quarantine"],
+                    partition_by=NONE,
+                ),
+                on_error=settings.on_error,
+            ),
+            plan_tasks(logs, begun.ranges, settings.task_bytes),
+        )
+    except BaseException:
+        for folder in folders.values():
+            destination.delete_folder(folder)
+        raise
+    written = tuple(file for result in results for file in result.files)
+    _delete_lost_attempts(destination, begun.token, {file.staged for file in written})
+    return replace(begun, kind="prepared", files=written), sum(one.misfits for one in results)
+
+
+def _folders(token: str) -> Mapping[str, str]:
+    return {"data": f"data/{token}", "quarantine": f"_quarantine/{token}"}
+
+
+def _delete_lost_attempts(destination: Destination, token: str, known: set[str]) -> None:
+    for folder in _folders(token).values():
+        destination.delete(name for name in destination.names(folder) if name not in known)
+
+
+def _delete_leftovers(destination: Destination, log: RunLog, table: Table) -> None:
+    """Files of runs that died. Not before our own snapshot is in: until then theirs might still come."""
+    for record in log.unfinished():
+        if not has_files_of(table, record.token):
+            for folder in _folders(record.token).values():
+                destination.delete_folder(folder)

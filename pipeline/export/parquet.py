@@ -1,0 +1,135 @@
+"""Exports to Parquet files. The protocol is docs/adr/0014: begun, prepared, published, committed.
+
+| dies | a reader has seen | the next run |
+|---|---|---|
+| before `prepared` | nothing | deletes what is staged, plans anew |
+| between `prepared` and `committed` | nothing; all; in S3 some of the files | publishes what is missing, commits |
+| behind `committed` | all | deletes what is staged |
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pipeline.export.destination import Destination
+from pipeline.export.errors import DestinationError, ExportRunningError
+from pipeline.export.files import FileSettings
+from pipeline.export.job import Export, begin, find_topic, identity_of
+from pipeline.export.layout import NONE
+from pipeline.export.opening import open_destination
+from pipeline.export.planning import plan_tasks
+from pipeline.export.report import TopicReport, totals
+from pipeline.export.runs import RunLog, RunRecord, check_same, run_folder, staging_folder
+from pipeline.export.tasks import TaskSettings
+from pipeline.extents import PartitionLog
+from pipeline.holding import ReadHold
+
+
+def export_to_parquet(export: Export, topic_name: str) -> TopicReport:
+    """One run for one topic.
+
+    Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and what Spark raises.
+    """
+    started = time.monotonic()
+    topic = find_topic(export.control, topic_name)
+    destination = open_destination(export.settings.to)
+    destination.check()
+    log = RunLog(destination, topic.name)
+    with destination.lock(log.lock_name):
+        last = log.last()
+        recovered = last is not None and last.kind == "prepared"
+        if last is None:
+            _check_unused(destination, topic.name)
+        else:
+            last = _publish(destination, log, last) if recovered else last
+            check_same(last, identity_of(export, topic), export.settings.to)
+        report = TopicReport(topic=topic.name, target=destination.uri(""), recovered=recovered)
+        with ReadHold(export.control):
+            logs = export.logs(topic)
+            begun = begin(export, topic, last, logs)
+            if last is not None and last.positions and not begun.is_new:
+                return replace(report, seconds=time.monotonic() - started)
+            log.append(begun)
+            prepared, misfits = _prepare(export, destination, log, begun, logs)
+        committed = _publish(destination, log, prepared)
+    return replace(
+        report,
+        run=committed.run,
+        misfits=misfits,
+        offsets=committed.moved,
+        seconds=time.monotonic() - started,
+        **totals(committed.files),
+    )
+
+
+def _check_unused(destination: Destination, topic: str) -> None:
+    if destination.names(f"topic={topic}"):
+        raise DestinationError(
+            f"{destination.uri('')} has files of {topic}, but no record of their export in _lacuna: "
+            "export to another place, or delete these"
+        )
+
+
+def _prepare(
+    export: Export,
+    destination: Destination,
+    log: RunLog,
+    begun: RunRecord,
+    logs: Sequence[PartitionLog],
+) -> tuple[RunRecord, int]:
+    """All files of the run, hidden and durable; and how many records did not fit their schema."""
+    topic, settings = begun.topic, export.settings
+    destination.delete_folder(staging_folder(topic))  # runs before this one died
+    folder = run_folder(topic, begun.run)
+    files = FileSettings(
+        staged=staging_folder(topic, begun.token),
+        final=folder,
+        partition_by=begun.partition_by,
+        compression=settings.compression,
+        file_bytes=settings.file_bytes,
+    )
+    try:
+        results = export.run(
+            TaskSettings(
+                store=export.store,
+                cluster_id=begun.cluster_id,
+                topic=topic,
+                destination=destination.url,
+                layout=settings.layout,
+                files=files,
+                aside=replace(
+                    files,
+                    staged=f"{files.staged}/_quarantine",
+                    final=f"{folder}/_quarantine",
+                    partition_by=NONE,
+                ),
+                on_error=settings.on_error,
+            ),
+            plan_tasks(logs, begun.ranges, settings.task_bytes),
+        )
+        written = tuple(file for result in results for file in result.files)
+        prepared = replace(begun, sequence=begun.sequence + 1, kind="prepared", files=written)
+        log.append(prepared)
+    except BaseException:
+        destination.delete_folder(staging_folder(topic, begun.token))
+        raise
+    return prepared, sum(result.misfits for result in results)
+
+
+def _publish(destination: Destination, log: RunLog, prepared: RunRecord) -> RunRecord:
+    """Makes the files of a run visible and counts it; again after an interruption."""
+    staging = staging_folder(prepared.topic, prepared.token)
+    if prepared.files:
+        moves = [file.move for file in prepared.files]
+        destination.publish(moves, staging, run_folder(prepared.topic, prepared.run))
+    committed = prepared.committed()
+    try:
+        log.append(committed)
+    except ExportRunningError:
+        last = log.last()
+        if last is None or (last.token != prepared.token and last.run <= prepared.run):
+            raise
+        return committed  # whoever took over has finished what was prepared
+    destination.delete_folder(staging)
+    log.prune()
+    return committed

@@ -1,0 +1,96 @@
+"""Which offsets a run exports, and how they are cut into tasks; pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.errors import DataLossError
+from pipeline.extents import PartitionLog, Piece
+
+#: Stored bytes of a task.
+TASK_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Pieces of one partition, read within [first_offset, end_offset)."""
+
+    partition: int
+    first_offset: int
+    end_offset: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one Spark task exports, one slice after another."""
+
+    index: int
+    slices: tuple[Slice, ...]
+
+
+def plan_ranges(
+    logs: Sequence[PartitionLog], positions: Mapping[int, int], *, allow_loss: bool
+) -> dict[int, tuple[int, int]]:
+    """Offsets [first, last stable offset) to export, by partition; empty where nothing is new.
+
+    `positions` are those behind the last committed run, none before the first, which takes what is there; a
+    partition that is new since begins at 0. Raises DataLossError where retention has overtaken the export,
+    unless losing is allowed.
+    """
+    ranges: dict[int, tuple[int, int]] = {}
+    lost: list[str] = []
+    for log in logs:
+        start = log.log_start_offset
+        first = start if not positions else positions.get(log.partition, 0)
+        if start > first:
+            lost.append(f"{log.partition} ({first} to {start - 1})")
+            first = start
+        ranges[log.partition] = (first, max(first, log.last_stable_offset))
+    if lost and not allow_loss:
+        raise DataLossError(
+            f"retention has overtaken the export of {logs[0].topic}: offsets are gone that were not "
+            f"exported, in partitions {', '.join(lost)}; go on without them with --allow-loss, and "
+            "export more often or keep records for longer"
+        )
+    return ranges
+
+
+def plan_tasks(
+    logs: Sequence[PartitionLog],
+    ranges: Mapping[int, tuple[int, int]],
+    task_bytes: int = TASK_BYTES,
+) -> list[Task]:
+    """Tasks of about `task_bytes` of stored committed records each, or of one piece that is larger.
+
+    A large partition is cut into several tasks, small ones share one.
+    """
+    tasks: list[Task] = []
+    slices: list[Slice] = []
+    left = task_bytes
+    for log in logs:
+        for cut, size, is_full in _cut(log, ranges[log.partition], left, task_bytes):
+            slices.append(cut)
+            left -= size
+            if is_full or left <= 0:
+                tasks.append(Task(len(tasks), tuple(slices)))
+                slices, left = [], task_bytes
+    if slices:
+        tasks.append(Task(len(tasks), tuple(slices)))
+    return tasks
+
+
+def _cut(
+    log: PartitionLog, bounds: tuple[int, int], left: int, task_bytes: int
+) -> Iterator[tuple[Slice, int, bool]]:
+    """Slices of a partition with their bytes, and whether the partition goes on behind them."""
+    pieces: list[Piece] = []
+    size = 0
+    for piece in log.pieces(*bounds):
+        if pieces and size + piece.size > left:
+            yield Slice(log.partition, *bounds, tuple(pieces)), size, True
+            pieces, size, left = [], 0, task_bytes
+        pieces.append(piece)
+        size += piece.size
+    if pieces:
+        yield Slice(log.partition, *bounds, tuple(pieces)), size, False

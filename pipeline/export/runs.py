@@ -1,0 +1,239 @@
+"""The log of a topic's exports to one destination: which offsets are exported, and by which run.
+
+Records are numbered objects under `_lacuna/topic=TOPIC/log/`, each created if absent, never changed. Who
+appends number n+1 has seen number n, and its record is the last one then: of two exports at once, one is
+refused. A run is three records, of which the last stays:
+
+    begun       positions before it, offset ranges, where its unfinished files are
+    prepared    all its files are written and durable: from here on it will be published
+    committed   readers see its files; the positions behind it
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
+
+from pipeline.export.destination import Destination, Move
+from pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
+from pipeline.export.opening import open_destination
+
+Kind: TypeAlias = Literal["begun", "prepared", "committed"]
+
+_FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedFile:
+    """A file of a run. `name` as readers see it; offsets of its first and last record."""
+
+    staged: str
+    name: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    records: int
+    size: int
+    is_quarantine: bool = False
+
+    @property
+    def move(self) -> Move:
+        """How it becomes visible."""
+        return Move(self.staged, self.name, self.size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What has to stay the same from run to run; `columns` are the types of all columns by their path."""
+
+    cluster_id: str
+    topic: str
+    topic_id: str
+    partition_by: str
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord(Identity):
+    """One record of the log. `positions` are the next offsets to export behind the last *committed* run, none
+    before the first; `ranges` the offsets [first, end) of this one, by partition.
+    """
+
+    sequence: int
+    kind: Kind
+    run: int
+    token: str
+    positions: Mapping[int, int]
+    ranges: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    files: tuple[ExportedFile, ...] = ()
+    began_ms: int = 0
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is anything to export."""
+        return bool(self.moved)
+
+    @property
+    def moved(self) -> Mapping[int, tuple[int, int]]:
+        """The ranges that are not empty."""
+        return {key: bounds for key, bounds in self.ranges.items() if bounds[0] < bounds[1]}
+
+    def encode(self) -> bytes:
+        """As JSON."""
+        return json.dumps({"format": _FORMAT, **asdict(self)}, indent=1).encode()
+
+    @classmethod
+    def decode(cls, name: str, data: bytes) -> "RunRecord":
+        """The inverse. Raises DestinationError."""
+        try:
+            raw: dict[str, Any] = json.loads(data)
+            if raw.pop("format") != _FORMAT:
+                raise DestinationError(f"{name} was written by a newer version: update this one")
+            raw["positions"] = {int(key): end for key, end in raw["positions"].items()}
+            raw["ranges"] = {int(key): (low, high) for key, (low, high) in raw["ranges"].items()}
+            raw["files"] = tuple(ExportedFile(**file) for file in raw["files"])
+            return cls(**raw)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DestinationError(f"{name} is no record of an export: {error!r}") from error
+
+    def committed(self) -> "RunRecord":
+        """The record behind this one, which was prepared."""
+        ends = {partition: end for partition, (_, end) in self.ranges.items()}
+        return replace(
+            self,
+            sequence=self.sequence + 1,
+            kind="committed",
+            positions={**self.positions, **ends},
+        )
+
+
+class RunLog:
+    """The log of `topic` at `destination`."""
+
+    def __init__(self, destination: Destination, topic: str) -> None:
+        self._destination = destination
+        self._topic = topic
+        self._folder = f"_lacuna/topic={topic}/log"
+
+    @property
+    def lock_name(self) -> str:
+        """What an export of this topic locks."""
+        return f"_lacuna/topic={self._topic}/lock"
+
+    def last(self) -> RunRecord | None:
+        """The newest record; None before the first export."""
+        names = self._destination.names(self._folder)
+        return self._read(names[-1]) if names else None
+
+    def committed(self) -> list[RunRecord]:
+        """All committed runs, in order."""
+        records = map(self._read, self._destination.names(self._folder))
+        return [record for record in records if record.kind == "committed"]
+
+    def unfinished(self) -> list[RunRecord]:
+        """Runs between the last two committed ones, or behind the last one, that came to nothing."""
+        begun: list[RunRecord] = []
+        for name in reversed(self._destination.names(self._folder)[:-1]):
+            record = self._read(name)
+            if record.kind == "committed":
+                break
+            begun.append(record)
+        return begun
+
+    def append(self, record: RunRecord) -> None:
+        """Raises ExportRunningError where another export has appended since `last`."""
+        name = f"{self._folder}/{record.sequence:012d}.json"
+        try:
+            self._destination.put_new(name, record.encode())
+        except NameTakenError:
+            raise self._overtaken() from None
+        # The number may be free because `prune` has freed it: then there are higher ones.
+        if self._destination.names(self._folder)[-1] != name:
+            raise self._overtaken()
+
+    def prune(self) -> None:
+        """Deletes what is left of runs before the last committed one, but for their last record."""
+        names = self._destination.names(self._folder)[:-1]
+        past: list[str] = []
+        for name in reversed(names):
+            if self._read(name).kind == "committed":
+                break
+            past.append(name)
+        self._destination.delete(past)
+
+    def _overtaken(self) -> ExportRunningError:
+        return ExportRunningError(
+            f"another export of {self._topic} to {self._destination.uri('')} went on meanwhile: "
+            "nothing of this run was published; run it again"
+        )
+
+    def _read(self, name: str) -> RunRecord:
+        data = self._destination.read(name)
+        if data is None:
+            raise DestinationError(
+                f"{self._destination.uri(name)} is gone: do not delete from _lacuna/"
+            )
+        return RunRecord.decode(self._destination.uri(name), data)
+
+
+def run_folder(topic: str, run: int) -> str:
+    """Where readers find the files of a run."""
+    return f"topic={topic}/run={run:06d}"
+
+
+def staging_folder(topic: str, token: str = "") -> str:
+    """Where the files of a run are until it is published; without `token`, those of all runs."""
+    return "/".join(filter(None, (f"_staging/topic={topic}", token)))
+
+
+def check_same(last: Identity, now: Identity, where: str) -> None:
+    """Raises DestinationError where going on behind `last` would mix what does not belong together."""
+    if last.cluster_id != now.cluster_id:
+        raise DestinationError(
+            f"{where} holds {last.topic} of another cluster ({last.cluster_id}): export to another place"
+        )
+    if last.topic_id != now.topic_id:
+        raise DestinationError(
+            f"topic {last.topic} was deleted and made again since the last export to {where}: its "
+            "offsets began anew; export the new one to another place"
+        )
+    if last.partition_by != now.partition_by:
+        raise DestinationError(
+            f"{where} is partitioned by {last.partition_by}: go on with --partition-by "
+            f"{last.partition_by}, or export to another place"
+        )
+    if changed := changed_columns(last.columns, now.columns):
+        raise DestinationError(
+            f"{where} has other columns: {changed}; new columns may come, those that are there keep "
+            "their types: export to another place"
+        )
+
+
+def changed_columns(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """Columns whose types differ, in words; "" where there are none."""
+    changed = [
+        f"{name} was {old[name]} and would be {new[name]}"
+        for name in sorted(old.keys() & new.keys())
+        if old[name] != new[name]
+    ]
+    changed += [f"{name} had fields and would be {new[name]}" for name in _within(old, new)]
+    changed += [f"{name} was {old[name]} and would have fields" for name in _within(new, old)]
+    return ", ".join(changed)
+
+
+def _within(inner: Iterable[str], outer: Iterable[str]) -> list[str]:
+    """The columns of `outer` that have fields in `inner`."""
+    return [name for name in outer if any(path.startswith(f"{name}.") for path in inner)]
+
+
+def committed_files(url: str, topic: str) -> Sequence[str]:
+    """Full names of all Parquet files of committed runs: what a reader that lists a bucket while a
+    run is being published may not tell from the others.
+    """
+    destination = open_destination(url)
+    return [
+        destination.uri(file.name)
+        for record in RunLog(destination, topic).committed()
+        for file in record.files
+        if not file.is_quarantine
+    ]

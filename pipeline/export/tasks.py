@@ -1,0 +1,122 @@
+"""What one task does: read its slices from the bucket, make rows, write Parquet files."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from logstore.records.column_layout import RecordColumns
+from logstore.records.columns import ColumnBuilder
+from logstore.records.errors import RecordsError
+from pipeline.export.destination import Destination
+from pipeline.export.errors import UndecodableRecordError
+from pipeline.export.files import FileSettings, FileWriter
+from pipeline.export.layout import Layout
+from pipeline.export.opening import open_destination
+from pipeline.export.planning import Slice, Task
+from pipeline.export.rows import Misfit, RowMaker, raw_rows
+from pipeline.export.runs import ExportedFile
+from pipeline.loading import Block, damaged, load_blocks
+from pipeline.stores import shared_store
+
+FAIL: Final = "fail"
+NULL: Final = "null"
+QUARANTINE: Final = "quarantine"
+ON_ERROR: Final = (FAIL, NULL, QUARANTINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSettings:
+    """What all tasks of a run share; can be pickled. `store` and `destination` are URLs, `aside` is where
+    records go that do not fit their schema.
+    """
+
+    store: str
+    cluster_id: str
+    topic: str
+    destination: str
+    layout: Layout
+    files: FileSettings
+    aside: FileSettings
+    on_error: str = FAIL
+
+
+@dataclass(slots=True)
+class TaskResult:
+    """What a task wrote; `misfits` records did not fit their schema."""
+
+    files: list[ExportedFile] = field(default_factory=list)
+    misfits: int = 0
+
+
+def run_task(settings: TaskSettings, task: Task, attempt: int) -> TaskResult:
+    """Every attempt writes to a folder of its own, so that two at once do not meet.
+
+    Raises UndecodableRecordError, DestinationError, and as `load_blocks`.
+    """
+    folder = f"{task.index:05d}-{attempt}"
+    settings = replace(
+        settings, files=settings.files.within(folder), aside=settings.aside.within(folder)
+    )
+    destination = open_destination(settings.destination)
+    result = TaskResult()
+    for part in task.slices:
+        _export_slice(settings, destination, part, result)
+    return result
+
+
+def _export_slice(
+    settings: TaskSettings, destination: Destination, part: Slice, result: TaskResult
+) -> None:
+    writer = FileWriter(destination, settings.files, part.partition)
+    aside = FileWriter(destination, settings.aside, part.partition, is_quarantine=True)
+    try:
+        maker = RowMaker(settings.layout, part.partition)
+        for columns in _records(settings, part):
+            rows, misfits = maker.rows(columns)
+            if misfits and settings.on_error == FAIL:
+                raise _failure(settings.topic, part.partition, misfits[0])
+            unfit = sorted({misfit.row for misfit in misfits})
+            result.misfits += len(unfit)
+            if misfits and settings.on_error == QUARANTINE:
+                aside.add(raw_rows(columns, misfits, part.partition))
+                rows = rows.take([row for row in range(columns.count) if row not in set(unfit)])
+            writer.add(rows)
+        result.files += [*writer.finish(), *aside.finish()]
+    finally:
+        writer.abandon()
+        aside.abandon()
+
+
+def _failure(topic: str, partition: int, misfit: Misfit) -> UndecodableRecordError:
+    reason = " ".join(misfit.reason.split())
+    return UndecodableRecordError(
+        f"topic {topic}, partition {partition}, offset {misfit.offset}: the {misfit.part} does not fit "
+        f"its schema: {reason}; nothing of this run is visible: mend the schema, or go on with "
+        "--on-error null or --on-error quarantine"
+    )
+
+
+def _records(settings: TaskSettings, part: Slice) -> Iterator[RecordColumns]:
+    builder = ColumnBuilder(headers=True)
+    store = shared_store(settings.store)
+    for block in load_blocks(store, settings.cluster_id, part.pieces):
+        yield from _decode(settings, builder, block, part)
+    columns = builder.take()
+    if columns is not None:
+        yield columns
+
+
+def _decode(
+    settings: TaskSettings, builder: ColumnBuilder, block: Block, part: Slice
+) -> Iterator[RecordColumns]:
+    for index, piece in enumerate(block.pieces):
+        try:
+            yield from builder.read(
+                block.data,
+                block.starts[index],
+                block.starts[index + 1],
+                first_offset=part.first_offset,
+                end_offset=part.end_offset,
+            )
+        except RecordsError as error:
+            raise damaged(piece, settings.cluster_id, str(error)) from error

@@ -1,0 +1,116 @@
+"""Avro values, each one datum by the schema that it was written with; through fastavro.
+
+| schema | column |
+|---|---|
+| record, map, array | struct, map<string, …>, list |
+| int, long, float, double, boolean, string, bytes, fixed | int32, int64, float, double, bool, string, binary |
+| enum, uuid | string |
+| date, time-millis, time-micros | date, time |
+| timestamp-millis, -micros; local-timestamp-… | timestamp (UTC); timestamp without a zone |
+| decimal | decimal; text beyond 38 digits |
+| union of null and X | X |
+| other unions, recursion | its JSON text |
+"""
+
+import io
+import json
+from typing import Any, Final
+
+import fastavro
+import fastavro.schema
+import pyarrow as pa
+
+from pipeline.errors import PipelineError
+from pipeline.export.typed.schema import (
+    JSON_TEXT,
+    Decoder,
+    Node,
+    NotOfSchemaError,
+    TypedSchema,
+    list_node,
+    map_node,
+    struct_node,
+)
+
+#: Of a decimal, in Parquet's readers and in Iceberg.
+_MOST_DIGITS: Final = 38
+_PLAIN: Final = {
+    "int": Node(pa.int32()),
+    "long": Node(pa.int64()),
+    "float": Node(pa.float32()),
+    "double": Node(pa.float64()),
+    "boolean": Node(pa.bool_()),
+    "string": Node(pa.string()),
+    "bytes": Node(pa.binary()),
+    "fixed": Node(pa.binary()),
+    "enum": Node(pa.string()),
+}
+_LOGICAL: Final = {
+    ("int", "date"): Node(pa.date32()),
+    ("int", "time-millis"): Node(pa.time64("us")),
+    ("long", "time-micros"): Node(pa.time64("us")),
+    ("long", "timestamp-millis"): Node(pa.timestamp("us", tz="UTC")),
+    ("long", "timestamp-micros"): Node(pa.timestamp("us", tz="UTC")),
+    ("long", "local-timestamp-millis"): Node(pa.timestamp("us")),
+    ("long", "local-timestamp-micros"): Node(pa.timestamp("us")),
+    ("string", "uuid"): Node(pa.string(), str),
+}
+
+
+def avro_decoder(schema: TypedSchema) -> Decoder:
+    """Raises PipelineError for what is no Avro schema."""
+    try:
+        names: dict[str, Any] = {}
+        parsed = fastavro.parse_schema(json.loads(schema.document), names)
+    except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
+        raise PipelineError(f"the Avro schema is not valid: {error}") from error
+
+    def decode(data: bytes) -> Any:
+        source = io.BytesIO(data)
+        try:
+            value = fastavro.schemaless_reader(source, parsed)
+        except (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
+            raise NotOfSchemaError(
+                f"it is not of the Avro schema ({error or 'it ends early'})"
+            ) from error
+        if left := len(data) - source.tell():
+            raise NotOfSchemaError(f"{left} bytes are left behind what the Avro schema says")
+        return value
+
+    return Decoder(_node_of(parsed, names, ()), decode, has_prefix=schema.has_prefix)
+
+
+def _node_of(schema: Any, names: dict[str, Any], path: tuple[str, ...]) -> Node:
+    """`names` are the types that a name stands for, `path` the names on the way."""
+    if isinstance(schema, list):
+        some = [each for each in schema if each != "null"]
+        return _node_of(some[0], names, path) if len(some) == 1 else JSON_TEXT
+    if isinstance(schema, str):
+        if schema in _PLAIN:
+            return _PLAIN[schema]
+        if schema not in names:
+            return JSON_TEXT
+        return JSON_TEXT if schema in path else _node_of(names[schema], names, path)
+    kind = schema["type"]
+    if kind in ("record", "error"):
+        inner = (*path, schema["name"])
+        fields = {
+            field["name"]: _node_of(field["type"], names, inner) for field in schema["fields"]
+        }
+        return struct_node(fields)
+    if kind == "array":
+        return list_node(_node_of(schema["items"], names, path))
+    if kind == "map":
+        return map_node(_node_of(schema["values"], names, path))
+    return _plain_node(schema, kind, names, path)
+
+
+def _plain_node(schema: Any, kind: Any, names: dict[str, Any], path: tuple[str, ...]) -> Node:
+    logical = schema.get("logicalType")
+    if logical == "decimal" and kind in ("bytes", "fixed"):
+        if schema["precision"] > _MOST_DIGITS:
+            return Node(pa.string(), str)
+        return Node(pa.decimal128(schema["precision"], schema.get("scale", 0)))
+    if isinstance(kind, str) and (kind, logical) in _LOGICAL:
+        return _LOGICAL[kind, logical]
+    return _node_of(kind, names, path)

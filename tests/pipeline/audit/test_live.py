@@ -1,0 +1,201 @@
+"""An audit of a cluster that is in use has no finding; what jobs leave behind is as it should be."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agents import AgentParts
+from lacuna.testing import Cluster
+from pipeline.audit import AuditOptions, Kind, audit
+from pipeline.audit.keys import compacted_offsets, count_keys
+from pipeline.errors import StaleMetadataError
+from pipeline.holding import ReadHold
+from tests.pipeline.audit.conftest import PARTS, Bucket, open_bucket
+
+BUSY = AgentParts(
+    housekeeping=HousekeepingSettings(
+        merge_interval_seconds=0.05,
+        collect_interval_seconds=0.05,
+        merge=MergeSettings(min_extents=4, min_age_ms=0),
+    )
+)
+
+
+class Load:
+    """Transactions over several partitions from several producers, a third of them aborted."""
+
+    def __init__(self, cluster: Cluster, topics: list[str]) -> None:
+        self.ended = 0
+        self._cluster = cluster
+        self._topics = topics
+        self._is_over = threading.Event()
+        self._errors: list[BaseException] = []
+        self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(3)]
+
+    def __enter__(self) -> "Load":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join()
+        assert not self._errors
+
+    def _run(self, number: int) -> None:
+        try:
+            self._produce(number)
+        except BaseException as error:
+            self._errors.append(error)
+            raise
+
+    def _produce(self, number: int) -> None:
+        name = {"bootstrap.servers": self._cluster.bootstrap, "transactional.id": f"load-{number}"}
+        timeout = {"transaction.timeout.ms": 900_000}  # longer than the time that is jumped over
+        producer = Producer({**name, **timeout, "linger.ms": 0})
+        producer.init_transactions(30)
+        count = 0
+        while not self._is_over.is_set():
+            producer.begin_transaction()
+            for topic in self._topics:
+                for partition in range(2):
+                    producer.produce(topic, b"v" * 100, b"k%d" % (count % 50), partition)
+            producer.flush(30)
+            (producer.abort_transaction if count % 3 else producer.commit_transaction)(30)
+            count += 1
+            self.ended += 1
+
+
+def test_a_live_cluster_gives_no_false_alarm() -> None:
+    """Producers, merges and collection go on; topics come and go; time jumps past the grace period."""
+    with Cluster(agents=2, parts=BUSY) as cluster, open_bucket(cluster) as bucket:
+        topics = [cluster.create_topic(name, partitions=2) for name in ("one", "two")]
+        with Load(cluster, topics) as load:
+            deadline = time.monotonic() + 12
+            rounds = 0
+            while time.monotonic() < deadline or rounds < 4:
+                before = load.ended
+                report = bucket.audit(reads_records=rounds % 2 == 0)
+                assert report.errors == [], report.errors
+                assert report.notes == []
+                assert report.objects_checked > 0
+                if rounds % 2:
+                    cluster.advance(310_000)
+                rounds += 1
+            assert load.ended > before
+        report = bucket.audit()
+        assert report.is_sound
+        assert report.unsettled == 0
+        assert {each.undecided for each in report.partitions} == {0}
+
+
+def test_ongoing_transactions_are_undecided_and_no_finding(bucket: Bucket) -> None:
+    """S3."""
+    topic = bucket.cluster.create_topic("ongoing", partitions=2)
+    name = {"bootstrap.servers": bucket.cluster.bootstrap, "linger.ms": 0}
+    first = Producer({**name, "transactional.id": "first"})
+    second = Producer({**name, "transactional.id": "second"})
+    for producer in (first, second):
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce(topic, b"open", partition=0)
+        producer.flush(30)
+    second.abort_transaction(30)
+    report = bucket.audit(topics=(topic,))
+    assert report.errors == []
+    pictures = [each.picture for each in report.partitions]
+    assert pictures == ["UA", ""]
+    first.commit_transaction(30)
+    report = bucket.audit(topics=(topic,))
+    assert [each.picture for each in report.partitions] == ["CA", ""]
+    assert report.is_sound
+
+
+def test_a_pin_that_was_lost_fails_the_audit(bucket: Bucket) -> None:
+    with bucket.control() as control, ReadHold(control, 600.0) as kept:
+        kept.check()
+    with bucket.control() as control, ReadHold(control, 0.4) as lost:
+        bucket.cluster.advance(10_000)  # longer than the pin
+        assert lost.lost.wait(30)
+        with pytest.raises(StaleMetadataError, match="start the job again"):
+            lost.check()
+
+
+@pytest.fixture(scope="module")
+def compacting() -> Iterator[Bucket]:
+    with Cluster(parts=PARTS) as cluster, open_bucket(cluster) as bucket:
+        yield bucket
+
+
+def test_what_spark_compacted_and_wrote_is_sound(compacting: Bucket, spark: SparkSession) -> None:
+    """Keys below the compacted offset are as many as records; aborted ones are gone."""
+    from pipeline.compaction.job import Compaction
+    from pipeline.compaction.settings import CompactionSettings
+
+    cluster = compacting.cluster
+    keyed = cluster.create_topic("keyed", 2, {"cleanup.policy": "compact"})
+    plain = cluster.create_topic("unkeyed", 2)
+    for topic in (keyed, plain):
+        compacting.produce(topic, [True, False, True, True, False], records=6)
+    with compacting.control() as control:
+        settings = CompactionSettings(rewrites_all=True)
+        job = Compaction(control, cluster.store_url, settings, lambda: spark)
+        job.run([keyed, plain])
+        topic_id = control.topics()[keyed].topic_id
+        logs = control.partition_logs([(topic_id, 0), (topic_id, 1)])
+        # What follows was aborted, and nothing of it is left.
+        assert set(compacted_offsets(control, logs).values()) == {24}
+    compacting.produce(plain, [True], records=6)
+    report = audit(compacting.location, AuditOptions(counts_keys=True), lambda: nullcontext(spark))
+    assert report.findings == []
+    by_name = {(each.topic, each.partition): each for each in report.partitions}
+    for partition in range(2):
+        each = by_name[keyed, partition]
+        assert each.aborted == 0
+        assert each.keys is not None
+        assert (each.keys.records, each.keys.distinct_keys) == (6, 6)
+        each = by_name[plain, partition]
+        assert each.keys is not None
+        assert (each.keys.records, each.keys.distinct_keys) == (24, 6)
+        assert set(each.picture) <= {"M", "C", "."}
+        assert each.committed == 6
+    assert report.unreferenced.of_the_living >= 10  # replaced, of an agent that still runs
+
+
+def test_what_spark_wrote_is_sound(compacting: Bucket, spark: SparkSession) -> None:
+    topic = compacting.cluster.create_topic("written", 2)
+    rows = spark.range(0, 1000, 1, 2).selectExpr(
+        "CAST(id % 7 AS STRING) AS key",
+        "CAST(id AS STRING) AS value",
+        "CAST(id % 2 AS INT) AS partition",
+    )
+    writer = rows.write.format("lacuna").mode("append")
+    writer.option("data", str(compacting.cluster.data)).option("topic", topic).save()
+    report = compacting.audit(topics=(topic,))
+    assert report.findings == []
+    assert [each.committed_records for each in report.partitions] == [500, 500]
+
+
+def test_a_key_with_two_values_where_it_has_one(compacting: Bucket, spark: SparkSession) -> None:
+    topic = compacting.cluster.create_topic("twice", 2, {"cleanup.policy": "compact"})
+    compacting.produce(topic, [True, True], records=3)
+    with compacting.control() as control:
+        topic_id = control.topics()[topic].topic_id
+        logs = control.partition_logs([(topic_id, 0), (topic_id, 1)])
+        assert set(compacted_offsets(control, logs).values()) == {0}
+        cluster_id = control.cluster_id
+    url = compacting.cluster.store_url
+    lie = {(topic_id, 0): 3, (topic_id, 1): 5}
+    counts, findings = count_keys(spark, url, cluster_id, logs, lie)
+    assert {(each.records, each.distinct_keys) for each in counts.values()} == {(6, 3)}
+    (finding,) = findings
+    assert finding.kind is Kind.KEYS
+    assert "5 records of 3 keys lie below offset 5" in finding.reason
+    assert finding.hits[0].partition == 1

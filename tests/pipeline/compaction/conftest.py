@@ -1,0 +1,128 @@
+"""A compaction of the test's cluster, and what a consumer reads of it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from pyspark.sql import SparkSession
+
+from lacuna.testing import Cluster
+from pipeline.compaction.job import Compaction
+from pipeline.compaction.progress import NoProgress, Progress
+from pipeline.compaction.report import CompactionReport
+from pipeline.compaction.settings import CompactionSettings, RewriteSettings
+from pipeline.control import ControlPlane
+from pipeline.location import find_cluster
+
+
+class Read(NamedTuple):
+    """A record as a consumer gets it."""
+
+    offset: int
+    timestamp: tuple[int, int]
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def read_record(message: Any) -> Read:
+    """A librdkafka message as a value."""
+    headers = tuple(message.headers() or ())
+    return Read(message.offset(), message.timestamp(), message.key(), message.value(), headers)
+
+
+@contextmanager
+def consumer_of(
+    cluster: Cluster, topic: str, partition: int, first: int = OFFSET_BEGINNING, **settings: Any
+) -> Iterator[Consumer]:
+    """A consumer of one partition, assigned from an offset on; `settings` are librdkafka's."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 50,
+            **settings,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, first)])
+        yield consumer
+    finally:
+        consumer.close()
+
+
+_WITH_END: Final = {"enable.partition.eof": True}
+
+
+def read_partition(
+    cluster: Cluster, topic: str, partition: int = 0, first: int = OFFSET_BEGINNING
+) -> list[Read]:
+    """All committed records from an offset on, by a fresh consumer."""
+    with consumer_of(cluster, topic, partition, first, **_WITH_END) as consumer:
+        found: list[Read] = []
+        while True:
+            message = consumer.poll(30)
+            assert message is not None, "nothing for 30 seconds"
+            error = message.error()
+            if error is None:
+                found.append(read_record(message))
+                continue
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            return found
+
+
+@dataclass(slots=True)
+class Compactor:
+    """`run` compacts topics of the cluster with settings that fit small tests."""
+
+    cluster: Cluster
+    spark: SparkSession
+    progress: Progress = field(default_factory=NoProgress)
+
+    def job(self, control: ControlPlane, **settings: Any) -> Compaction:
+        """A job whose settings are those of CompactionSettings and RewriteSettings."""
+        names = RewriteSettings.__dataclass_fields__
+        rewrite = {name: settings.pop(name) for name in list(settings) if name in names}
+        return Compaction(
+            control,
+            self.cluster.store_url,
+            CompactionSettings(rewrite=RewriteSettings(**rewrite), **settings),
+            lambda: self.spark,
+            self.progress,
+        )
+
+    def run(self, *topics: str, **settings: Any) -> CompactionReport:
+        """The report of one run."""
+        with self.control() as control:
+            return self.job(control, **settings).run(topics)
+
+    def control(self) -> ControlPlane:
+        """A client of the cluster's control plane."""
+        return ControlPlane(find_cluster(data=str(self.cluster.data)).require_control())
+
+    def logs(self, topic: str) -> list[Any]:
+        """The metadata of a topic's partitions."""
+        with self.control() as control:
+            found = control.topics()[topic]
+            return control.partition_logs(
+                [(found.topic_id, partition) for partition in range(found.partition_count)]
+            )
+
+
+@pytest.fixture
+def compactor(cluster: Cluster, spark: SparkSession) -> Compactor:
+    """For the cluster of the session."""
+    return Compactor(cluster, spark)
+
+
+@pytest.fixture
+def timed(spark: SparkSession) -> Iterator[Compactor]:
+    """For a cluster of its own, whose time a test may move."""
+    with Cluster() as cluster:
+        yield Compactor(cluster, spark)

@@ -1,0 +1,137 @@
+"""The control plane goes away, answers are lost, leases end."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from controlplane.client import ControlPlaneUnavailable, GrpcClientSettings
+from controlplane.v1.control_pb2 import Command, Reply
+from lacuna.testing import Cluster
+from pipeline.compaction.watching import watch
+from pipeline.control import ControlPlane
+from pipeline.errors import PipelineError
+from pipeline.holding import JobHold
+from pipeline.location import find_cluster
+from tests.pipeline.compaction.conftest import Compactor, read_partition
+
+_IMPATIENT = GrpcClientSettings(give_up_after=0.3, first_pause=0.01, longest_pause=0.05)
+
+
+def _address(cluster: Cluster) -> str:
+    return find_cluster(data=str(cluster.data)).require_control()
+
+
+def _produce(cluster: Cluster, topic: str, count: int = 3) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
+    for number in range(count):
+        producer.produce(topic, b"%d" % number, partition=0)
+        producer.flush(30)
+
+
+class _Forgetful(ControlPlane):
+    """Loses the answers to the first swaps, which were done."""
+
+    lost = 2
+
+    def call(self, command: Command) -> Reply:
+        """As ControlPlane says."""
+        reply = super().call(command)
+        if command.HasField("swap_extents") and self.lost:
+            self.lost -= 1
+            raise ControlPlaneUnavailable("the answer was lost")
+        return reply
+
+
+def test_a_swap_whose_answer_was_lost_is_sent_again_and_done_once(
+    cluster: Cluster, compactor: Compactor
+) -> None:
+    topic = cluster.create_topic("lost-answers")
+    _produce(cluster, topic)
+    before = read_partition(cluster, topic)
+    with _Forgetful(_address(cluster)) as control:
+        report = compactor.job(control).run([topic])
+        assert control.lost == 0
+    assert not report.refused
+    assert report.work.partitions == 1
+    assert report.total.after.extents == 1
+    assert read_partition(cluster, topic) == before
+
+
+def test_a_lease_that_was_lost_is_told(cluster: Cluster, compactor: Compactor) -> None:
+    """Renewing is what notices it: no commit is tried with it then."""
+    with compactor.control() as control:
+        hold = JobHold(control, seconds=0.05)
+        with hold:
+            hold.check()
+            cluster.advance(1000)
+            hold.lost.wait(30)
+            with pytest.raises(PipelineError, match="has lost its lease"):
+                hold.check()
+
+
+@dataclass(slots=True)
+class _Pauses:
+    """What happens in each pause of a watch; in further ones nothing does."""
+
+    works: list[Callable[[], object]]
+    seconds: list[float] = field(default_factory=list)
+
+    def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        if self.works:
+            self.works.pop(0)()
+
+
+def test_a_watch_goes_on_behind_an_outage(timed: Compactor) -> None:
+    """The control plane away is a line; once it is back, what has gathered is compacted."""
+    cluster = timed.cluster
+    topic = cluster.create_topic("watched")
+    _produce(cluster, topic)
+    outages: list[str] = []
+
+    with ControlPlane(_address(cluster), _IMPATIENT) as control:
+
+        def come_back() -> None:
+            cluster.start()
+            _produce(cluster, topic, 5)
+            _until_connected(control)
+
+        pauses = _Pauses([lambda: _produce(cluster, topic), cluster.stop, come_back])
+        reports = watch(timed.job(control), [topic], 600.0, outages.append, pauses)
+        found = [next(reports) for _ in range(3)]
+    assert [report.total.before.extents for report in found] == [3, 4, 6]
+    assert [report.total.after.extents for report in found] == [1, 1, 1]
+    assert set(pauses.seconds) == {600.0}
+    assert len(outages) == len(pauses.seconds) - 2  # until the client had found it again
+    assert outages
+
+
+def _until_connected(control: ControlPlane) -> None:
+    """Until the client's session is there again; while it has none, every call fails at once."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            control.topics()
+        except ControlPlaneUnavailable:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        else:
+            return
+
+
+def test_a_threshold_leaves_alone_what_is_hardly_worth_it(
+    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+) -> None:
+    topics = [cluster.create_topic(name) for name in ("wasteful", "thrifty")]
+    for topic, aborted in zip(topics, (9, 1), strict=True):
+        commits = [(True, [(b"k", bytes(20_000))])] * (10 - aborted)
+        transact(cluster, topic, [*commits, *[(False, [(b"k", bytes(20_000))])] * aborted])
+    report = compactor.run(*topics, threshold=0.5, small_bytes=1)
+    changed = [each.topic for each in report.topics if each.before != each.after]
+    assert changed == ["wasteful"]
+    report = compactor.run(*topics, threshold=0.05, small_bytes=1)
+    assert report.work.partitions == 1

@@ -1,0 +1,91 @@
+"""A task without Spark: it may be run any number of times, and holds a block and a segment."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from confluent_kafka import Producer
+
+from lacuna.testing import Cluster
+from logstore.segments import check_segment
+from logstore.segments.paths import lease_prefix
+from pipeline.compaction.planning import make_units
+from pipeline.compaction.rewriting import NothingDropped, RewriteTask, TaskResult, rewrite
+from pipeline.compaction.settings import RewriteSettings
+from pipeline.compaction.swapping import prepare_swap
+from pipeline.control import ControlPlane
+from pipeline.errors import PipelineError
+from pipeline.holding import JobHold
+from pipeline.location import find_cluster
+from pipeline.stores import shared_store
+from tests.pipeline.compaction.conftest import Compactor
+
+MEBIBYTE = 1 << 20
+
+
+@pytest.fixture
+def control(cluster: Cluster) -> Iterator[ControlPlane]:
+    with ControlPlane(find_cluster(data=str(cluster.data)).require_control()) as found:
+        yield found
+
+
+def _fill(cluster: Cluster, name: str, partitions: int) -> str:
+    topic = cluster.create_topic(name, partitions)
+    chance = Random(name)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
+    for number in range(40):
+        producer.produce(topic, chance.randbytes(60_000), partition=number % partitions)
+        producer.flush(30)
+    return topic
+
+
+def _run(cluster: Cluster, task: RewriteTask, attempt: int) -> TaskResult:
+    return rewrite(task, shared_store(cluster.store_url), attempt, NothingDropped())
+
+
+def test_attempts_write_beside_each_other_and_one_is_swapped_in(
+    cluster: Cluster, control: ControlPlane
+) -> None:
+    """What a retried or speculative copy wrote is whole, named by nobody, and in nobody's way."""
+    topic = _fill(cluster, "attempts", 2)
+    compaction = Compactor(cluster, None).job(control)  # type: ignore[arg-type]
+    (unit,) = make_units(compaction.plan([topic]), 1 << 40)
+    with JobHold(control) as hold:
+        task = RewriteTask(
+            store_url=cluster.store_url,
+            cluster_id=control.cluster_id,
+            lease_id=hold.lease_id,
+            settings=RewriteSettings(segment_bytes=MEBIBYTE),
+            shares=unit.tasks[0],
+        )
+        results = [_run(cluster, task, attempt) for attempt in (1, 2)]
+        numbers = [{sequence for sequence, _ in result.segments} for result in results]
+        assert not numbers[0] & numbers[1]
+        with pytest.raises(PipelineError, match="exists already"):
+            _run(cluster, task, 1)
+        prepared = prepare_swap(unit, hold.lease_id, results[1:])
+    assert {each.segment.sequence for each in prepared.command.segments} == numbers[1]
+    assert not prepared.errors
+
+
+def test_segments_are_as_large_as_asked_and_hold_several_partitions(
+    cluster: Cluster, control: ControlPlane
+) -> None:
+    topic = _fill(cluster, "several", 4)
+    (unit,) = make_units(Compactor(cluster, None).job(control).plan([topic]), 1 << 40)  # type: ignore[arg-type]
+    with JobHold(control) as hold:
+        task = RewriteTask(
+            store_url=cluster.store_url,
+            cluster_id=control.cluster_id,
+            lease_id=hold.lease_id,
+            settings=RewriteSettings(segment_bytes=2 * MEBIBYTE, block_bytes=200_000),
+            shares=unit.tasks[0],
+        )
+        result = _run(cluster, task, 5)
+    assert len(result.segments) == result.puts == 2
+    assert all(size <= 2 * MEBIBYTE for _, size in result.segments)
+    objects = Path(cluster.data) / "objects"
+    written = sorted((objects / lease_prefix(control.cluster_id, hold.lease_id)).rglob("*.seg"))
+    footers = [check_segment(str(path.relative_to(objects)), path.read_bytes()) for path in written]
+    assert [len(footer.slices) for footer in footers] == [3, 1]

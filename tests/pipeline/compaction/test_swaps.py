@@ -1,0 +1,195 @@
+"""Consumers and others at work while the log is rewritten under them."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agents import AgentParts
+from lacuna.testing import Cluster
+from logstore.records.layout import Codec
+from pipeline.compaction.progress import NoProgress
+from tests.pipeline.compaction.conftest import (
+    Compactor,
+    Read,
+    consumer_of,
+    read_partition,
+    read_record,
+)
+
+SWAPS = 50
+_CODECS = [Codec.LZ4, Codec.ZSTD, Codec.NONE, Codec.SNAPPY, Codec.GZIP]
+
+
+def _transactions(count: int) -> list[tuple[bool, list[tuple[bytes | None, bytes | None]]]]:
+    """Every third is aborted."""
+    return [
+        (index % 3 != 1, [(b"k%d" % index, b"%d" % record * 40) for record in range(4)])
+        for index in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    "cluster", ["directory", pytest.param("moto", marks=pytest.mark.slow)], indirect=True
+)
+def test_s14_s19_consumers_read_on_through_fifty_swaps(
+    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+) -> None:
+    """S14, S15, S19: one reads slowly, another again and again; each sees every record once, as it was."""
+    topic = cluster.create_topic("fifty")
+    transact(cluster, topic, _transactions(60), **{"compression.type": "lz4"})
+    before = read_partition(cluster, topic)
+    assert len(before) == 160
+    passes: list[bool] = []
+    is_over = threading.Event()
+
+    def read_again_and_again() -> None:
+        while not is_over.is_set():
+            passes.append(read_partition(cluster, topic) == before)
+
+    reader = threading.Thread(target=read_again_and_again)
+    reader.start()
+    slow: list[Read] = []
+    small_steps = {"fetch.message.max.bytes": 300, "queued.min.messages": 1}
+    try:
+        with consumer_of(cluster, topic, 0, **small_steps) as consumer:
+            for swap in range(SWAPS):
+                codec = _CODECS[swap % len(_CODECS)]
+                report = compactor.run(topic, rewrites_all=True, codec=codec, batch_bytes=1024)
+                assert report.work.partitions == 1, report
+                slow += [read_record(consumer.poll(30)) for _ in range(len(before) // SWAPS)]
+            slow += [read_record(consumer.poll(30)) for _ in range(len(before) - len(slow))]
+    finally:
+        is_over.set()
+        reader.join()
+    assert slow == before
+    assert passes
+    assert all(passes)
+
+
+class _Meanwhile(NoProgress):
+    """Does something between the plan and the rewrite."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work: Callable[[], object] | None = work
+
+    def begin(self, total: int) -> None:
+        """Once."""
+        work, self._work = self._work, None
+        if work is not None:
+            work()
+
+
+def test_a_partition_that_changed_meanwhile_is_refused_alone(
+    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+) -> None:
+    topics = [cluster.create_topic(name) for name in ("steady", "moving")]
+    for topic in topics:
+        transact(cluster, topic, _transactions(12))
+    before = [read_partition(cluster, topic) for topic in topics]
+    other = replace(compactor, progress=_Meanwhile(lambda: compactor.run("moving")))
+    report = other.run(*topics, attempts=1)
+    assert [(each.topic, each.partition) for each in report.refused] == [("moving", 0)]
+    assert "it changed while it was compacted" in report.refused[0].reason
+    assert not report.failed
+    assert report.work.partitions == 1
+    assert [read_partition(cluster, topic) for topic in topics] == before
+    assert [len(compactor.logs(topic)[0].extents) for topic in topics] == [1, 1]
+
+
+def test_what_was_refused_is_planned_and_tried_again(
+    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+) -> None:
+    topics = [cluster.create_topic(name) for name in ("steady-2", "moving-2")]
+    for topic in topics:
+        transact(cluster, topic, _transactions(12))
+    before = [read_partition(cluster, topic) for topic in topics]
+    other = replace(compactor, progress=_Meanwhile(lambda: compactor.run(topics[1])))
+    report = other.run(*topics)
+    assert not report.refused
+    assert [len(compactor.logs(topic)[0].extents) for topic in topics] == [1, 1]
+    assert [read_partition(cluster, topic) for topic in topics] == before
+
+
+def test_what_changes_at_one_end_of_a_huge_partition_costs_that_piece_alone(
+    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+) -> None:
+    topic = cluster.create_topic("front")
+    transact(cluster, topic, [(True, [(b"k", bytes(500))])] * 30)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+    def delete() -> None:
+        (future,) = admin.delete_records([TopicPartition(topic, 0, 2)]).values()
+        future.result(30)
+
+    report = replace(compactor, progress=_Meanwhile(delete)).run(topic, task_bytes=6000, attempts=1)
+    assert [(each.topic, each.partition) for each in report.refused] == [(topic, 0)]
+    (log,) = compactor.logs(topic)
+    assert 4 <= len(log.extents) < 16  # the first piece is as it was
+    assert [record.offset for record in read_partition(cluster, topic)] == list(range(2, 30))
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_refused_alone(
+    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+) -> None:
+    """S6."""
+    topics = [cluster.create_topic(name) for name in ("stays", "goes")]
+    for topic in topics:
+        transact(cluster, topic, _transactions(6))
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    other = replace(
+        compactor, progress=_Meanwhile(lambda: admin.delete_topics(["goes"])["goes"].result(30))
+    )
+    report = other.run(*topics)
+    assert [(each.topic, each.reason) for each in report.refused] == [
+        ("goes", "its topic was deleted meanwhile")
+    ]
+    assert len(compactor.logs("stays")[0].extents) == 1
+
+
+def test_the_embedded_merge_and_a_compaction_at_a_time(
+    spark: SparkSession, transact: Callable[..., Any]
+) -> None:
+    """Whoever comes second is refused; nothing is lost, and in the end all is compact."""
+    merge = MergeSettings(min_age_ms=0, min_extents=2)
+    parts = AgentParts(housekeeping=HousekeepingSettings(merge_interval_seconds=3600, merge=merge))
+    with Cluster(parts=parts) as cluster:
+        compactor = Compactor(cluster, spark)
+        topic = cluster.create_topic("both", 2)
+        housekeeping = cluster.embedded.agents[0].housekeeping
+        assert housekeeping is not None
+        refused = 0
+        for _ in range(3):
+            for partition in range(2):
+                transact(cluster, topic, _transactions(12), partition)
+            before = [read_partition(cluster, topic, partition) for partition in range(2)]
+            merging = _Meanwhile(lambda: cluster.run(housekeeping.merge()))
+            job = replace(compactor, progress=merging)
+            refused += len(job.run(topic, attempts=1).refused)
+            assert [read_partition(cluster, topic, partition) for partition in range(2)] == before
+        assert refused > 0
+        assert not compactor.run(topic, rewrites_all=True).refused
+        assert [len(log.extents) for log in compactor.logs(topic)] == [1, 1]
+
+
+def test_records_that_come_meanwhile_are_no_reason_to_refuse(
+    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+) -> None:
+    topic = cluster.create_topic("growing")
+    transact(cluster, topic, _transactions(6))
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+
+    def produce() -> None:
+        producer.produce(topic, b"later", partition=0)
+        producer.flush(30)
+
+    report = replace(compactor, progress=_Meanwhile(produce)).run(topic)
+    assert not report.refused
+    assert report.work.partitions == 1
+    assert read_partition(cluster, topic)[-1].value == b"later"

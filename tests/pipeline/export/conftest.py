@@ -1,0 +1,173 @@
+"""Exports of real topics, and what readers find."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow.dataset as pads
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from pyspark.sql import SparkSession
+
+from lacuna.moto import CREDENTIALS, MotoServer
+from lacuna.testing import Cluster
+from pipeline.export.bucket import BucketDestination
+from pipeline.export.job import ExportSettings
+from pipeline.export.opening import open_destination
+from pipeline.export.report import TopicReport
+from pipeline.export.running import export_topics
+from pipeline.location import find_cluster
+
+#: partition, offset, timestamp in ms, key, value, headers
+Row: TypeAlias = tuple[int, int, int | None, Any, Any, Any]
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> Callable[..., str]:
+    """topic(partitions=1, **configs): one that no other test has."""
+
+    def make(partitions: int = 1, **configs: str) -> str:
+        named = {name.replace("_", "."): value for name, value in configs.items()}
+        return cluster.create_topic(f"exported-{next(_numbers)}", partitions, named)
+
+    return make
+
+
+@pytest.fixture
+def export(spark: SparkSession, cluster: Cluster) -> Callable[..., TopicReport]:
+    """export(topic, **settings): one run on Spark."""
+
+    def run(name: str, **settings: Any) -> TopicReport:
+        location = find_cluster(data=str(cluster.data))
+        (report,) = export_topics(spark, location, ExportSettings(**settings), [name])
+        return report
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A destination, as an exporter and as a reader sees it."""
+
+    url: str
+
+    def rows(self, topic: str) -> list[Row]:
+        """What a reader that lists the place finds of a topic, in order."""
+        destination = open_destination(self.url)
+        root, files = destination.uri(f"topic={topic}"), None
+        if isinstance(destination, BucketDestination):
+            root, files = root.removeprefix("s3://"), destination.files
+        try:
+            table = pads.dataset(root, filesystem=files, partitioning="hive").to_table()
+        except FileNotFoundError:
+            return []
+        return [] if table.num_columns == 0 else rows_of(table)
+
+    def names(self, folder: str) -> list[str]:
+        """All names below."""
+        return open_destination(self.url).names(folder)
+
+
+def rows_of(table: Any) -> list[Row]:
+    """Of an Arrow table with the untyped columns."""
+    return sorted(
+        (
+            (
+                row["partition"],
+                row["offset"],
+                None if row["timestamp"] is None else round(row["timestamp"].timestamp() * 1000),
+                row["key"],
+                row["value"],
+                tuple((header["key"], header["value"]) for header in row["headers"] or ()),
+            )
+            for row in table.to_pylist()
+        ),
+        key=lambda row: row[:2],
+    )
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[str]:
+    """The URL of an S3 bucket."""
+    os.environ.update(CREDENTIALS)
+    with MotoServer() as server:
+        server.open_store().close()
+        yield server.url
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Somewhere to export to."""
+    if request.param == "folder":
+        return Place(str(tmp_path / "lake"))
+    bucket, query = request.getfixturevalue("moto").split("?")
+    return Place(f"{bucket}/lake-{next(_numbers)}?{query}")
+
+
+@pytest.fixture
+def consume(cluster: Cluster) -> Callable[..., list[Row]]:
+    """consume(topic, partitions=1): what a read_committed consumer gets, in order."""
+
+    def read(name: str, partitions: int = 1) -> list[Row]:
+        return sorted(
+            (row for number in range(partitions) for row in _read(cluster, name, number)),
+            key=lambda row: row[:2],
+        )
+
+    return read
+
+
+def _read(cluster: Cluster, topic: str, partition: int) -> Iterator[Row]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "none",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    try:
+        while True:
+            message: Any = consumer.poll(30)
+            assert message is not None
+            if message.error():
+                assert message.error().code() == KafkaError._PARTITION_EOF
+                return
+            yield (
+                partition,
+                message.offset(),
+                message.timestamp()[1],
+                message.key(),
+                message.value(),
+                tuple(message.headers() or ()),
+            )
+    finally:
+        consumer.close()
+
+
+@pytest.fixture
+def killed(cluster: Cluster) -> Callable[..., None]:
+    """killed(stage, topic, **settings): an export in a process that is killed (SIGKILL) at the stage."""
+
+    def run(stage: str, topic: str, to: str, format: str = "parquet", by: str = "day") -> None:  # noqa: A002
+        script = Path(__file__).with_name("dying.py")
+        arguments = [stage, str(cluster.data), topic, to, format, by]
+        done = subprocess.run(
+            [sys.executable, str(script), *arguments],
+            env={**os.environ, **CREDENTIALS},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == -9, done.stderr
+
+    return run

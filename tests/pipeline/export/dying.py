@@ -1,0 +1,87 @@
+"""An export that is killed at a stage: STAGE DATA TOPIC TO FORMAT PARTITION_BY.
+
+The tasks run in this process: what happens in Spark is not what is looked at here.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pipeline.export import tables
+from pipeline.export.bucket import BucketDestination
+from pipeline.export.folder import FolderDestination
+from pipeline.export.job import Export, ExportSettings
+from pipeline.export.layout import Layout
+from pipeline.export.planning import Task
+from pipeline.export.running import export_topics
+from pipeline.export.runs import RunLog, RunRecord
+from pipeline.export.tasks import TaskResult, TaskSettings, run_task
+from pipeline.location import find_cluster
+
+
+def main(stage: str, data: str, topic: str, to: str, format: str, by: str) -> None:  # noqa: A002
+    """Never returns where the stage is reached."""
+    replace(Export, "run", run_here)
+    if stage in ("prepared", "committed"):
+        replace(RunLog, "append", dying_append(stage))
+    elif stage == "before-publishing":
+        replace(FolderDestination, "publish", die)
+        replace(BucketDestination, "publish", die)
+    elif stage == "publishing":
+        for kind, name in ((FolderDestination, "_gather"), (BucketDestination, "_copy")):
+            replace(kind, name, dying_after_one(getattr(kind, name)))
+    elif stage == "snapshot":
+        replace(tables, "_append", die)
+    settings = ExportSettings(to=to, format=format, layout=Layout(partition_by=by), task_bytes=1)
+    list(export_topics(None, find_cluster(data=data), settings, [topic]))  # type: ignore[arg-type]
+
+
+def replace(where: Any, name: str, new: Any) -> None:
+    """What is there must be there: a rename is to be noticed here."""
+    assert hasattr(where, name)
+    setattr(where, name, new)
+
+
+def run_here(_: Export, settings: TaskSettings, tasks: Sequence[Task]) -> list[TaskResult]:
+    """In place of Spark."""
+    return [run_task(settings, task, 0) for task in tasks]
+
+
+def die(*_: object) -> None:
+    """Now."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dying_append(kind: str) -> Callable[[RunLog, RunRecord], None]:
+    """Dies in place of appending a record of the kind."""
+    append = RunLog.append
+
+    def appending(log: RunLog, record: RunRecord) -> None:
+        if record.kind == kind:
+            die()
+        append(log, record)
+
+    return appending
+
+
+def dying_after_one(function: Callable[..., None]) -> Callable[..., None]:
+    """Dies at the second call; S3's copies come from many threads, of which one gets through."""
+    from threading import Lock
+
+    calls: list[int] = []
+    lock = Lock()
+
+    def calling(*arguments: Any) -> None:
+        with lock:
+            if calls:
+                die()
+            function(*arguments)
+            calls.append(1)
+
+    return calling
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

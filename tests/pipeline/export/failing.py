@@ -1,0 +1,54 @@
+"""An export on Spark whose tasks fail behind their work, each once: DATA TOPIC TO."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from pyspark import TaskContext
+
+from pipeline.control import ControlPlane
+from pipeline.export.job import Export, ExportSettings
+from pipeline.export.parquet import export_to_parquet
+from pipeline.export.planning import Task
+from pipeline.export.tasks import TaskResult, TaskSettings, run_task
+from pipeline.location import find_cluster
+from pipeline.session import spark_session
+
+
+class FailingExport(Export):
+    """The first attempt dies with its worker, when all is written."""
+
+    def run(self, settings: TaskSettings, tasks: Sequence[Task]) -> list[TaskResult]:
+        """In place of the same without deaths."""
+
+        def attempt(task: Task) -> TaskResult:
+            context = TaskContext.get()
+            assert context is not None
+            result = run_task(settings, task, context.taskAttemptId())
+            if context.attemptNumber() == 0:
+                os._exit(1)
+            return result
+
+        context = self.spark.sparkContext
+        return context.parallelize(tasks, len(tasks)).map(attempt).collect()
+
+
+def main(data: str, topic: str, to: str) -> None:
+    """Exports the topic once."""
+    location = find_cluster(data=data)
+    settings = {"spark.driver.memory": "1g"}
+    with (
+        spark_session("failing", "local[2,3]", settings) as spark,
+        ControlPlane(location.require_control()) as control,
+    ):
+        export = FailingExport(
+            spark=spark,
+            control=control,
+            store=location.store,
+            settings=ExportSettings(to=to, task_bytes=1),
+        )
+        export_to_parquet(export, topic)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,140 @@
+"""From batches to rows to files, without a cluster."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from logstore.records.batch import BatchToWrite, NewRecord
+from logstore.records.columns import ColumnBuilder
+from pipeline.export import files
+from pipeline.export.errors import DestinationError
+from pipeline.export.files import FileSettings, FileWriter
+from pipeline.export.folder import FolderDestination
+from pipeline.export.layout import Layout
+from pipeline.export.rows import RowMaker
+
+_HOUR = 3_600_000
+_DAY = 24 * _HOUR
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def _rows(*timestamps: int, first_offset: int = 0, value: bytes = b"v") -> pa.RecordBatch:
+    """A record for each timestamp (ms), as a task makes them of a stored batch."""
+    records = tuple(
+        NewRecord(offset_delta=number, timestamp=moment, value=value)
+        for number, moment in enumerate(timestamps)
+    )
+    builder = ColumnBuilder(headers=True)
+    assert not list(builder.read(BatchToWrite(records=records, base_offset=first_offset).encode()))
+    columns = builder.take()
+    assert columns is not None
+    rows, misfits = RowMaker(Layout(), 3).rows(columns)
+    assert misfits == []
+    return rows
+
+
+def _writer(root: Path, **settings: Any) -> FileWriter:
+    made = FileSettings(staged="_staging", final="final", **settings)
+    return FileWriter(FolderDestination(root), made, 3)
+
+
+def test_times_that_are_none_or_out_of_range_are_null(tmp_path: Path) -> None:
+    rows = _rows(0, -1, -2, 2**60, -(2**60))
+    assert [
+        None if row is None else row.replace(tzinfo=None)
+        for row in rows.column("timestamp").to_pylist()
+    ] == [
+        datetime.datetime(1970, 1, 1),  # noqa: DTZ001
+        None,
+        datetime.datetime(1969, 12, 31, 23, 59, 59, 998000),  # noqa: DTZ001
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("by", "folders"),
+    [
+        ("none", {"": [0, 1, 2, 3, 4]}),
+        ("day", {"day=1970-01-02/": [0, 3], "day=1969-12-31/": [1], f"day={_NULL}/": [2, 4]}),
+        (
+            "hour",
+            {
+                "day=1970-01-02/hour=00/": [0],
+                "day=1969-12-31/hour=23/": [1],
+                f"day={_NULL}/hour={_NULL}/": [2, 4],
+                "day=1970-01-02/hour=05/": [3],
+            },
+        ),
+    ],
+)
+def test_records_go_where_their_time_says(
+    by: str, folders: dict[str, list[int]], tmp_path: Path
+) -> None:
+    writer = _writer(tmp_path, partition_by=by)
+    writer.add(_rows(_DAY, -2, -1, _DAY + 5 * _HOUR))
+    writer.add(_rows(-1, first_offset=4))
+    found = {}
+    for file in writer.finish():
+        offsets = pq.read_table(tmp_path / file.staged).column("offset").to_pylist()
+        folder, name = (
+            file.name.removeprefix("final/").rsplit("/", 1)[-2:]
+            if by != "none"
+            else (
+                "",
+                file.name.removeprefix("final/"),
+            )
+        )
+        assert name == f"00003-{offsets[0]:020d}-{offsets[-1]:020d}.parquet"
+        assert (file.records, file.size) == (
+            len(offsets),
+            (tmp_path / file.staged).stat().st_size,
+        )
+        found[f"{folder}/" if folder else ""] = offsets
+    assert found == folders
+
+
+def test_row_groups_and_files_are_of_bounded_size(tmp_path: Path) -> None:
+    writer = _writer(tmp_path, row_bytes=10_000, file_bytes=50_000, compression="none")
+    for number in range(40):
+        writer.add(_rows(0, first_offset=number, value=bytes([number]) * 5_000))
+        assert writer._waiting_bytes <= 10_000
+    written = writer.finish()
+    assert [file.records for file in written] == [10, 10, 10, 10]
+    groups = [pq.ParquetFile(tmp_path / file.staged).metadata.num_row_groups for file in written]
+    assert all(count >= 3 for count in groups)
+    assert [(file.first_offset, file.last_offset) for file in written] == [
+        (0, 9),
+        (10, 19),
+        (20, 29),
+        (30, 39),
+    ]
+
+
+def test_not_more_than_a_few_files_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "OPEN_FILES", 3)
+    writer = _writer(tmp_path, partition_by="day")
+    for number in range(20):
+        writer.add(_rows(number % 5 * _DAY, first_offset=number))
+        assert len(writer._open) <= 3
+    written = writer.finish()
+    assert sum(file.records for file in written) == 20
+    assert len({file.name for file in written}) == len(written)
+
+
+def test_a_file_that_was_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
+    destination = FolderDestination(tmp_path)
+    writer = _writer(tmp_path)
+    writer.add(_rows(0))
+    moves = [file.move for file in writer.finish()]
+    destination.publish(moves, "_staging", "final")
+    destination.publish(moves, "_staging", "final")
+    (tmp_path / moves[0].final).write_bytes(b"")
+    with pytest.raises(DestinationError, match="something else writes or deletes there"):
+        destination.publish(moves, "_staging", "final")

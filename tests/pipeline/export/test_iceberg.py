@@ -1,0 +1,229 @@
+"""Iceberg tables: data and offsets in one snapshot."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+
+from lacuna.testing import Cluster
+from pipeline.export import tables
+from pipeline.export.errors import DestinationError, ExportRunningError
+from pipeline.export.layout import Layout
+from pipeline.export.typed.schema import TypedSchema
+
+_MIXED = [(True, [(b"a", b"1")] * 30), (False, [(b"x", b"never")] * 10), (True, [(b"b", None)])]
+_DAYS = {"format": "iceberg", "layout": Layout(partition_by="day")}
+
+
+def _table(folder: Path, topic: str) -> Table:
+    catalog = load_catalog(
+        "lacuna", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}"
+    )
+    return catalog.load_table(("lacuna", topic))
+
+
+def _rows(table: Table) -> list[Any]:
+    return sorted(
+        (row["partition"], row["offset"], row["key"], row["value"])
+        for row in table.scan().to_arrow().to_pylist()
+    )
+
+
+def _expected(rows: list[Any]) -> list[Any]:
+    return [(row[0], row[1], row[3], row[4]) for row in rows]
+
+
+def test_three_runs_are_three_snapshots(
+    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
+) -> None:
+    name = topic(2)
+    for count in (1, 2, 3):
+        transact(cluster, name, _MIXED)
+        transact(cluster, name, _MIXED[2:], partition=1)
+        report = export(name, to=str(tmp_path), **_DAYS)
+        table = _table(tmp_path, name)
+        assert report.records == 32
+        assert report.target == f"lacuna.{name}"
+        assert len(table.snapshots()) == count
+        assert _rows(table) == _expected(consume(name, 2))
+        assert tables.offsets_of(table) == {0: 41 * count, 1: count}
+    assert [field.name for field in table.spec().fields] == ["timestamp_day"]
+    assert export(name, to=str(tmp_path), **_DAYS).run is None
+    assert len(_table(tmp_path, name).snapshots()) == 3
+
+
+@pytest.mark.parametrize("stage", ["snapshot", "committed"])
+def test_a_killed_export_to_a_table(
+    stage: str,
+    cluster: Cluster,
+    topic: Any,
+    export: Any,
+    consume: Any,
+    transact: Any,
+    killed: Any,
+    tmp_path: Path,
+) -> None:
+    """Between the files and the snapshot, and behind it."""
+    name = topic()
+    transact(cluster, name, _MIXED)
+    export(name, to=str(tmp_path), **_DAYS)
+    before = _rows(_table(tmp_path, name))
+    transact(cluster, name, _MIXED)
+    whole = _expected(consume(name))
+    killed(stage, name, str(tmp_path), "iceberg")
+    assert _rows(_table(tmp_path, name)) == (whole if stage == "committed" else before)
+    again = export(name, to=str(tmp_path), **_DAYS)
+    assert (again.run is None) == (stage == "committed")
+    transact(cluster, name, _MIXED)
+    export(name, to=str(tmp_path), **_DAYS)
+    table = _table(tmp_path, name)
+    assert _rows(table) == _expected(consume(name))
+    known = set(table.inspect.data_files().column("file_path").to_pylist())
+    there = {f"file://{path}" for path in (tmp_path / "lacuna" / name).rglob("*.parquet")}
+    assert there == known
+
+
+def test_a_commit_of_others_in_between_is_no_conflict_an_export_is(
+    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
+) -> None:
+    name = topic()
+    transact(cluster, name, _MIXED)
+    export(name, to=str(tmp_path), **_DAYS)
+    transact(cluster, name, _MIXED)
+    append = tables._append
+
+    def after_another(offsets: dict[str, str]) -> Any:
+        def appending(table: Table, *rest: Any) -> None:
+            tables._append = append
+            with _table(tmp_path, name).transaction() as other:
+                other.add_files([], snapshot_properties=offsets)
+            append(table, *rest)
+
+        return appending
+
+    try:
+        tables._append = after_another({})
+        export(name, to=str(tmp_path), **_DAYS)
+        assert _rows(_table(tmp_path, name)) == _expected(consume(name))
+        transact(cluster, name, _MIXED)
+        tables._append = after_another({tables.OFFSETS: json.dumps({"0": 100})})
+        with pytest.raises(ExportRunningError, match="another export went on in the table"):
+            export(name, to=str(tmp_path), **_DAYS)
+    finally:
+        tables._append = append
+    assert len(_rows(_table(tmp_path, name))) == 62
+
+
+def test_a_column_that_is_new_is_added(
+    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+) -> None:
+    def typed(**properties: Any) -> dict[str, Any]:
+        schema = {
+            "type": "object",
+            "properties": {key: {"type": kind} for key, kind in properties.items()},
+        }
+        value = TypedSchema("json", json.dumps(schema).encode())
+        return {"to": str(tmp_path), "format": "iceberg", "layout": Layout(value=value)}
+
+    name = topic()
+    transact(cluster, name, [(True, [(None, b'{"a": 1}')])])
+    export(name, **typed(a="integer"))
+    transact(cluster, name, [(True, [(None, b'{"a": 2, "b": "x"}')])])
+    export(name, **typed(a="integer", b="string"))
+    found = _table(tmp_path, name).scan().to_arrow()
+    assert sorted(found.column("value").to_pylist(), key=str) == [
+        {"a": 1, "b": None},
+        {"a": 2, "b": "x"},
+    ]
+    transact(cluster, name, [(True, [(None, b'{"a": "y"}')])])
+    with pytest.raises(DestinationError, match=r"has other columns: .* value\.a: long -> string"):
+        export(name, **typed(a="string"))
+    assert _table(tmp_path, name).scan().to_arrow().num_rows == 2
+
+
+def test_hours_are_partitions(cluster: Cluster, topic: Any, export: Any, tmp_path: Path) -> None:
+    name = topic(retention_ms="-1")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for hour in (0, 1, 2, 1, -1):
+        producer.produce(name, b"%d" % hour, timestamp=1_700_000_000_000 + hour * 3_600_000)
+        assert producer.flush(30) == 0
+    export(name, to=str(tmp_path), format="iceberg", layout=Layout(partition_by="hour"))
+    table = _table(tmp_path, name)
+    partitions = table.inspect.partitions().to_pylist()
+    assert sorted(row["record_count"] for row in partitions) == [1, 1, 1, 2]
+    found = table.scan(row_filter="timestamp < '2023-11-14T22:00:00+00:00'").to_arrow()
+    assert found.column("value").to_pylist() == [b"-1"]
+
+
+def test_a_rollback_of_the_table_rolls_the_export_back(
+    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
+) -> None:
+    name = topic()
+    for _ in range(2):
+        transact(cluster, name, _MIXED)
+        export(name, to=str(tmp_path), **_DAYS)
+    table = _table(tmp_path, name)
+    first = table.snapshots()[0].snapshot_id
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    assert len(_rows(_table(tmp_path, name))) == 31
+    assert export(name, to=str(tmp_path), **_DAYS).offsets == {0: (41, 82)}
+    assert _rows(_table(tmp_path, name)) == _expected(consume(name))
+
+
+def test_offsets_outlive_their_snapshot(
+    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
+) -> None:
+    """As where others compact a table and expire what was before."""
+    name = topic()
+    transact(cluster, name, _MIXED)
+    export(name, to=str(tmp_path), **_DAYS)
+    table = _table(tmp_path, name)
+    ours = table.snapshots()[0].snapshot_id
+    table.add_files([])
+    table.maintenance.expire_snapshots().by_id(ours).commit()
+    transact(cluster, name, _MIXED)
+    assert export(name, to=str(tmp_path), **_DAYS).offsets == {0: (41, 82)}
+    assert _rows(_table(tmp_path, name)) == _expected(consume(name))
+
+
+def test_tables_that_are_not_this_topics(
+    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+) -> None:
+    name = topic()
+    transact(cluster, name, _MIXED)
+    catalog = load_catalog(
+        "lacuna", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}"
+    )
+    catalog.create_namespace("lacuna")
+    catalog.create_table(("lacuna", name), pa.schema([pa.field("a", pa.int64())]))
+    with pytest.raises(DestinationError, match="was not made by an export"):
+        export(name, to=str(tmp_path), **_DAYS)
+    export(name, to=str(tmp_path), namespace="other", **_DAYS)
+    with pytest.raises(DestinationError, match="is partitioned by day: go on with"):
+        export(name, to=str(tmp_path), namespace="other", format="iceberg")
+
+
+def test_a_table_in_a_bucket(
+    cluster: Cluster,
+    topic: Any,
+    export: Any,
+    consume: Any,
+    transact: Any,
+    moto: str,
+    tmp_path: Path,
+) -> None:
+    name = topic()
+    bucket, query = moto.split("?")
+    catalog = {"uri": f"sqlite:///{tmp_path}/catalog.db"}
+    for _ in range(2):
+        transact(cluster, name, _MIXED)
+        export(name, to=f"{bucket}/tables?{query}", catalog=catalog, **_DAYS)
+    properties = tables.catalog_properties(f"{bucket}/tables?{query}", catalog)
+    table = load_catalog("lacuna", **properties).load_table(("lacuna", name))
+    assert table.location() == f"{bucket}/tables/lacuna/{name}"
+    assert _rows(table) == _expected(consume(name))

@@ -1,0 +1,177 @@
+"""Parquet files hold what a read_committed consumer gets, each record once, run after run."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from lacuna.testing import Cluster
+from pipeline.export.layout import Layout
+from pipeline.export.opening import open_destination
+from pipeline.export.runs import committed_files
+
+_MIXED = [
+    (True, [(b"a", b"1"), (None, b"2"), (b"c", None)]),
+    (False, [(b"x", b"never" * 20)] * 40),
+    (True, [(b"d", b"")]),
+    (False, [(b"y", b"never")]),
+]
+
+
+def test_s14_three_runs_hold_what_a_consumer_gets(
+    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, place: Any
+) -> None:
+    """S13, S14, S16: and records that were produced between two runs come with the next."""
+    name = topic(2)
+    offsets = []
+    for _ in range(3):
+        transact(cluster, name, _MIXED)
+        transact(cluster, name, _MIXED[2:], partition=1)
+        report = export(name, to=place.url)
+        assert report.records == 5
+        assert place.rows(name) == consume(name, 2)
+        offsets.append(report.offsets)
+    assert offsets == [{0: (n * 45, n * 45 + 45), 1: (n * 2, n * 2 + 2)} for n in range(3)]
+    assert len(place.rows(name)) == 15
+    again = export(name, to=place.url)
+    assert (again.run, again.records, again.offsets) == (None, 0, {})
+    assert place.names("_staging") == []
+
+
+def test_spark_reads_what_a_consumer_gets(
+    cluster: Cluster, spark: SparkSession, topic: Any, export: Any, consume: Any, tmp_path: Any
+) -> None:
+    name = topic(retention_ms="-1")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    moments = [1, 1_700_000_000_000, 1_700_000_000_001, 1_700_080_000_000, -86_400_001]
+    for number, moment in enumerate(moments):
+        headers: Any = [("h", b"1"), ("h", None)] if number == 1 else None
+        producer.produce(name, b"v%d" % number, b"k", 0, timestamp=moment, headers=headers)
+        assert producer.flush(30) == 0
+    report = export(name, to=str(tmp_path), layout=Layout(partition_by="day"))
+    assert report.files == 4
+    found = spark.read.parquet(str(tmp_path)).orderBy("offset").collect()
+    assert [row.key for row in found] == [b"k"] * 5
+    assert [
+        (row.offset, row.timestamp_type, row.value, tuple(map(tuple, row.headers or ())))
+        for row in found
+    ] == [(row[1], 0, row[4], row[5]) for row in consume(name)]
+    assert [row.topic for row in found] == [name] * 5
+    assert [str(row.day) for row in found] == [
+        str(datetime.fromtimestamp(moment / 1000, UTC).date()) for moment in moments
+    ]
+    columns = spark.read.parquet(str(tmp_path)).selectExpr("unix_millis(timestamp) AS ms", "offset")
+    assert [row.ms for row in columns.orderBy("offset").collect()] == moments
+
+
+def test_s3_an_open_transaction_holds_the_export_back(
+    cluster: Cluster, topic: Any, export: Any, consume: Any, place: Any
+) -> None:
+    """S3, S13: up to the last stable offset; the next run goes on."""
+    name = topic()
+    plain = Producer({"bootstrap.servers": cluster.bootstrap})
+    open_one = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "transactional.id": f"{name}-open"}
+    )
+    plain.produce(name, b"before")
+    assert plain.flush(30) == 0
+    open_one.init_transactions(30)
+    open_one.begin_transaction()
+    open_one.produce(name, b"open")
+    open_one.flush(30)
+    plain.produce(name, b"behind")
+    assert plain.flush(30) == 0
+    assert export(name, to=place.url).offsets == {0: (0, 1)}
+    assert [row[4] for row in place.rows(name)] == [b"before"]
+    open_one.commit_transaction(30)
+    assert export(name, to=place.url).offsets == {0: (1, 3)}
+    assert place.rows(name) == consume(name)
+    assert [row[4] for row in place.rows(name)] == [b"before", b"open", b"behind"]
+
+
+def test_a_huge_partition_is_split_in_tasks_and_files(
+    cluster: Cluster, topic: Any, export: Any, consume: Any, tmp_path: Any
+) -> None:
+    name = topic()
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 50})
+    for number in range(300):
+        producer.produce(name, bytes([number % 256]) * 1000)
+        if number % 50 == 49:
+            assert producer.flush(30) == 0
+    split = export(name, to=str(tmp_path), task_bytes=50_000)
+    assert split.files >= 5
+    files = committed_files(str(tmp_path), name)
+    assert len(files) == split.files
+    spans = sorted(tuple(map(int, file.removesuffix(".parquet").split("-")[-2:])) for file in files)
+    ends = [(-1, -1), *spans]
+    assert all(first == end + 1 for (_, end), (first, _) in zip(ends, spans, strict=False))
+    rows = sum(pq.ParquetFile(file).metadata.num_rows for file in files)
+    assert rows == 300 == len(consume(name))
+
+
+def test_a_task_that_fails_is_done_again_without_traces(
+    cluster: Cluster, topic: Any, consume: Any, transact: Any, place: Any
+) -> None:
+    """Two attempts of every task have written; readers see one."""
+    from pipeline.control import ControlPlane
+    from pipeline.export.job import Export, ExportSettings
+    from pipeline.export.parquet import export_to_parquet
+    from pipeline.export.tasks import run_task
+    from pipeline.location import find_cluster
+
+    name = topic()
+    transact(cluster, name, _MIXED)
+
+    class Twice(Export):
+        """In place of Spark, which is not to be made to fail."""
+
+        def run(self, settings: Any, tasks: Any) -> Any:
+            for task in tasks:
+                run_task(settings, task, 0)  # its answer is lost
+            return [run_task(settings, task, 1) for task in tasks]
+
+    location = find_cluster(data=str(cluster.data))
+    with ControlPlane(location.require_control()) as control:
+        settings = ExportSettings(to=place.url)
+        twice = Twice(spark=None, control=control, store=location.store, settings=settings)  # type: ignore[arg-type]
+        assert export_to_parquet(twice, name).files == 1
+    assert place.rows(name) == consume(name)
+    assert place.names("_staging") == []
+
+
+@pytest.mark.parametrize("place", ["folder"], indirect=True)
+def test_an_aborted_topic_moves_on_without_files(
+    cluster: Cluster, topic: Any, export: Callable[..., Any], transact: Any, place: Any
+) -> None:
+    name = topic()
+    transact(cluster, name, _MIXED[1:2])
+    report = export(name, to=place.url)
+    assert (report.run, report.files, report.offsets) == (1, 0, {0: (0, 40)})
+    assert export(name, to=place.url).run is None
+    assert open_destination(place.url).names(f"topic={name}") == []
+
+
+def test_what_is_read_is_pinned(
+    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Any, monkeypatch: Any
+) -> None:
+    """While tasks run, not longer: what is replaced meanwhile stays in the bucket."""
+    from pipeline.export.job import Export
+
+    name = topic()
+    transact(cluster, name, _MIXED)
+    pins = cluster.embedded.running.plane._state.segments.pins
+    seen = []
+    run = Export.run
+
+    def looking(self: Export, *arguments: Any) -> Any:
+        seen.append(len(pins))
+        return run(self, *arguments)
+
+    before = len(pins)
+    monkeypatch.setattr(Export, "run", looking)
+    export(name, to=str(tmp_path))
+    assert (seen, len(pins)) == ([before + 1], before)

@@ -1,0 +1,67 @@
+"""Real processes with Spark sessions of their own: tasks that die, a command that is killed."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from lacuna.testing import Cluster
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.parametrize("place", ["folder"], indirect=True),
+]
+
+
+def _produce(cluster: Cluster, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(count):
+        producer.produce(topic, os.urandom(2000), b"%d" % number)
+        if number % 200 == 199:
+            assert producer.flush(30) == 0
+    assert producer.flush(30) == 0
+
+
+def test_tasks_that_die_once(cluster: Cluster, topic: Any, consume: Any, place: Any) -> None:
+    name = topic()
+    _produce(cluster, name, 600)
+    script = str(Path(__file__).with_name("failing.py"))
+    subprocess.run(
+        [sys.executable, script, str(cluster.data), name, place.url],
+        check=True,
+        timeout=110,
+        capture_output=True,
+    )
+    assert place.rows(name) == consume(name)
+    assert place.names("_staging") == []
+
+
+def test_a_command_that_is_killed_while_spark_writes(
+    cluster: Cluster, topic: Any, consume: Any, place: Any
+) -> None:
+    name = topic()
+    _produce(cluster, name, 4000)
+    command = [sys.executable, "-m", "lacuna", "export", name, "--data", str(cluster.data)]
+    command += ["--to", place.url, "--master", "local[1]", "--task-mib", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    waiting = threading.Event()
+    try:
+        for _ in range(2000):
+            if place.names("_staging"):
+                break
+            assert process.poll() is None, process.communicate()
+            waiting.wait(0.05)
+    finally:
+        process.kill()
+        process.communicate()
+    assert place.names("_staging") != []
+    assert place.rows(name) == []
+    done = subprocess.run([*command, "--json"], check=True, timeout=110, capture_output=True)
+    assert b'"records": 4000' in done.stdout
+    assert place.rows(name) == consume(name)

@@ -1,0 +1,185 @@
+"""What an export cannot do is one line that says what to do; nothing of the run is visible."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from lacuna.cli.app import app
+from lacuna.testing import Cluster
+from pipeline.errors import DamagedDataError, DataLossError, PipelineError
+from pipeline.export.errors import DestinationError
+from pipeline.export.layout import Layout
+from pipeline.spark_errors import job_errors
+from pipeline.stores import shared_store
+
+_SOME = [(True, [(b"a", b"1")] * 3)]
+
+
+def _lacuna(*arguments: str) -> int:
+    return int(app(list(arguments), prog_name="lacuna", standalone_mode=False) or 0)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "iceberg"])
+def test_s6_a_topic_that_was_made_again(
+    kind: str, cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+) -> None:
+    name = topic()
+    transact(cluster, name, _SOME)
+    export(name, to=str(tmp_path), format=kind)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_topics([name])[name].result(30)
+    cluster.create_topic(name)
+    transact(cluster, name, _SOME)
+    with pytest.raises(DestinationError, match=f"{name} was deleted and made again"):
+        export(name, to=str(tmp_path), format=kind)
+
+
+def test_retention_has_overtaken_the_export(
+    cluster: Cluster, topic: Any, export: Any, transact: Any, consume: Any, place: Any
+) -> None:
+    from confluent_kafka import TopicPartition
+
+    name = topic()
+    transact(cluster, name, _SOME)
+    export(name, to=place.url)
+    transact(cluster, name, _SOME * 2)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_records([TopicPartition(name, 0, 5)])[TopicPartition(name, 0)].result(30)
+    with pytest.raises(DataLossError, match=r"partitions 0 \(3 to 4\); go on .* --allow-loss"):
+        export(name, to=place.url)
+    assert len(place.rows(name)) == 3
+    report = export(name, to=place.url, allow_loss=True)
+    assert report.offsets == {0: (5, 9)}
+    assert [row[1] for row in place.rows(name)] == [0, 1, 2, 5, 6, 7, 8]
+
+
+def test_another_partitioning_or_place(
+    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path, moto: str
+) -> None:
+    name = topic()
+    transact(cluster, name, _SOME)
+    export(name, to=str(tmp_path))
+    with pytest.raises(DestinationError, match="is partitioned by none: go on with"):
+        export(name, to=str(tmp_path), layout=Layout(partition_by="day"))
+    file = tmp_path / "file"
+    file.write_bytes(b"")
+    with pytest.raises(DestinationError, match="file: File exists"):
+        export(name, to=str(file))
+    with pytest.raises(DestinationError, match="names no place to export to: write a folder"):
+        export(name, to="ftp://host/path")
+    nowhere = moto.replace("s3://lacuna", "s3://no-such-bucket")
+    with pytest.raises(Exception, match="no-such-bucket"):
+        export(name, to=nowhere)
+
+
+def test_a_damaged_object_in_the_middle_of_a_job(
+    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
+) -> None:
+    """One message that names the object and its offsets; the tasks beside it leave nothing."""
+    name = topic(2)
+    transact(cluster, name, _SOME)
+    transact(cluster, name, [(True, [(b"k", b"damage " + name.encode())])], partition=1)
+    store = shared_store(cluster.store_url)
+    key, data = next(
+        (found.key, data)
+        for found in store.list()
+        if b"damage " + name.encode() in (data := bytes(store.get_all(found.key)))
+    )
+    store.delete([key])
+    store.put(key, [data.replace(b"damage ", b"damagee")])
+    with pytest.raises(DamagedDataError, match=f"object '{key}' is damaged"), job_errors():
+        export(name, to=place.url, task_bytes=1)
+    assert place.rows(name) == []
+    assert place.names("_staging") == []
+    store.delete([key])
+    store.put(key, [data])
+    assert export(name, to=place.url).records == 4
+
+
+MISTAKES = [
+    ((), "where to? Name a folder"),
+    (("--to", "x", "--format", "orc"), "--format 'orc' is not known: there are parquet, iceberg"),
+    (("--to", "x", "--on-error", "skip"), "--on-error 'skip' is not known"),
+    (("--to", "x", "--partition-by", "week"), "there are none, day, hour"),
+    (("--to", "x", "--flatten"), "--flatten needs a schema"),
+    (("--to", "x", "--value-message", "M"), "give --value-schema"),
+    (("--to", "x", "--value-schema", "none.json"), "none.json cannot be read"),
+    (("--to", "x", "--catalog-uri", "http://h"), "are for --format iceberg"),
+    (("--to", "s3://b", "--format", "iceberg"), "name one with --catalog-uri"),
+    (("--to", "x", "--format", "iceberg", "--catalog", "x"), "write --catalog NAME=VALUE"),
+    (("--to", "x", "--watch", "soon"), "--watch"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_options_that_do_not_fit(
+    arguments: tuple[str, ...], message: str, cluster: Cluster, topic: Any, spark: Any
+) -> None:
+    from lacuna.cli.errors import MENDABLE
+
+    with pytest.raises(MENDABLE, match=re.escape(message)):
+        _lacuna("export", topic(), "--data", str(cluster.data), *arguments)
+
+
+def test_a_topic_that_is_not_there_is_told_before_spark_starts(cluster: Cluster) -> None:
+    with pytest.raises(PipelineError, match="there is no topic 'nothing'"):
+        _lacuna("export", "nothing", "--data", str(cluster.data), "--to", "x")
+
+
+def test_the_command(
+    cluster: Cluster,
+    spark: Any,
+    topic: Any,
+    transact: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import json
+
+    names = [topic(), topic()]
+    for name in names:
+        transact(cluster, name, _SOME)
+    arguments = ["export", *names, "--data", str(cluster.data), "--to", str(tmp_path)]
+    _lacuna(*arguments, "--json")
+    reports = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [report["topic"] for report in reports] == names
+    assert reports[0]["offsets"] == {"0": {"from": 0, "to": 3}}
+    assert reports[0]["records"] == 3
+    transact(cluster, names[1], _SOME)
+    _lacuna(*arguments)
+    assert capsys.readouterr().out.splitlines() == [
+        "topic\tpartition\tfrom\tto",
+        f"{names[1]}\t0\t3\t6",
+    ]
+
+
+def test_watching_goes_on_from_run_to_run(
+    cluster: Cluster,
+    spark: Any,
+    topic: Any,
+    transact: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import json
+
+    name = topic()
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+        transact(cluster, name, _SOME)
+
+    monkeypatch.setattr("lacuna.cli.export.sleep", pause)
+    arguments = ["export", name, "--data", str(cluster.data), "--to", str(tmp_path), "--json"]
+    with pytest.raises(PipelineError, match="stopped"):
+        _lacuna(*arguments, "--watch", "10m")
+    reports = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [report["records"] for report in reports] == [0, 3, 3]
+    assert pauses == [600, 600, 600]

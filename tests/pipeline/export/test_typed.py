@@ -1,0 +1,395 @@
+"""Keys and values by JSON Schema, Avro and Protobuf; what does not fit them."""
+
+import datetime
+import decimal
+import io
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lacuna.testing import Cluster
+from pipeline.errors import PipelineError
+from pipeline.export.errors import DestinationError, UndecodableRecordError
+from pipeline.export.layout import Layout
+from pipeline.export.typed.decoding import decoder_of
+from pipeline.export.typed.naming import load_schema
+from pipeline.export.typed.schema import TypedSchema
+
+_INSTANT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000, datetime.UTC)
+
+JSON_SCHEMA: dict[str, Any] = {
+    "$defs": {
+        "line": {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}
+    },
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "price": {"type": ["number", "null"]},
+        "paid": {"type": "boolean"},
+        "at": {"type": "string", "format": "date-time"},
+        "on": {"type": "string", "format": "date"},
+        "state": {"enum": ["new", "sent"]},
+        "lines": {"type": "array", "items": {"$ref": "#/$defs/line"}},
+        "tags": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "maybe": {"anyOf": [{"$ref": "#/$defs/line"}, {"type": "null"}]},
+        "either": {"type": ["string", "integer"]},
+        "any": {},
+        "tree": {"$ref": "#"},
+    },
+    "required": ["id"],
+}
+JSON_VALUE: dict[str, Any] = {
+    "id": 7.0,
+    "price": None,
+    "paid": True,
+    "at": "2026-01-02T03:04:05.678Z",
+    "on": "2026-01-02",
+    "state": "new",
+    "lines": [{"sku": "a"}, {"sku": "b"}],
+    "tags": {"x": 1},
+    "maybe": {"sku": "c"},
+    "either": 5,
+    "any": {"deep": [1]},
+    "tree": {"id": 8},
+    "not in the schema": 1,
+}
+
+AVRO_SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {
+            "name": "amount",
+            "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        },
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "on", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "SENT"]}},
+        {"name": "before", "type": ["null", "State"], "default": None},
+        {"name": "tags", "type": {"type": "map", "values": "int"}},
+        {"name": "raw", "type": {"type": "array", "items": "bytes"}},
+        {"name": "either", "type": ["string", "long"]},
+        {"name": "next", "type": ["null", "Order"], "default": None},
+    ],
+}
+AVRO_VALUE: dict[str, Any] = {
+    "id": 7,
+    "amount": decimal.Decimal("12.34"),
+    "at": _INSTANT,
+    "on": datetime.date(2026, 1, 2),
+    "state": "NEW",
+    "before": "SENT",
+    "tags": {"x": 1},
+    "raw": [b"\x00", b""],
+    "either": 5,
+    "next": None,
+}
+
+PROTO = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+import "google/protobuf/struct.proto";
+enum State { NEW = 0; SENT = 1; }
+message Line { string sku = 1; }
+message Order {
+  int64 id = 1;
+  optional string note = 2;
+  google.protobuf.Timestamp at = 3;
+  State state = 4;
+  repeated Line lines = 5;
+  map<string, int32> tags = 6;
+  google.protobuf.Int32Value maybe = 7;
+  uint64 big = 8;
+  bytes raw = 9;
+  oneof choice { string text = 10; double number = 11; }
+  google.protobuf.Struct free = 12;
+  Order next = 13;
+}
+"""
+
+
+def _json(**properties: Any) -> TypedSchema:
+    schema = {"type": "object", "properties": properties}
+    return TypedSchema("json", json.dumps(schema).encode())
+
+
+def _avro(value: Any, schema: Any = AVRO_SCHEMA) -> bytes:
+    target = io.BytesIO()
+    fastavro.schemaless_writer(target, schema, value)
+    return target.getvalue()
+
+
+def _decode(schema: TypedSchema, *values: bytes | None) -> tuple[list[Any], list[Any]]:
+    found, failures = decoder_of(schema).decode_all(pa.array(values, pa.binary()))
+    assert found.type == decoder_of(schema).type
+    return found.to_pylist(), failures
+
+
+def test_json_by_its_schema() -> None:
+    schema = TypedSchema("json", json.dumps(JSON_SCHEMA).encode())
+    assert _decode(schema, None, json.dumps(JSON_VALUE).encode()) == (
+        [
+            None,
+            {
+                "id": 7,
+                "price": None,
+                "paid": True,
+                "at": _INSTANT,
+                "on": datetime.date(2026, 1, 2),
+                "state": "new",
+                "lines": [{"sku": "a"}, {"sku": "b"}],
+                "tags": [("x", 1)],
+                "maybe": {"sku": "c"},
+                "either": "5",
+                "any": '{"deep":[1]}',
+                "tree": '{"id":8}',
+            },
+        ],
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"{", "it is no JSON"),
+        (b"\xff", "it is no JSON"),
+        (b'{"id": NaN}', "NaN is no number"),
+        (b"{}", r"\$: 'id' is a required property"),
+        (b'{"id": "x"}', r"\$\.id: 'x' is not of type 'integer'"),
+        (b'{"id": 1, "lines": [{}]}', r"\$\.lines\[0\]: 'sku' is a required property"),
+        (b'{"id": 1, "at": "now"}', "'now' is no date-time"),
+        (b'{"id": 1, "at": "2026-01-01T00:00:00"}', "its offset from UTC is missing"),
+        (b'{"id": 99999999999999999999}', "it does not fit struct"),
+        (b'{"id": 1, "tree": {"id": "x"}}', r"\$\.tree\.id: 'x'"),
+    ],
+)
+def test_json_that_does_not_fit(value: bytes, reason: str) -> None:
+    schema = TypedSchema("json", json.dumps(JSON_SCHEMA).encode())
+    found, failures = _decode(schema, b'{"id": 1}', value, b'{"id": 2}')
+    assert [row and row["id"] for row in found] == [1, None, 2]
+    ((row, said),) = failures
+    assert row == 1
+    with pytest.raises(ValueError, match=reason):
+        raise ValueError(said)
+
+
+def test_avro_by_its_schema() -> None:
+    schema = TypedSchema("avro", json.dumps(AVRO_SCHEMA).encode())
+    inner = {**AVRO_VALUE, "id": 8}
+    found, failures = _decode(schema, _avro(AVRO_VALUE), None, _avro({**AVRO_VALUE, "next": inner}))
+    assert failures == []
+    expected = {**AVRO_VALUE, "tags": [("x", 1)], "either": "5"}
+    assert found[:2] == [expected, None]
+    assert json.loads(found[2]["next"])["amount"] == "12.34"
+    data = _avro(AVRO_VALUE)
+    found, failures = _decode(schema, data[:-2], data + b"x", b"")
+    assert found == [None] * 3
+    assert [row for row, _ in failures] == [0, 1, 2]
+    assert failures[1].reason == "1 bytes are left behind what the Avro schema says"
+
+
+def test_protobuf_by_source_and_descriptors(tmp_path: Path) -> None:
+    source = tmp_path / "order.proto"
+    source.write_text(PROTO)
+    with pytest.raises(
+        PipelineError, match=r"several messages: name one \(shop.Line, shop.Order\)"
+    ):
+        load_schema(source)
+    schema = load_schema(source, "shop.Order")
+    described = tmp_path / "order.desc"
+    described.write_bytes(schema.document)
+    assert load_schema(described, "shop.Order") == schema
+    data = _serialized(tmp_path)
+    found, failures = _decode(schema, data, b"", None, b"\xff")
+    assert found[0] == {
+        "id": 7,
+        "note": None,
+        "at": _INSTANT,
+        "state": "SENT",
+        "lines": [{"sku": "a"}],
+        "tags": [("x", 1)],
+        "maybe": 0,
+        "big": decimal.Decimal(2**64 - 1),
+        "raw": b"\xff",
+        "text": None,
+        "number": 0.5,
+        "free": '{"a": 1.0}',
+        "next": '{"id": "8"}',
+    }
+    assert found[1]["id"] == 0
+    assert found[1]["at"] is None
+    assert [row for row, _ in failures] == [3]
+    prefixed = TypedSchema("protobuf", schema.document, "shop.Order", has_prefix=True)
+    head = struct.pack(">bi", 0, 17)
+    found, failures = _decode(prefixed, head + b"\x02\x02" + data, head + b"\x00" + data, data)
+    assert [row and row["id"] for row in found] == [7, 7, None]
+    assert failures == [(2, "Confluent's prefix (a 0 byte and a schema id) is missing")]
+
+
+def _serialized(folder: Path) -> bytes:
+    """A message as another program writes it: with generated code, in a process of its own."""
+    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"--python_out={folder}"]
+    subprocess.run([*command, "order.proto"], check=True, timeout=60)
+    script = (
+        "import sys, order_pb2 as p; o = p.Order(id=7, state=1, lines=[p.Line(sku='a')], "
+        "tags={'x': 1}, big=2**64-1, raw=b'\\xff', number=0.5, next=p.Order(id=8)); "
+        "o.at.FromJsonString('2026-01-02T03:04:05.678Z'); o.maybe.value = 0; o.free['a'] = 1; "
+        "sys.stdout.buffer.write(o.SerializeToString())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, check=True, timeout=60
+    )
+    return done.stdout
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_any_bytes_are_a_value_or_a_reason(data: st.DataObject) -> None:
+    """Whole values with a byte changed, cut off or added; and noise."""
+    schema = data.draw(st.sampled_from(_SCHEMAS))
+    raw = bytearray(_avro(AVRO_VALUE) if schema.kind == "avro" else json.dumps(JSON_VALUE).encode())
+    raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    cut = raw[: data.draw(st.integers(0, len(raw)))]
+    values = [bytes(raw), bytes(cut), bytes(raw) + b"x", data.draw(st.binary(max_size=40))]
+    found, failures = _decode(schema, *values)
+    for row, reason in failures:
+        assert found[row] is None
+        assert reason
+
+
+_SCHEMAS = [
+    TypedSchema("avro", json.dumps(AVRO_SCHEMA).encode()),
+    TypedSchema("json", json.dumps(JSON_SCHEMA).encode()),
+    TypedSchema("avro", b'["null", "double", {"type": "array", "items": "float"}]'),
+    TypedSchema("avro", b'"string"'),
+    TypedSchema("json", b"true"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.json", "{", "the JSON Schema is no JSON"),
+        ("a.json", '{"type": "wrong"}', "the JSON Schema is not valid"),
+        ("a.json", '{"$ref": "http://elsewhere"}', "only references within the file"),
+        ("a.json", '{"$ref": "#/$defs/x"}', "'#/$defs/x', which it has not"),
+        ("a.avsc", '{"type": "recrd"}', "the Avro schema is not valid"),
+        ("a.proto", "message {", "does not compile: a.proto:1"),
+        ("a.desc", "not one", "is no FileDescriptorSet"),
+        ("a.xsd", "", "is of no kind that is known"),
+    ],
+)
+def test_schemas_that_are_none(name: str, text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(PipelineError) as caught:
+        load_schema(path)
+    assert message in " ".join(str(caught.value).split())
+
+
+def test_columns_of_one_name_are_refused() -> None:
+    with pytest.raises(DestinationError, match="'key_a'"):
+        Layout(
+            key=_json(a={"type": "string"}), value=_json(key_a={"type": "string"}), is_flat=True
+        ).schema()
+
+
+def test_fields_become_columns(
+    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+) -> None:
+    name = topic()
+    transact(
+        cluster, name, [(True, [(b'{"k": 1}', b'{"a": "x", "offset": 5}'), (b'{"k": 2}', None)])]
+    )
+    layout = Layout(
+        key=_json(k={"type": "integer"}),
+        value=_json(a={"type": "string"}, offset={"type": "integer"}),
+        is_flat=True,
+    )
+    export(name, to=str(tmp_path), layout=layout)
+    table = pads.dataset(tmp_path / f"topic={name}").to_table(
+        columns=["offset", "key_k", "a", "value_offset"]
+    )
+    assert [tuple(row.values()) for row in table.to_pylist()] == [
+        (0, 1, "x", 5),
+        (1, 2, None, None),
+    ]
+
+
+_SOME_WRONG = [
+    (True, [(b"k", b'{"a": 1}'), (b"k", b"no"), (b"k", b'{"a": 3}'), (b"k", b'{"a": "x"}')])
+]
+
+
+def test_a_record_that_does_not_fit_fails_the_export(
+    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
+) -> None:
+    """One message that names it; nothing is visible, and the mended run exports all."""
+    name = topic(2)
+    transact(cluster, name, _SOME_WRONG, partition=1)
+    layout = Layout(value=_json(a={"type": "integer"}))
+    from pipeline.spark_errors import job_errors
+
+    with (
+        pytest.raises(
+            UndecodableRecordError, match=rf"^topic {name}, partition 1, offset 1: the value"
+        ),
+        job_errors(),
+    ):
+        export(name, to=place.url, layout=layout)
+    assert place.rows(name) == []
+    assert place.names("_staging") == []
+    report = export(name, to=place.url, layout=layout, on_error="null")
+    assert (report.records, report.misfits) == (4, 2)
+    assert [row[4] for row in place.rows(name)] == [{"a": 1}, None, {"a": 3}, None]
+
+
+def test_quarantine_keeps_records_as_they_came(
+    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any, tmp_path: Path
+) -> None:
+    name = topic()
+    transact(cluster, name, _SOME_WRONG)
+    layout = Layout(value=_json(a={"type": "integer"}))
+    report = export(name, to=place.url, layout=layout, on_error="quarantine")
+    assert (report.records, report.misfits, report.quarantined) == (2, 2, 2)
+    assert [row[4] for row in place.rows(name)] == [{"a": 1}, {"a": 3}]
+    (hidden,) = place.names(f"topic={name}/run=000001/_quarantine")
+    export(name, to=str(tmp_path / "table"), format="iceberg", layout=layout, on_error="quarantine")
+    (beside,) = (tmp_path / "table").glob("lacuna/*/_quarantine/**/*.parquet")
+    files = [beside]
+    if not place.url.startswith("s3"):
+        files.append(Path(place.url, hidden))
+    for file in files:
+        kept = pq.read_table(file).to_pylist()
+        assert [(row["offset"], row["value"]) for row in kept] == [(1, b"no"), (3, b'{"a": "x"}')]
+        assert kept[1]["reason"] == "value: $.a: 'x' is not of type 'integer'"
+
+
+def test_confluent_prefixed_avro(
+    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+) -> None:
+    name = topic()
+    head = struct.pack(">bi", 0, 17)
+    transact(cluster, name, [(True, [(None, head + _avro(AVRO_VALUE))])])
+    document = json.dumps(AVRO_SCHEMA).encode()
+    export(
+        name, to=str(tmp_path), layout=Layout(value=TypedSchema("avro", document, has_prefix=True))
+    )
+    (row,) = pads.dataset(tmp_path / f"topic={name}").to_table().to_pylist()
+    assert row["value"]["amount"] == decimal.Decimal("12.34")

@@ -1,0 +1,161 @@
+"""Metadata snapshots in the bucket: what they say, until when, and what is wrong with them."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from controlplane.v1.cluster_pb2 import DeleteTopics
+from controlplane.v1.control_pb2 import Command
+from lacuna.moto import CREDENTIALS
+from lacuna.testing import Cluster
+from logstore.objects import DirectoryStore
+from logstore.objects.store import wall_clock_ms
+from logstore.segments import metadata_prefix
+from pipeline.control import ControlPlane
+from pipeline.errors import DamagedDataError, PipelineError, StaleMetadataError
+from pipeline.location import find_cluster
+from pipeline.metadata import open_metadata
+from pipeline.metadata.publish import publish_metadata
+from pipeline.metadata.stored import StoredMetadata
+from pipeline.stores import shared_store
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
+def test_a_snapshot_says_what_the_control_plane_says(
+    cluster: Cluster, transact: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    topic = cluster.create_topic("snapshot", partitions=3)
+    transact(cluster, topic, [(True, [(b"k", b"v")]), (False, [(b"k", b"w")] * 20)], 1)
+    location = find_cluster(data=str(cluster.data))
+    with ControlPlane(location.require_control()) as control:
+        done = publish_metadata(
+            control, shared_store(location.store), keep_ms=HOUR_MS, now_ms=wall_clock_ms()
+        )
+        topic_id = control.topics()[topic].topic_id
+        expected = control.partition_logs([(topic_id, partition) for partition in range(3)])
+    assert done.partitions >= 3
+    stored = open_metadata(location, "bucket")
+    assert stored.topics()[topic].partition_count == 3
+    found = stored.partition_logs([(topic_id, partition) for partition in range(3)])
+    for log, wanted in zip(found, expected, strict=True):
+        assert log.topic == topic
+        assert (log.version, log.last_stable_offset) == (wanted.version, wanted.last_stable_offset)
+        assert log.extents.columns() == wanted.extents.columns()
+        assert log.dead.pairs() == wanted.dead.pairs()
+    assert [piece.transaction > 0 for piece in found[1].pieces(0, 100)] == [True]
+    with pytest.raises(StaleMetadataError, match="is not in the snapshot of metadata"):
+        stored.partition_logs([(b"\1" * 16, 0)])
+
+
+def test_the_newest_valid_snapshot_counts_and_old_ones_are_removed(
+    lacuna_private_cluster: Cluster,
+) -> None:
+    cluster = lacuna_private_cluster
+    cluster.create_topic("early")
+    location = find_cluster(data=str(cluster.data))
+    store = shared_store(location.store)
+    now_ms = wall_clock_ms()
+    with pytest.raises(PipelineError, match="there is none: publish one"):
+        open_metadata(location, "bucket")
+    with ControlPlane(location.require_control()) as control:
+        publish_metadata(control, store, keep_ms=1000, now_ms=now_ms - 5000)
+        with pytest.raises(PipelineError, match="the last one is out of date"):
+            StoredMetadata(location.store)
+        first = publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=now_ms)
+        assert first.removed == 1
+        reader = StoredMetadata(location.store, lambda: now_ms)
+        assert set(reader.topics()) == {"early"}
+        cluster.create_topic("late")
+        second = publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=now_ms + 1)
+        cluster_id = control.cluster_id
+    assert set(reader.topics()) == {"early", "late"}
+    assert reader.name == second.name
+    assert len({info.key.split("/")[2] for info in store.list(metadata_prefix(cluster_id))}) == 2
+
+
+def test_what_a_valid_snapshot_speaks_of_is_not_collected(
+    lacuna_private_cluster: Cluster, transact: Callable[..., object]
+) -> None:
+    cluster = lacuna_private_cluster
+    topic = cluster.create_topic("kept")
+    transact(cluster, topic, [(True, [(b"k", b"v")])])
+    location = find_cluster(data=str(cluster.data))
+    with ControlPlane(location.require_control()) as control:
+        store = shared_store(location.store)
+        publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=wall_clock_ms())
+        topic_id = control.topics()[topic].topic_id
+        (log,) = control.partition_logs([(topic_id, 0)])
+        key = log.piece(0).key(control.cluster_id)
+    cluster.run(cluster.embedded.control.call(_delete_topic(topic_id)))
+    cluster.advance(20 * 60_000)  # far beyond the grace period
+    _collect(cluster)
+    assert store.size(key) > 0
+    cluster.advance(HOUR_MS)
+    _collect(cluster)
+    assert key not in {info.key for info in store.list()}
+
+
+def test_each_flipped_byte_is_found(lacuna_private_cluster: Cluster) -> None:
+    cluster = lacuna_private_cluster
+    cluster.create_topic("flipped", partitions=2)
+    location = find_cluster(data=str(cluster.data))
+    with ControlPlane(location.require_control()) as control:
+        store = shared_store(location.store)
+        assert isinstance(store, DirectoryStore)
+        done = publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=wall_clock_ms())
+        topic_id = control.topics()["flipped"].topic_id
+        cluster_id = control.cluster_id
+    for key in (done.name.index_key(cluster_id), done.name.part_key(cluster_id, 0)):
+        (path,) = [each for each in Path(cluster.data / "objects").rglob("*") if _is(each, key)]
+        sound = path.read_bytes()
+        for position in range(len(sound)):
+            path.write_bytes(_flip(sound, position))
+            with pytest.raises(DamagedDataError, match=key):
+                StoredMetadata(location.store).partition_logs([(topic_id, 0), (topic_id, 1)])
+        path.write_bytes(sound)
+
+
+def test_the_command_publishes_and_shows(lacuna_private_cluster: Cluster) -> None:
+    cluster = lacuna_private_cluster
+    cluster.create_topic("shown", partitions=2)
+    run = [sys.executable, "-m", "lacuna", "metadata"]
+    data = f"--data={cluster.data}"
+    published = subprocess.run(
+        [*run, "publish", "--keep", "1h", data], capture_output=True, text=True, check=False
+    )
+    assert published.returncode == 0, published.stderr
+    assert "published 2 partitions" in published.stdout
+    cluster.stop()
+    shown = subprocess.run([*run, "show", data], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "shown\t1\t0\t0" in shown.stdout
+    wrong = subprocess.run(
+        [*run, "publish", "--keep", "soon", data], capture_output=True, text=True, check=False
+    )
+    assert wrong.returncode == 1
+    assert "write a duration such as 30s" in wrong.stderr
+
+
+def _is(path: Path, key: str) -> bool:
+    return path.is_file() and str(path).endswith(key)
+
+
+def _flip(data: bytes, position: int) -> bytes:
+    return data[:position] + bytes((data[position] ^ 1,)) + data[position + 1 :]
+
+
+def _collect(cluster: Cluster) -> None:
+    housekeeping = cluster.embedded.agents[0].housekeeping
+    assert housekeeping is not None
+    cluster.run(housekeeping.collect())
+
+
+def _delete_topic(topic_id: bytes) -> Command:
+    return Command(delete_topics=DeleteTopics(topic_ids=[topic_id]))

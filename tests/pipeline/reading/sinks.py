@@ -1,0 +1,56 @@
+"""Where streams go in tests: Parquet files behind a checkpoint, which hold each row once."""
+
+import time
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pipeline.datasource.bounds import TopicPartition
+
+Records = dict[TopicPartition, dict[int, tuple[bytes | None, bytes | None]]]
+
+
+class Sink:
+    """One sink and its checkpoint, for any number of queries one after the other."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark = spark
+        self._rows = folder / "rows"
+        self._checkpoint = folder / "checkpoint"
+
+    def start(self, frame: DataFrame, *, is_available_now: bool = False) -> StreamingQuery:
+        """A query; its triggers follow one another."""
+        writer = frame.writeStream.format("parquet").option("path", str(self._rows))
+        writer = writer.option("checkpointLocation", str(self._checkpoint))
+        if is_available_now:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime="0 seconds").start()
+
+    def run(self, frame: DataFrame, seconds: int = 60) -> StreamingQuery:
+        """Reads what is there now."""
+        query = self.start(frame, is_available_now=True)
+        assert query.awaitTermination(seconds)
+        return query
+
+    def records(self) -> Records:
+        """(key, value) by partition and offset; that no row is there twice is checked."""
+        found: Records = {}
+        for row in self._spark.read.parquet(str(self._rows)).collect():
+            partition = found.setdefault(TopicPartition(row.topic, row.partition), {})
+            assert row.offset not in partition, row
+            partition[row.offset] = (row.key, row.value)
+        return found
+
+    def wait_for_batch(self, query: StreamingQuery, count: int, seconds: float = 60) -> None:
+        """Until the query has ended `count` batches more."""
+        reached = self._batches() + count
+        end = time.monotonic() + seconds
+        while self._batches() < reached:
+            assert query.exception() is None
+            assert time.monotonic() < end
+            time.sleep(0.05)  # nobody tells of a batch
+
+    def _batches(self) -> int:
+        commits = self._checkpoint / "commits"
+        return sum(path.name.isdecimal() for path in commits.iterdir()) if commits.exists() else 0

@@ -1,0 +1,209 @@
+"""A batch: what a read_committed consumer gets, from the bucket alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from lacuna.testing import Cluster
+from tests.pipeline.reading.conftest import Load, Planned, consume
+
+Plan = Callable[..., Planned]
+
+#: Headers with a key twice, a null value, an empty one, and one that is not ASCII.
+_HEADERS = [("a", b"1"), ("a", None), ("b", b""), ("é", "ü".encode())]
+_RECORDS: list[dict[str, Any]] = [
+    {"key": b"k", "value": b"v", "headers": _HEADERS},
+    {"key": None, "value": b"no key"},
+    {"key": b"tombstone", "value": None},
+    {"key": b"", "value": b""},
+    {"key": None, "value": None, "headers": [("only", None)]},
+    {"key": b"old", "value": b"x" * 5000, "timestamp": 1_000_000_000_123},
+]
+
+
+def _produce(cluster: Cluster, topic: str, partitions: int, codec: str) -> None:
+    """The records, aborted and committed in turns, and some without a transaction."""
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": f"{topic}-{codec}",
+            "compression.type": codec,
+        }
+    )
+    plain = Producer({"bootstrap.servers": cluster.bootstrap, "compression.type": codec})
+    producer.init_transactions(30)
+    for is_committed in (False, True, False, True):
+        producer.begin_transaction()
+        for partition in range(partitions):
+            for record in _RECORDS:
+                producer.produce(topic, partition=partition, **record)
+        producer.flush(30)
+        for partition in range(partitions):
+            plain.produce(topic, b"between", b"plain", partition=partition)
+        plain.flush(30)
+        (producer.commit_transaction if is_committed else producer.abort_transaction)(30)
+
+
+def _row_of(message: Any) -> tuple[Any, ...]:
+    headers = message.headers()
+    timestamp_type, timestamp = message.timestamp()
+    return (
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.key(),
+        message.value(),
+        timestamp,
+        timestamp_type - 1,  # librdkafka counts from "not available"
+        None if headers is None else [tuple(header) for header in headers],
+    )
+
+
+@pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
+def test_s14_the_frame_is_what_a_read_committed_consumer_gets(cluster: Cluster, load: Load) -> None:
+    """S13, S14, S19: keys, values, headers, timestamps and offsets, of every codec."""
+    keeping, appending = {"retention.ms": "-1"}, {"message.timestamp.type": "LogAppendTime"}
+    topics = {
+        cluster.create_topic("frame", 2, keeping): 2,
+        cluster.create_topic("frame-appended", 1, {**keeping, **appending}): 1,
+    }
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        for topic, partitions in topics.items():
+            _produce(cluster, topic, partitions, codec)
+    frame = load("", subscribe="frame,frame-appended", includeHeaders="true").selectExpr(
+        "topic",
+        "partition",
+        "offset",
+        "key",
+        "value",
+        "unix_millis(timestamp)",
+        "timestampType",
+        "headers",
+    )
+    found = [tuple(row) for row in frame.collect()]
+    expected = [
+        _row_of(message)
+        for topic, partitions in topics.items()
+        for partition in range(partitions)
+        for message in consume(cluster, topic, partition)
+    ]
+    assert len(expected) == 3 * 5 * (2 * len(_RECORDS) + 4)
+    assert sorted(found, key=lambda row: row[:3]) == expected
+    assert {row[6] for row in found} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    "outcomes",
+    [
+        pytest.param([False, True, True], id="at the start"),
+        pytest.param([True, False, False, True], id="in the middle"),
+        pytest.param([True, True, False], id="at the end"),
+        pytest.param([False, False], id="nothing else"),
+        pytest.param([], id="empty"),
+    ],
+)
+def test_s18_aborted_records_are_not_read(
+    cluster: Cluster, plan: Plan, transact: Any, outcomes: list[bool], request: Any
+) -> None:
+    """S14, S16, S18."""
+    topic = cluster.create_topic("holes" + "".join("AC"[each] for each in outcomes))
+    records = [(b"k%d" % i, b"v" * 50) for i in range(20)]
+    written = transact(cluster, topic, [(each, records) for each in outcomes])
+    planned = plan(topic)
+    assert planned.records() == written.committed
+    committed = sum(outcomes)
+    assert (planned.stored_bytes > 0) == (committed > 0)
+    all_of_it = plan(topic, isolation="read_uncommitted")
+    assert all_of_it.records() == written.committed | written.aborted
+    if outcomes:
+        assert planned.stored_bytes * len(outcomes) == all_of_it.stored_bytes * committed
+
+
+def test_s13_an_ongoing_transaction_is_not_passed(cluster: Cluster, plan: Plan) -> None:
+    """S3, S13."""
+    topic = cluster.create_topic("ongoing")
+    plain = Producer({"bootstrap.servers": cluster.bootstrap})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "ongoing"})
+    producer.init_transactions(30)
+
+    def produce(by: Producer, value: bytes) -> None:
+        by.produce(topic, value)
+        by.flush(30)
+
+    produce(plain, b"before")
+    producer.begin_transaction()
+    produce(producer, b"open")
+    produce(plain, b"behind")
+    assert [value for _, value in plan(topic).records().values()] == [b"before"]
+    all_of_it = plan(topic, isolation="read_uncommitted")
+    assert [value for _, value in all_of_it.records().values()] == [b"before", b"open", b"behind"]
+    producer.commit_transaction(30)
+    assert plan(topic).offsets() == [0, 1, 2]
+
+
+def test_some_columns_alone(cluster: Cluster, load: Load, transact: Any) -> None:
+    """A user's schema is a projection: in its order, and what it leaves out is not decoded."""
+    topic = cluster.create_topic("columns")
+    transact(cluster, topic, [(True, [(b"k", b"v"), (None, b"w")])])
+    frame = load(topic, "offset long, topic string, key binary")
+    assert frame.columns == ["offset", "topic", "key"]
+    assert [tuple(row) for row in frame.collect()] == [(0, topic, b"k"), (1, topic, None)]
+    assert load(topic, "value binary not null").count() == 2
+    for columns, message in {
+        "offset int": "column 'offset' is bigint, the schema says int",
+        "ofset long": "the schema has a column 'ofset', the source has key, value, topic",
+        "headers array<string>": "a column 'headers', .* say includeHeaders=true",
+    }.items():
+        with pytest.raises(Exception, match=message):
+            load(topic, columns).collect()
+
+
+def test_subscribe_pattern_and_assign(cluster: Cluster, plan: Plan, transact: Any) -> None:
+    for name in ("pattern-a", "pattern-b", "pattern-other"):
+        topic = cluster.create_topic(name, 2)
+        for partition in range(2):
+            transact(cluster, topic, [(True, [(None, f"{name}-{partition}".encode())])], partition)
+    found = plan("", subscribePattern="pattern-[ab]|ttern-other").rows()
+    assert {row["topic"] for row in found} == {"pattern-a", "pattern-b"}
+    found = plan("", assign='{"pattern-a":[1],"pattern-other":[0]}').rows()
+    assert [row["value"] for row in found] == [b"pattern-a-1", b"pattern-other-0"]
+    assert plan("", subscribePattern="nothing.*").rows() == []
+
+
+def test_a_partition_is_split(cluster: Cluster, load: Load, plan: Plan, transact: Any) -> None:
+    """minPartitions by bytes, between extents; maxRecordsPerPartition by offsets, anywhere."""
+    topic = cluster.create_topic("split", 2)
+    records = [(b"k", b"v" * 500)] * 20
+    for partition in range(2):
+        transact(cluster, topic, [(True, records), (False, records)] * 8, partition)
+    assert len(plan(topic).tasks) == 2
+    split = plan(topic, minPartitions=8)
+    assert 8 <= len(split.tasks) <= 10
+    sizes = [sum(task.pieces.sizes) for task in split.tasks]
+    assert max(sizes) <= 2 * min(sizes)
+    assert split.rows() == plan(topic).rows()
+    capped = plan(topic, maxRecordsPerPartition=7)
+    assert capped.rows() == plan(topic).rows()
+    assert len(capped.tasks) == 2 * -(-160 // 7)
+    assert all(sum(map(len, capped.reader.read(task))) <= 7 for task in capped.tasks)
+    frame = load(topic, minPartitions="8")
+    assert frame.rdd.getNumPartitions() == len(split.tasks)
+    assert frame.count() == 320
+
+
+def test_a_plain_session_reads_too(
+    spark: SparkSession, cluster: Cluster, load: Load, transact: Any
+) -> None:
+    """Without spark.sql.python.filterPushdown.enabled Spark refuses a reader that has pushFilters."""
+    topic = cluster.create_topic("plain")
+    transact(cluster, topic, [(True, [(b"k", b"%d" % i) for i in range(10)])])
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    try:
+        for pushdown in ("true", "false"):
+            frame = load(topic, pushdown=pushdown)
+            assert frame.filter("offset >= 8 and partition = 0").count() == 2
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

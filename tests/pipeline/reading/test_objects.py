@@ -1,0 +1,166 @@
+"""What the plan shows, and what a task does when objects are gone, damaged or replaced meanwhile."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agents import AgentParts
+from lacuna.testing import Cluster
+from logstore.objects.store import wall_clock_ms
+from pipeline.control import ControlPlane
+from pipeline.datasource.batch import BatchReader
+from pipeline.datasource.options import Options
+from pipeline.datasource.plan_view import ViewTask
+from pipeline.datasource.schema import PLAN_COLUMNS
+from pipeline.errors import DamagedDataError, DataLossError
+from pipeline.location import find_cluster
+from pipeline.metadata.publish import publish_metadata
+from pipeline.stores import shared_store
+from tests.pipeline.reading.conftest import Load, Planned, options_of
+
+Plan = Callable[..., Planned]
+
+
+def test_s14_the_plan_view_shows_holes(cluster: Cluster, load: Load, transact: Any) -> None:
+    """S13, S14: every offset up to the high watermark is in one row."""
+    topic = cluster.create_topic("shown")
+    records = [(b"k", b"v")] * 10
+    transact(cluster, topic, [(True, records), (False, records), (True, records)])
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "open"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"v")
+    producer.flush(30)
+    rows = load(topic, view="plan").orderBy("first_offset").collect()
+    ranges = [(row.first_offset, row.end_offset, row.what) for row in rows]
+    assert ranges == [
+        (0, 10, "delivered"),
+        (10, 20, "dropped"),
+        (20, 30, "delivered"),
+        (30, 31, "undecided"),
+    ]
+    assert len({row.transaction for row in rows}) == 4
+    assert all(row.bytes > 0 and row.position > 0 and row.segment for row in rows)
+    everything = load(topic, view="plan", isolation="read_uncommitted").collect()
+    assert {row.what for row in everything} == {"delivered"}
+    some = load(topic, view="plan", startingOffsets='{"shown":{"0":15}}').collect()
+    assert [row.first_offset for row in some] == [15, 20, 30]
+    counted = load(topic, "what string, bytes long", view="plan").groupBy("what").count()
+    assert dict(counted.collect()) == {"delivered": 2, "dropped": 1, "undecided": 1}
+    producer.abort_transaction(30)
+
+
+def _never_by_itself() -> AgentParts:
+    merge = MergeSettings(min_age_ms=0, min_extents=2)
+    return AgentParts(
+        housekeeping=HousekeepingSettings(
+            merge_interval_seconds=1e9, collect_interval_seconds=1e9, merge=merge
+        )
+    )
+
+
+def _planned(cluster: Cluster, topic: str, **options: Any) -> Planned:
+    return Planned(options_of(cluster, topic, **options), [])
+
+
+def _rewrite_and_collect(cluster: Cluster) -> None:
+    housekeeping = cluster.embedded.agents[0].housekeeping
+    assert housekeeping is not None
+    cluster.run(housekeeping.merge())
+    cluster.advance(30 * 60_000)
+    cluster.run(housekeeping.collect())
+
+
+def test_a_pin_keeps_what_a_plan_needs(transact: Any) -> None:
+    """S14, S19: segments are merged and the old ones collected, and the older plan still reads."""
+    with Cluster(parts=_never_by_itself()) as cluster:
+        topic = cluster.create_topic("pinned")
+        records = [(b"k", b"v" * 100)] * 5
+        written = transact(cluster, topic, [(True, records), (False, records)] * 5)
+        pinned = _planned(cluster, topic)
+        _rewrite_and_collect(cluster)
+        assert pinned.records() == written.committed
+        merged = _planned(cluster, topic, pin="1h")
+        assert len(merged.tasks[0].pieces) == 1
+        assert merged.records() == written.committed
+        view = BatchReader(Options(options_of(cluster, topic, view="plan")), PLAN_COLUMNS)
+        (task,) = view.partitions()
+        assert isinstance(task, ViewTask)
+        shown = [(row.first_offset, row.end_offset, row.what) for row in task.rows]
+        assert shown == [(0, 50, "delivered")]  # holes inside an extent are not in the metadata
+
+
+def test_what_was_collected_is_data_loss(transact: Any) -> None:
+    """Without a pin: an error that names the object, or a warning where loss is allowed."""
+    with Cluster(parts=_never_by_itself()) as cluster:
+        topic = cluster.create_topic("collected")
+        transact(cluster, topic, [(True, [(b"k", b"v" * 100)] * 5)] * 4)
+        strict = _planned(cluster, topic, pin="0s")
+        tolerant = _planned(cluster, topic, pin="0s", failOnDataLoss="false")
+        _rewrite_and_collect(cluster)
+        with pytest.raises(DataLossError, match="is gone, which held offsets 0 to 4"):
+            strict.rows()
+        assert tolerant.rows() == []
+
+
+def test_a_tolerant_reader_keeps_what_is_there(transact: Any) -> None:
+    with Cluster(parts=_never_by_itself()) as cluster:
+        topic = cluster.create_topic("partly")
+        written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)] * 5)] * 4)
+        planned = _planned(cluster, topic, failOnDataLoss="false")
+        task = planned.tasks[0]
+        gone = list(task.pieces)[1]
+        store = shared_store(task.bucket.store_url)
+        store.delete([gone.key(task.bucket.cluster_id)])
+        kept = {offset: each for offset, each in written.committed.items() if not 5 <= offset < 10}
+        assert planned.records() == kept
+
+
+def test_a_damaged_byte_is_named(tmp_path: Path, transact: Any, spark: SparkSession) -> None:
+    with Cluster(tmp_path, parts=_never_by_itself()) as cluster:
+        topic = cluster.create_topic("damaged")
+        transact(cluster, topic, [(True, [(b"k", bytes(range(256)) * 3000)])])
+        planned = _planned(cluster, topic)
+        (piece,) = planned.tasks[0].pieces
+        path = next(tmp_path.rglob(f"*{piece.key(planned.tasks[0].bucket.cluster_id)[-20:]}"))
+        data = bytearray(path.read_bytes())
+        data[piece.position + piece.size // 2] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(DamagedDataError, match=r"segment .*position .*offsets 0 to 0"):
+            planned.rows()
+        frame = spark.read.format("lacuna").options(**options_of(cluster, topic)).load()
+        with pytest.raises(PySparkException, match=r"DamagedDataError: object '.*' is dam") as told:
+            frame.count()
+        assert "Traceback" not in str(told.value)
+
+
+def test_a_task_is_small(cluster: Cluster, plan: Plan, transact: Any) -> None:
+    """Sixty bytes an extent, whatever else there is."""
+    topic = cluster.create_topic("many")
+    transact(cluster, topic, [(True, [(b"k", b"v")])] * 200)
+    (task,) = plan(topic).tasks
+    assert len(pickle.dumps(task)) < 2000 + 70 * 200
+    assert list(pickle.loads(pickle.dumps(task)).pieces) == list(task.pieces)
+
+
+def test_metadata_from_the_bucket_alone(cluster: Cluster, load: Load, transact: Any) -> None:
+    """No server is asked: what the newest snapshot says is read, and no more."""
+    topic = cluster.create_topic("serverless")
+    written = transact(cluster, topic, [(True, [(b"k", b"1")] * 3), (False, [(b"k", b"2")] * 3)])
+    store = shared_store(cluster.store_url)
+    with ControlPlane(find_cluster(data=str(cluster.data)).require_control()) as control:
+        publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+    transact(cluster, topic, [(True, [(b"k", b"3")])])
+    where = {"metadata": "bucket", "store": cluster.store_url, "subscribe": topic}
+    planned = Planned(where, [])
+    assert planned.records() == written.committed
+    assert Planned({**where, "isolation": "read_uncommitted"}, []).offsets() == list(range(6))
+    found = load(topic, "offset long", data="", metadata="bucket", store=cluster.store_url)
+    assert sorted(row.offset for row in found.collect()) == list(written.committed)

@@ -1,0 +1,198 @@
+"""Pieces, tasks and limits against what one offset after the other says; pure."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.extents import DeadRanges, ExtentTable
+from pipeline.datasource.bounds import TopicPartition, as_json, of_json
+from pipeline.datasource.filters import Condition
+from pipeline.datasource.limits import Gate, limited
+from pipeline.datasource.planning import (
+    Bucket,
+    Plan,
+    Stretch,
+    count_offsets,
+    live_slices,
+    offset_after,
+    plan_tasks,
+)
+from pipeline.datasource.progress import lag
+from pipeline.extents import PartitionLog
+
+_BUCKET = Bucket("file:///nowhere", "cluster", False)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A log, and the offsets that there is a live or a dead record at."""
+
+    log: PartitionLog
+    live: list[int]
+    dead: list[int]
+
+    def offsets(self, is_committed: bool) -> list[int]:
+        return self.live if is_committed else sorted(self.live + self.dead)
+
+
+@st.composite
+def logs(draw: st.DrawFn, topic: str = "t") -> Made:
+    """Extents with holes between some, each live or dead, some of them older than others."""
+    extents, dead = ExtentTable(), DeadRanges()
+    live_offsets: list[int] = []
+    dead_offsets: list[int] = []
+    offset = draw(st.integers(0, 3))
+    start = offset
+    for index in range(draw(st.integers(0, 8))):
+        offset += draw(st.sampled_from([0, 0, 3]))
+        count, size = draw(st.integers(1, 5)), draw(st.integers(1, 100))
+        time = draw(st.integers(0, 5))
+        extents.append_row((1, index, 50, size, offset, offset + count, time, 1, 0, index + 1, 0))
+        is_dead = draw(st.booleans())
+        (dead_offsets if is_dead else live_offsets).extend(range(offset, offset + count))
+        if is_dead:
+            dead.add(offset, offset + count)
+        offset += count
+    offset += draw(st.sampled_from([0, 2]))
+    log = PartitionLog(
+        topic=topic,
+        topic_id=topic.encode(),
+        partition=0,
+        version=1,
+        log_start_offset=start,
+        last_stable_offset=offset,
+        high_watermark=offset,
+        extents=extents,
+        dead=dead,
+    )
+    return Made(log, live_offsets, dead_offsets)
+
+
+_EDGES = st.tuples(st.integers(0, 60), st.integers(0, 60)).map(sorted)
+
+
+@given(logs(), _EDGES, st.booleans())
+def test_s18_counts_and_slices(made: Made, edges: list[int], is_committed: bool) -> None:
+    """S14, S18."""
+    first, end = edges
+    wanted = [each for each in made.offsets(is_committed) if first <= each < end]
+    extents = made.log.extents
+    slices = list(live_slices(made.log, first, end, is_committed=is_committed))
+    found = [
+        offset
+        for start, stop in slices
+        for index in range(start, stop)
+        for offset in range(extents.base_offsets[index], extents.next_offsets[index])
+    ]
+    assert [each for each in found if first <= each < end] == wanted
+    assert count_offsets(made.log, first, end, is_committed=is_committed) == len(wanted)
+
+
+@given(logs(), _EDGES, st.integers(1, 50), st.booleans())
+def test_s16_a_limit_ends_where_the_next_record_is(
+    made: Made, edges: list[int], count: int, is_committed: bool
+) -> None:
+    """S16: so that a hole behind the last record of a trigger is passed with it."""
+    first, end = edges
+    wanted = [each for each in made.offsets(is_committed) if first <= each < end]
+    expected = wanted[count] if count < len(wanted) else end
+    assert offset_after(made.log, first, end, count, is_committed=is_committed) == expected
+
+
+@given(
+    logs(),
+    _EDGES,
+    st.none() | st.integers(1, 10),
+    st.none() | st.integers(1, 6),
+    st.integers(-1, 5),
+)
+def test_tasks_cover_each_offset_once(
+    made: Made, edges: list[int], min_partitions: int | None, most: int | None, since: int
+) -> None:
+    plan = Plan(
+        bucket=_BUCKET,
+        condition=Condition(min_timestamp=since),
+        is_committed=True,
+        min_partitions=min_partitions,
+        max_records=most,
+    )
+    tasks = plan_tasks([Stretch(made.log, edges[0], edges[1])], plan)
+    found = []
+    for task in tasks:
+        offsets = [
+            offset
+            for piece in task.pieces
+            for offset in range(piece.base_offset, piece.next_offset)
+            if task.first_offset <= offset < task.end_offset
+        ]
+        assert offsets, "a task without anything to read"
+        assert most is None or len(offsets) <= most
+        assert all(piece.max_timestamp >= since for piece in task.pieces)
+        found += offsets
+    extents = made.log.extents
+    old = {
+        offset
+        for index in range(len(extents))
+        if extents.max_timestamps[index] < since
+        for offset in range(extents.base_offsets[index], extents.next_offsets[index])
+    }
+    assert found == [x for x in made.live if edges[0] <= x < edges[1] and x not in old]
+
+
+@given(logs("a"), logs("b"), st.integers(1, 30))
+def test_a_limit_over_partitions(one: Made, other: Made, count: int) -> None:
+    """Whoever has something to read gets a part of it, and all triggers together everything."""
+    made = {TopicPartition("a", 0): one, TopicPartition("b", 0): other}
+    logs_ = {each: found.log for each, found in made.items()}
+    firsts = {each: log.log_start_offset for each, log in logs_.items()}
+    latest = {each: log.last_stable_offset for each, log in logs_.items()}
+    for _ in range(100):
+        if firsts == latest:
+            break
+        ends = limited(logs_, firsts, latest, count, is_committed=True)
+        taken = {
+            each: sum(firsts[each] <= x < ends[each] for x in found.live)
+            for each, found in made.items()
+        }
+        left = {each: sum(x >= firsts[each] for x in found.live) for each, found in made.items()}
+        assert all((taken[each] > 0) == (left[each] > 0) for each in made)
+        assert sum(taken.values()) <= count + len(made)
+        firsts = ends
+    assert firsts == latest
+
+
+def test_a_gate_opens_for_enough_or_in_time() -> None:
+    partition = TopicPartition("a", 0)
+    gate = Gate(10, 60)
+    assert gate.opens({partition: 0}, {partition: 1}, 1000)  # the first trigger always
+    assert not gate.opens({partition: 1}, {partition: 10}, 1001)
+    assert gate.opens({partition: 1}, {partition: 11}, 1002)
+    assert not gate.opens({partition: 11}, {partition: 12}, 1061)
+    assert gate.opens({partition: 11}, {partition: 12}, 1062)
+    assert Gate(None, 60).opens({}, {}, 0)
+
+
+def test_offsets_as_json_in_one_order() -> None:
+    offsets = {TopicPartition("b", 10): 1, TopicPartition("b", 2): 2, TopicPartition("a", 0): 3}
+    found = as_json(offsets)
+    assert list(found) == ["a", "b"]
+    assert list(found["b"]) == ["2", "10"]
+    assert of_json(found) == offsets
+
+
+@pytest.mark.parametrize("latest", [None, "null", "{}"])
+def test_no_lag_without_progress(latest: str | None) -> None:
+    assert lag(None) is None
+    assert lag({"sources": [{"endOffset": None, "latestOffset": latest}]}) is None
+
+
+def test_lag_has_the_metrics_of_the_kafka_source() -> None:
+    source = {"endOffset": '{"a": {"0": 5}}', "latestOffset": '{"a": {"0": 8, "1": 9}}'}
+    found = lag({"sources": [{}, source]}, 1)
+    assert found is not None
+    assert found.partitions == {TopicPartition("a", 0): 3, TopicPartition("a", 1): 9}
+    assert found.min_offsets_behind_latest == 3
+    assert found.max_offsets_behind_latest == 9
+    assert found.avg_offsets_behind_latest == 6

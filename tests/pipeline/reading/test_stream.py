@@ -1,0 +1,364 @@
+"""Streams: exactly once over restarts, never past the last stable offset, over holes of any length."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agents import AgentParts
+from lacuna.testing import Cluster
+from logstore.objects.store import wall_clock_ms
+from pipeline.control import ControlPlane
+from pipeline.datasource.bounds import TopicPartition
+from pipeline.datasource.options import Options
+from pipeline.datasource.progress import lag
+from pipeline.datasource.schema import RECORD_COLUMNS
+from pipeline.datasource.stream import StreamReader
+from pipeline.errors import DataLossError
+from pipeline.location import find_cluster
+from pipeline.metadata.publish import publish_metadata
+from pipeline.stores import shared_store
+from tests.pipeline.reading.conftest import options_of
+from tests.pipeline.reading.sinks import Sink
+
+Stream = Callable[..., DataFrame]
+
+
+@pytest.fixture
+def stream(spark: SparkSession) -> Stream:
+    """stream(cluster, topic, **options) -> DataFrame; from the earliest offset by default."""
+
+    def of_topic(cluster: Cluster, topic: str, **options: Any) -> DataFrame:
+        given = options_of(cluster, topic, **{"startingOffsets": "earliest", **options})
+        return spark.readStream.format("lacuna").options(**given).load()
+
+    return of_topic
+
+
+@pytest.fixture
+def sink(spark: SparkSession, tmp_path: Path) -> Sink:
+    return Sink(spark, tmp_path)
+
+
+@pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
+def test_available_now_reads_committed_records_once(
+    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+) -> None:
+    """S13, S14."""
+    topic = cluster.create_topic("available")
+    written = transact(cluster, topic, [(True, [(b"a", b"1")]), (False, [(b"b", b"2")] * 30)])
+    sink.run(stream(cluster, topic))
+    sink.run(stream(cluster, topic))
+    assert sink.records() == {TopicPartition(topic, 0): written.committed}
+    more = transact(cluster, topic, [(True, [(b"c", b"3")])])
+    query = sink.run(stream(cluster, topic))
+    assert sink.records() == {TopicPartition(topic, 0): written.committed | more.committed}
+    found = lag(query.lastProgress)
+    assert found is not None
+    assert found.partitions == {TopicPartition(topic, 0): 0}
+
+
+def test_metadata_from_the_bucket_goes_on_with_every_newer_snapshot(
+    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+) -> None:
+    """No server is asked, so what was not published is not there yet."""
+    topic = cluster.create_topic("published")
+    where = {"data": "", "metadata": "bucket", "store": cluster.store_url}
+
+    def run_after(*, publishes: bool) -> int:
+        if publishes:
+            with ControlPlane(find_cluster(data=str(cluster.data)).require_control()) as control:
+                store = shared_store(cluster.store_url)
+                publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+        sink.run(stream(cluster, topic, **where))
+        return sum(map(len, sink.records().values()))
+
+    for count in (3, 4):
+        transact(cluster, topic, [(True, [(b"k", b"v")] * count), (False, [(b"k", b"w")])])
+        before = 0 if count == 3 else run_after(publishes=False)
+        assert run_after(publishes=True) == before + count
+
+
+def test_limits_spread_over_partitions_and_jump_holes(
+    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+) -> None:
+    """S16, S18: maxOffsetsPerTrigger counts what can be read; a hole costs nothing of it."""
+    topic = cluster.create_topic("limited", 2)
+    records = [(b"k", b"v")] * 10
+    outcomes = [True, False, False, False, True]
+    for partition, times in ((0, 3), (1, 1)):
+        transact(cluster, topic, [(each, records) for each in outcomes * times], partition)
+    query = sink.run(stream(cluster, topic, maxOffsetsPerTrigger="20"))
+    rows = [progress.numInputRows for progress in query.recentProgress]
+    assert rows == [20, 20, 20, 20]
+    first = query.recentProgress[0].sources[0]
+    assert '"0": 45' in first.endOffset  # 15 records, and the hole behind ten of them
+    found = lag(query.recentProgress[0])
+    assert found is not None
+    assert found.max_offsets_behind_latest == 150 - 45
+    assert sum(map(len, sink.records().values())) == 80
+
+
+def test_a_trigger_of_holes_alone(
+    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+) -> None:
+    """S16: it goes on, with zero rows."""
+    topic = cluster.create_topic("hollow", 2)
+    aborted = [(False, [(b"k", b"v")] * 50)] * 3
+    transact(cluster, topic, aborted, 0)
+    query = sink.run(stream(cluster, topic))
+    progress = query.lastProgress
+    assert progress is not None
+    assert '"0": 150' in progress.sources[0].endOffset
+    assert progress.numInputRows == 0
+    transact(cluster, topic, aborted, 0)
+    written = transact(cluster, topic, [*aborted, (True, [(b"a", b"b")])], 1)
+    sink.run(stream(cluster, topic, maxOffsetsPerTrigger="1"))
+    assert sink.records() == {TopicPartition(topic, 1): written.committed}
+
+
+def test_s3_an_open_transaction_holds_the_stream_back(
+    cluster: Cluster, stream: Stream, sink: Sink
+) -> None:
+    """S3, S13."""
+    topic = cluster.create_topic("held-back")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "held"})
+    producer.init_transactions(30)
+    for value in (b"first", b"second"):
+        producer.begin_transaction()
+        producer.produce(topic, value)
+        producer.flush(30)
+        sink.run(stream(cluster, topic))
+        before = sink.records().get(TopicPartition(topic, 0), {})
+        producer.commit_transaction(30)
+        sink.run(stream(cluster, topic))
+        after = sink.records()[TopicPartition(topic, 0)]
+        assert {each for _, each in after.values()} - {each for _, each in before.values()} == {
+            value
+        }
+
+
+class Writing:
+    """Transactions in a thread, every third of them aborted, over two partitions."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._topic = topic
+        self._end = threading.Event()
+        self.has_begun = threading.Event()
+        self.committed: dict[TopicPartition, dict[int, tuple[bytes | None, bytes | None]]] = {}
+        self._producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap, "transactional.id": topic, "linger.ms": 0}
+        )
+        self._producer.init_transactions(30)
+
+    def run(self) -> None:
+        number = 0
+        while not self._end.is_set():
+            self._transaction(number)
+            number += 1
+
+    def _transaction(self, number: int) -> None:
+        found: list[Any] = []
+        self._producer.begin_transaction()
+        for index in range(10):
+            self._producer.produce(
+                self._topic,
+                b"%d-%d" % (number, index),
+                b"%d" % number,
+                index % 2,
+                on_delivery=lambda error, message: found.append(message),
+            )
+        self._producer.flush(30)
+        if number % 3 == 1:
+            self._producer.abort_transaction(30)
+            return
+        self._producer.commit_transaction(30)
+        for message in found:
+            partition = TopicPartition(self._topic, message.partition())
+            self.committed.setdefault(partition, {})[message.offset()] = (
+                message.key(),
+                message.value(),
+            )
+        self.has_begun.set()
+
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Transactions go on during the block."""
+        thread = threading.Thread(target=self.run)
+        thread.start()
+        try:
+            assert self.has_begun.wait(30)
+            yield
+        finally:
+            self._end.set()
+            thread.join()
+
+
+def _merging() -> AgentParts:
+    """Housekeeping that merges whatever it can at once, and collects what was replaced at once."""
+    merge = MergeSettings(min_age_ms=0, min_extents=2)
+    return AgentParts(
+        housekeeping=HousekeepingSettings(
+            merge_interval_seconds=0.2, collect_interval_seconds=0.2, merge=merge
+        )
+    )
+
+
+@pytest.mark.parametrize("start", ["earliest", pytest.param("latest", marks=pytest.mark.slow)])
+def test_s14_exactly_once_over_restarts_and_merges(
+    spark: SparkSession, stream: Stream, sink: Sink, start: str
+) -> None:
+    """S14, S19: a query that is ended in the middle of its batches, five times, while segments are
+    merged and transactions come in; then all that was committed is there once.
+    """
+    with Cluster(parts=_merging()) as cluster:
+        topic = cluster.create_topic("restarted", 2)
+        writing = Writing(cluster, topic)
+        options = {"startingOffsets": start, "maxOffsetsPerTrigger": "200"}
+        sink.run(stream(cluster, topic, **options))
+        with writing.under_way():
+            for _ in range(5):
+                query = sink.start(stream(cluster, topic, **options))
+                sink.wait_for_batch(query, 1)
+                query.stop()
+        sink.run(stream(cluster, topic, startingOffsets=start))
+        assert sink.records() == writing.committed
+
+
+def test_the_beginning_is_kept_when_the_first_batch_fails(
+    cluster: Cluster, transact: Any, stream: Stream, sink: Sink, spark: SparkSession, tmp_path: Path
+) -> None:
+    """From "latest": what came after the query began is read, though it failed at once."""
+    topic = cluster.create_topic("late")
+    transact(cluster, topic, [(True, [(b"k", b"before")])])
+    frame = stream(cluster, topic, startingOffsets="latest")
+    failing = frame.selectExpr("*", "raise_error('no')")
+    query = sink.start(failing)
+    sink.wait_for_batch(query, 1)
+    written = transact(cluster, topic, [(True, [(b"k", b"after")])])
+    with pytest.raises(StreamingQueryException, match="no"):
+        query.awaitTermination(60)
+    transact(cluster, topic, [(False, [(b"k", b"v")])])
+    sink.run(frame)
+    assert sink.records() == {TopicPartition(topic, 0): written.committed}
+
+
+def test_a_first_batch_from_latest_is_empty(cluster: Cluster, transact: Any) -> None:
+    """A crash in it asks for the beginning again, which is later then: nothing may depend on it."""
+    topic = cluster.create_topic("first-batch")
+
+    def reader() -> StreamReader:
+        options = options_of(cluster, topic, startingOffsets="latest")
+        return StreamReader(Options(options), RECORD_COLUMNS)
+
+    first, restarted = reader(), reader()
+    try:
+        initial = first.initialOffset()
+        transact(cluster, topic, [(True, [(b"k", b"meanwhile")] * 3)])
+        assert first.latestOffset(initial, ReadAllAvailable()) == initial == {topic: {"0": 0}}
+        later = restarted.initialOffset()
+        assert later == {topic: {"0": 3}}
+        assert restarted.partitions(later, initial) == []
+        assert restarted.latestOffset(initial, ReadAllAvailable()) == later
+        (task,) = restarted.partitions(initial, later)
+        assert sum(map(len, restarted.read(task))) == 3
+    finally:
+        first.stop()
+        restarted.stop()
+
+
+@pytest.mark.parametrize("pin", ["1h", "0s"])
+def test_a_batch_is_pinned_until_it_is_over(transact: Any, pin: str) -> None:
+    """S19: merged and collected meanwhile, it is read as it was planned; without a pin it is not."""
+    with Cluster(parts=_merging()) as cluster:
+        topic = cluster.create_topic("held")
+        written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)])] * 10)
+        options = Options(options_of(cluster, topic, pin=pin))
+        reader = StreamReader(options, RECORD_COLUMNS)
+        try:
+            end = reader.latestOffset({topic: {"0": 0}}, ReadAllAvailable())
+            tasks = reader.partitions({topic: {"0": 0}}, end)
+            housekeeping = cluster.embedded.agents[0].housekeeping
+            assert housekeeping is not None
+            cluster.run(housekeeping.merge())
+            cluster.advance(30 * 60_000)
+            cluster.run(housekeeping.collect())
+            with nullcontext() if pin == "1h" else pytest.raises(DataLossError):
+                batches = [batch for task in tasks for batch in reader.read(task)]
+                assert sum(map(len, batches)) == len(written.committed)
+            reader.commit(end)
+        finally:
+            reader.stop()
+
+
+def test_topics_and_partitions_that_come_later(
+    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+) -> None:
+    frame = stream(cluster, "", subscribePattern="later-.*", startingOffsets="latest")
+    query = sink.start(frame)
+    expected = {}
+    try:
+        sink.wait_for_batch(query, 1)
+        for name in ("later-a", "later-b"):
+            topic = cluster.create_topic(name)
+            written = transact(cluster, topic, [(True, [(b"k", name.encode())])])
+            expected[TopicPartition(topic, 0)] = written.committed
+            query.processAllAvailable()
+            assert sink.records() == expected
+    finally:
+        query.stop()
+
+
+def test_the_control_plane_is_restarted(transact: Any, stream: Stream, sink: Sink) -> None:
+    with Cluster() as cluster:
+        topic = cluster.create_topic("survivor")
+        expected: dict[int, tuple[bytes, bytes]] = {}
+        query = sink.start(stream(cluster, topic))
+        try:
+            for value in (b"1", b"2", b"3"):
+                written = transact(cluster, topic, [(True, [(b"k", value)])])
+                expected |= written.committed
+                query.processAllAvailable()
+                assert sink.records() == {TopicPartition(topic, 0): expected}
+                cluster.kill()
+                cluster.start()
+        finally:
+            query.stop()
+
+
+def test_what_is_gone_fails_a_stream_unless_it_may(
+    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+) -> None:
+    """Retention passes the offset in the checkpoint."""
+    configs = {"retention.ms": "60000", "message.timestamp.type": "LogAppendTime"}
+    topic = cluster.create_topic("passed", configs=configs)
+    written = transact(cluster, topic, [(True, [(b"k", b"1")])])
+    sink.run(stream(cluster, topic))
+    transact(cluster, topic, [(True, [(b"k", b"2")])])
+    cluster.advance(3_600_000)
+    rest = transact(cluster, topic, [(True, [(b"k", b"3")])])
+    with pytest.raises(StreamingQueryException) as failed:
+        sink.run(stream(cluster, topic))
+    assert "DataLossError: passed-0 begins at offset 2, the query is at 1" in str(failed.value)
+    sink.run(stream(cluster, topic, failOnDataLoss="false"))
+    assert sink.records() == {TopicPartition(topic, 0): written.committed | rest.committed}
+
+
+def test_mistakes_of_a_stream(cluster: Cluster, stream: Stream, sink: Sink) -> None:
+    cluster.create_topic("mistaken")
+    for options, message in (
+        ({"endingOffsets": "latest"}, "OptionError: option endingOffsets: a stream does not end"),
+        ({"subscribe": "nowhere"}, "PipelineError: there is no topic nowhere"),
+    ):
+        with pytest.raises(StreamingQueryException) as failed:
+            sink.run(stream(cluster, "mistaken", **options))
+        assert message in str(failed.value)
+        assert "Traceback" not in str(failed.value)

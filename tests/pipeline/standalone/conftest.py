@@ -1,0 +1,77 @@
+"""The wheel, a cluster of Spark, a cluster of Lacuna that runs from the wheel, and jobs on them."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from lacuna.testing import ProcessCluster
+from tests.pipeline.standalone import jobs
+from tests.pipeline.standalone.spark import StandaloneSpark
+from tests.pipeline.standalone.wheel import install_wheel
+
+JOB_SECONDS = 240
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter that the wheel is installed for."""
+    return install_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
+    """A master and two workers."""
+    folder = tmp_path_factory.mktemp("standalone")
+    with StandaloneSpark(Path(pyspark.__file__).parent, folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[ProcessCluster]:
+    """`lacuna up` on a folder."""
+    with ProcessCluster(options=("--partitions", "4")) as running:
+        yield running
+
+
+@pytest.fixture
+def run(python: Path, master: StandaloneSpark, tmp_path: Path) -> Callable[..., Any]:
+    """run(JOB, *ARGUMENTS): what the job of jobs.py prints, run on the cluster of Spark."""
+
+    def run(job: str, *arguments: str) -> Any:
+        command = [str(python), jobs.__file__, job, master.url, *arguments]
+        ran = started(command, tmp_path)
+        told, errors = ran.communicate(timeout=JOB_SECONDS)
+        assert ran.returncode == 0, told + errors
+        return json.loads(told.splitlines()[-1])
+
+    return run
+
+
+@pytest.fixture
+def command(python: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+    """command(*ARGUMENTS): the `lacuna` of the wheel, started."""
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        return started([str(python.parent / "lacuna"), *arguments], tmp_path)
+
+    return start
+
+
+def started(command: list[str], folder: Path) -> subprocess.Popen[str]:
+    """In a folder that has nothing to import, with nothing of the checkout on the path."""
+    hidden = ("PYTHONPATH", "PYSPARK_PYTHON", "VIRTUAL_ENV")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**environment, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )

@@ -1,0 +1,86 @@
+"""What the tests have a standalone Spark do, as scripts of a user: `jobs.py JOB MASTER [ARGUMENT...]`.
+
+Run by the Python that the wheel is installed for; each prints one line of JSON.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+from pipeline.session import spark_session
+
+
+def where(spark: SparkSession) -> dict[str, list[str]]:
+    """The files of our packages that tasks import, and the folders of the workers that they run in."""
+
+    def look(numbers: Any) -> list[tuple[str, str]]:
+        import os
+
+        from pyspark import BarrierTaskContext
+
+        import logstore
+        import pipeline
+
+        BarrierTaskContext.get().barrier()  # so every core has one: none ends before the others begin
+        return [(str(module.__file__), os.getcwd()) for module in (logstore, pipeline)]
+
+    cores = spark.sparkContext.defaultParallelism
+    found = spark.sparkContext.range(cores, numSlices=cores).barrier().mapPartitions(look).collect()
+    files, folders = (sorted(set(each)) for each in zip(*found, strict=True))
+    return {"files": files, "folders": folders}
+
+
+def read(spark: SparkSession, data: str, topic: str) -> list[list[Any]]:
+    """A batch: (partition, offset, value) of all committed records."""
+    frame = spark.read.format("lacuna").option("data", data).option("subscribe", topic).load()
+    return rows_of(frame)
+
+
+def stream(spark: SparkSession, data: str, topic: str, checkpoint: str) -> list[list[Any]]:
+    """What is there and was not read with this checkpoint: (partition, offset, value)."""
+    found: list[list[Any]] = []
+    frame = (
+        spark.readStream.format("lacuna")
+        .option("data", data)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    query = (
+        frame.writeStream.foreachBatch(lambda batch, _: found.extend(rows_of(batch)))
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return sorted(found)
+
+
+def write(spark: SparkSession, data: str, topic: str, count: str) -> int:
+    """`count` records with the value of their number, in one transaction."""
+    frame = spark.range(int(count), numPartitions=4).select(col("id").cast("string").alias("value"))
+    frame.write.format("lacuna").option("data", data).option("topic", topic).mode("append").save()
+    return int(count)
+
+
+def rows_of(frame: DataFrame) -> list[list[Any]]:
+    """(partition, offset, value), sorted."""
+    rows = frame.select("partition", "offset", col("value").cast("string")).collect()
+    return sorted([row[0], row[1], row[2]] for row in rows)
+
+
+JOBS: dict[str, Callable[..., object]] = {job.__name__: job for job in (where, read, stream, write)}
+
+
+def main(job: str, master: str, *arguments: str) -> None:
+    """Runs it in a session of its own."""
+    with spark_session(job, master, {"spark.driver.memory": "512m"}) as spark:
+        print(json.dumps(JOBS[job](spark, *arguments)))  # noqa: T201 - for whoever started it
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,185 @@
+"""The wheel on a standalone Spark: a master and two workers, as a user of a cluster has them."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from lacuna.testing import ProcessCluster
+from tests.pipeline.standalone.spark import StandaloneSpark
+
+pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(600)]
+
+PARTITIONS = 4
+COMMAND_SECONDS = 300
+
+Run = Callable[..., Any]
+Command = Callable[..., subprocess.Popen[str]]
+#: (partition, offset, value), as jobs.py gives them.
+Rows = list[list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic and its committed records."""
+
+    name: str
+    rows: Rows
+
+
+@pytest.fixture(scope="module")
+def orders(served: ProcessCluster, transact: Callable[..., Any]) -> Topic:
+    """Transactions of 400 kB, a third of them aborted: enough for several tasks, too large for an agent to merge."""
+    rows: Rows = []
+    for partition in range(PARTITIONS):
+        rows += produce(served, transact, "orders", partition, transactions=20, size=4000)
+    return Topic("orders", rows)
+
+
+def produce(
+    served: ProcessCluster,
+    transact: Callable[..., Any],
+    topic: str,
+    partition: int,
+    transactions: int,
+    size: int = 10,
+) -> Rows:
+    """Transactions of 100 records, the first of each three aborted; the committed rows."""
+    given = [
+        (
+            number % 3 > 0,
+            [(None, b"%d-%d".ljust(size, b".") % (number, index)) for index in range(100)],
+        )
+        for number in range(transactions)
+    ]
+    written = transact(served, topic, given, partition)
+    return [
+        [partition, offset, value.decode()]
+        for offset, (_, value) in sorted(written.committed.items())
+    ]
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """What a command printed; it ended well."""
+    told, errors = process.communicate(timeout=COMMAND_SECONDS)
+    assert process.returncode == 0, told + errors
+    return told
+
+
+def test_tasks_run_what_the_wheel_installed_on_both_workers(run: Run, python: Path) -> None:
+    found = run("where")
+    (packages,) = python.parents[1].glob("lib/python*/site-packages")
+    assert [Path(file).parents[1] for file in found["files"]] == [packages] * 2
+    assert len({Path(folder).parents[1] for folder in found["folders"]}) == 2
+
+
+def test_a_batch_reads_what_is_committed(run: Run, served: ProcessCluster, orders: Topic) -> None:
+    """S14, S16."""
+    assert run("read", str(served.data), orders.name) == orders.rows
+
+
+def test_a_stream_goes_on_from_its_checkpoint(
+    run: Run, served: ProcessCluster, transact: Callable[..., Any], tmp_path: Path
+) -> None:
+    """S14: in a second application each committed record comes that did not come in the first."""
+    arguments = str(served.data), "events", str(tmp_path / "checkpoint")
+    first = produce(served, transact, "events", 0, transactions=6)
+    assert run("stream", *arguments) == first
+    second = produce(served, transact, "events", 1, transactions=3)
+    assert run("stream", *arguments) == second
+
+
+def test_a_write_is_there_once(run: Run, served: ProcessCluster) -> None:
+    admin = AdminClient({"bootstrap.servers": served.bootstrap})
+    admin.create_topics([NewTopic("written", PARTITIONS)])["written"].result(30)
+    assert run("write", str(served.data), "written", "1000") == 1000
+    assert sorted(map(int, consume(served, "written"))) == list(range(1000))
+
+
+def consume(served: ProcessCluster, topic: str) -> list[bytes]:
+    """All committed values, by a Kafka client."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": served.bootstrap,
+            "group.id": "test",
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition) for partition in range(PARTITIONS)])
+    values: list[bytes] = []
+    ends = 0
+    while ends < PARTITIONS:
+        message = consumer.poll(30)
+        assert message is not None
+        if message.error() is None:
+            values.append(message.value() or b"")
+        else:
+            ends += 1
+    consumer.close()
+    return values
+
+
+def test_a_compaction_goes_on_when_a_worker_is_killed(
+    run: Run, command: Command, served: ProcessCluster, master: StandaloneSpark, orders: Topic
+) -> None:
+    """S14: afterwards the same records are there, at the same offsets; what a killed task wrote harms nobody."""
+    location = "--data", str(served.data)
+    both = "--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0"
+    spark = "--master", master.url, *both
+    compaction = command(
+        "compact", *location, *spark, "--topic=orders", "--task-bytes=1MiB", "--json=-"
+    )
+    try:
+        master.kill_worker_at_work()
+    finally:
+        told = ended(compaction)
+    try:
+        report = json.loads(told)
+        assert not report["refused"]
+        assert not report["failed"]
+        assert report["work"]["tasks"] > PARTITIONS  # two workers had something to do
+        # An agent drops what was aborted a minute ago by itself: how much was left depends on the time.
+        assert report["total"]["after"]["dead_ranges"] == 0
+        assert run("read", str(served.data), orders.name) == orders.rows
+    finally:
+        master.start_worker()
+
+
+def test_a_job_that_finds_no_room_says_so_and_ends_on_ctrl_c(
+    command: Command, served: ProcessCluster, master: StandaloneSpark, orders: Topic
+) -> None:
+    spark = "--master", master.url, "--conf", "spark.executor.memory=8g"
+    audit = command("verify", "--data", str(served.data), *spark, f"--topic={orders.name}")
+    assert audit.stderr is not None
+    for line in audit.stderr:
+        if "Initial job has not accepted any resources" in line:
+            break
+    audit.send_signal(signal.SIGINT)
+    _, told = audit.communicate(timeout=COMMAND_SECONDS)
+    lines = [line for line in told.splitlines() if "Initial job" not in line]
+    assert [line.partition(";")[0] for line in lines] == [
+        "lacuna: stopped: what was committed stays"
+    ]
+    assert audit.returncode != 0
+
+
+def test_an_audit_and_an_export(
+    command: Command, served: ProcessCluster, master: StandaloneSpark, orders: Topic, tmp_path: Path
+) -> None:
+    spark = "--data", str(served.data), "--master", master.url
+    ended(command("verify", *spark))
+    to = tmp_path / "files"
+    ended(command("export", "orders", *spark, "--to", str(to)))
+    table = pyarrow.parquet.read_table(to, columns=["partition", "offset", "value"])
+    found = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
+    assert sorted([each[0], each[1], each[2].decode()] for each in found) == orders.rows

