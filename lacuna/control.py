@@ -12,6 +12,7 @@ from lacuna.errors import UserError
 
 DEFAULT_DATA = Path("data")
 ADDRESS_NAME = "control.address"
+STORE_NAME = "store.url"
 #: Somebody waits at a prompt.
 _QUESTION = GrpcClientSettings(give_up_after=2.0)
 

@@ -6,6 +6,7 @@ It keeps its objects in memory and forgets them when it ends.
 import multiprocessing
 from multiprocessing.connection import Connection
 from typing import Self
+from urllib.parse import urlencode
 
 from logstore.objects import ObjectStore
 
@@ -39,6 +40,12 @@ class MotoServer:
             raise TimeoutError("moto's server did not start")
         self.endpoint = self._ours.recv()
         return self
+
+    @property
+    def url(self) -> str:
+        """The bucket's URL for `open_store`; whoever opens it has CREDENTIALS in the environment."""
+        query = urlencode({"endpoint": self.endpoint, "region": CREDENTIALS["AWS_DEFAULT_REGION"]})
+        return f"s3://{BUCKET}?{query}"
 
     def open_store(self) -> ObjectStore:
         """The bucket, made where it is not there."""

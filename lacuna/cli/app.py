@@ -30,6 +30,23 @@ class Commands(LazyGroup):
             "lacuna.cli.explain:explain",
             "Shows what a read_committed consumer gets of a partition, and why.",
         ),
+        "doctor": Entry("lacuna.cli.doctor:doctor", "Tells what to expect of a Kafka client here."),
+        "compact": Entry(
+            "lacuna.cli.compact:compact",
+            "Rewrites the bucket on Spark: few large objects, no aborted or superseded records.",
+        ),
+        "export": Entry(
+            "lacuna.cli.export:export",
+            "Writes committed records to Parquet files or Iceberg tables, each exactly once.",
+        ),
+        "verify": Entry(
+            "lacuna.cli.verify:verify",
+            "Audits the bucket: reads all of it and holds it against the control plane.",
+        ),
+        "metadata": Entry(
+            "lacuna.cli.metadata:app",
+            "Publish and show snapshots of the metadata, which readers without a server need.",
+        ),
         "controlplane": Entry(
             "lacuna.cli.controlplane:controlplane",
             "Runs a control plane alone: topics, transactions, groups, and which records count.",

@@ -8,16 +8,19 @@ from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from controlplane.journal.journal import JournalError
 from lacuna.errors import UserError
 from logstore.objects import ObjectStoreError
-from logstore.segments import ForeignStoreError
+from logstore.segments import CorruptSegmentError, ForeignStoreError
+from pipeline.errors import PipelineError
 
 #: Anything else is our own mistake, and shows its trace.
 MENDABLE = (
     CommandRefused,
     ControlPlaneUnavailable,
+    CorruptSegmentError,
     ForeignStoreError,
     JournalError,
     ObjectStoreError,
     OSError,
+    PipelineError,
     UserError,
 )
 

@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 import typer
+from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32
 
 from lacuna.cli.answers import check
@@ -13,7 +14,8 @@ from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.topics import LATEST, READ_COMMITTED, schema_module, topic_offsets
 from lacuna.kafka import KafkaConnection, ask_every_agent
 
-OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = 9, 15, 16, 42
+OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, DESCRIBE_CONSUMERS = 9, 15, 16, 42, 69
+CLASSIC_MEMBER = 0
 
 app = typer.Typer(
     help="List, describe and delete consumer groups.",
@@ -46,21 +48,67 @@ async def describe_group(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP)
     """Shows a group's members, its committed offsets, and its lag to the last stable offset."""
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.request(
-            DESCRIBE_GROUPS,
-            6,
-            lambda request: request(groups=(group,), include_authorized_operations=False),
+            DESCRIBE_CONSUMERS,
+            1,
+            lambda request: request(group_ids=(group,), include_authorized_operations=False),
         )
-        (described,) = response.groups
-        check(described.error_code, f"group {group}", described.error_message)
-        if described.group_state == "Dead":
-            fail(f"group {group}: there is no such group; `lacuna groups list` shows them")
+        (consumers,) = response.groups
+        if consumers.error_code == ErrorCode.group_id_not_found:
+            await _describe_classic(connection, group)
+        else:
+            check(consumers.error_code, f"group {group}", consumers.error_message)
+            _show_consumers(consumers)
         lags = await _lags(connection, group)
+    table(("topic", "partition", "committed", "last stable", "lag"), lags)
+
+
+async def _describe_classic(connection: KafkaConnection, group: str) -> None:
+    response = await connection.request(
+        DESCRIBE_GROUPS,
+        6,
+        lambda request: request(groups=(group,), include_authorized_operations=False),
+    )
+    (described,) = response.groups
+    check(described.error_code, f"group {group}", described.error_message)
+    if described.group_state == "Dead":
+        fail(f"group {group}: there is no such group; `lacuna groups list` shows them")
     out.print(f"{group}: {described.group_state}", markup=False)
     table(
         ("member", "client", "host"),
         ((member.member_id, member.client_id, member.client_host) for member in described.members),
     )
-    table(("topic", "partition", "committed", "last stable", "lag"), lags)
+
+
+def _show_consumers(group: Any) -> None:
+    """A consumer group: epochs, and how far each member is on its way to its target."""
+    out.print(
+        f"{group.group_id}: {group.group_state}, epoch {group.group_epoch},"
+        f" assigned by {group.assignor_name} in epoch {group.assignment_epoch}",
+        markup=False,
+    )
+    table(
+        ("member", "client", "host", "protocol", "epoch", "partitions", "target"),
+        (
+            (
+                member.member_id,
+                member.client_id,
+                member.client_host,
+                "classic" if member.member_type == CLASSIC_MEMBER else "consumer",
+                member.member_epoch,
+                _shown(member.assignment),
+                _shown(member.target_assignment),
+            )
+            for member in group.members
+        ),
+    )
+
+
+def _shown(assignment: Any) -> str:
+    """`topic: 0,1  other: 2`."""
+    return "  ".join(
+        f"{topic.topic_name}: {','.join(str(each) for each in sorted(topic.partitions))}"
+        for topic in assignment.topic_partitions
+    )
 
 
 @app.command("delete")

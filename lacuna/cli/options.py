@@ -145,3 +145,24 @@ CacheMebibytes = Annotated[
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what it does.")]
+
+_SPARK = "Spark"
+
+Master = Annotated[
+    str,
+    typer.Option(
+        "--master",
+        envvar="LACUNA_SPARK_MASTER",
+        help="Where Spark runs: local[*], local[N], spark://HOST:PORT, yarn, k8s://URL.",
+        rich_help_panel=_SPARK,
+    ),
+]
+DEFAULT_MASTER = "local[*]"
+SparkConf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        help="A setting of Spark's, NAME=VALUE; as often as you like.",
+        rich_help_panel=_SPARK,
+    ),
+]

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 from rich.logging import RichHandler
 
+from agent.descriptors import raise_limit
 from agent.server import run as run_on_uvloop
 from lacuna.cli.console import err
 
@@ -28,6 +29,7 @@ _COLLECT_AFTER = 50_000
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Runs until it ends, or cancels it at Ctrl-C, SIGTERM, or the death of whoever supervises it."""
     _spare_the_collector()
+    raise_limit()
     run_on_uvloop(_run(main()))
 
 

@@ -30,7 +30,7 @@ from lacuna.cli.options import (
 )
 from lacuna.cli.running import CONTROL_READY, READY, log_to_stderr, run, say
 from lacuna.cli.workers import Supervisor, start_workers
-from lacuna.control import ADDRESS_NAME
+from lacuna.control import ADDRESS_NAME, STORE_NAME
 from lacuna.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
 from lacuna.stores import bucket_url, folder_url
 
@@ -93,6 +93,8 @@ def up(
         )
         options.parts()
         make_folder(data)
+        # So that a job which is given the folder finds the records too.
+        (data / STORE_NAME).write_text(options.url)
         if workers > 1:
             _run_workers(options, workers, data)
         else:

@@ -14,9 +14,11 @@ from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from controlplane.v1.control_pb2 import Command
 from controlplane.v1.log_pb2 import ReadPartitions
 from lacuna.agents import AgentParts
+from lacuna.control import STORE_NAME
 from lacuna.embedded import ClusterSettings, EmbeddedCluster
 from lacuna.explained import Explanation
 from lacuna.moto import MotoServer
+from lacuna.stores import folder_url
 from lacuna.testing.clock import AdjustableClock
 from logstore.objects import ObjectStore
 
@@ -77,6 +79,13 @@ class Cluster:
         return self._embedded
 
     @property
+    def store_url(self) -> str:
+        """The URL of its object store, for jobs that read the bucket; not with `open_store`."""
+        if self._moto is not None:
+            return self._moto.url
+        return folder_url(self.data / "objects")
+
+    @property
     def bootstrap(self) -> str:
         """HOST:PORT of every agent, separated by commas."""
         return self.embedded.bootstraps
@@ -113,6 +122,8 @@ class Cluster:
             self._end_loop()
             raise
         self._embedded = embedded
+        if self._moto is not None or self._open_store is None:
+            (self.data / STORE_NAME).write_text(self.store_url)
         self._ports = [agent.server.port for agent in embedded.agents]
 
     def stop(self) -> None:

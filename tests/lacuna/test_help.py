@@ -15,7 +15,9 @@ from lacuna.cli.app import Commands
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command
 
-NAMES = ["demo", "up", "topics", "groups", "transactions", "explain", "controlplane", "agent"]
+CLUSTER = ["demo", "up", "topics", "groups", "transactions", "explain", "doctor"]
+JOBS = ["compact", "export", "verify", "metadata"]
+NAMES = [*CLUSTER, *JOBS, "controlplane", "agent"]
 
 
 def test_the_list_of_commands(lacuna: Command) -> None:
@@ -41,6 +43,7 @@ def test_the_list_imports_none_of_the_commands() -> None:
     )
     imported = set(json.loads(done.stdout.splitlines()[-1]))
     slow = {"agent", "controlplane", "logstore", "grpc", "kio", "boto3", "confluent_kafka"}
+    slow |= {"pipeline", "pyspark", "pyarrow", "pandas", "numpy"}
     assert not imported & slow
 
 

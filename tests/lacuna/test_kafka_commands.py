@@ -51,7 +51,10 @@ def test_the_life_of_a_topic(ask: Command, refuse: Refusal) -> None:
 
 def test_a_topic_that_is_refused(ask: Command, refuse: Refusal) -> None:
     assert "ASCII" in refuse("topics", "create", "bad name")
-    assert "has no effect here" in refuse("topics", "create", "t", "-c", "segment.ms=1")
+    assert "Value must be at least 1" in refuse("topics", "create", "t", "-c", "segment.ms=0")
+    assert "Unknown topic config name: no.such" in refuse(
+        "topics", "create", "t", "-c", "no.such=1"
+    )
     assert "write NAME=VALUE" in refuse("topics", "create", "t", "-c", "segment.ms")
     assert all(row[0] != "t" for row in ask("topics", "list").rows)
 
@@ -147,3 +150,27 @@ def test_transactions_that_are_not_there(refuse: Refusal) -> None:
     assert "there are Empty, Ongoing" in refuse("transactions", "list", "--state", "Hanging")
     for command in ("describe", "abort"):
         assert "`lacuna transactions list`" in refuse("transactions", command, "nobody")
+
+
+def test_consumer_groups_show_epochs_and_targets(
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+) -> None:
+    """S26: a group of KIP-848 beside a classic one."""
+    topic = lacuna_topic()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": lacuna_cluster.bootstrap,
+            "group.id": "modern",
+            "group.protocol": "consumer",
+        }
+    )
+    consumer.subscribe([topic])
+    while not consumer.assignment():
+        consumer.poll(0.05)
+    rows = ask("groups", "describe", "modern").rows
+    assert rows[0] == ["modern: Stable, epoch 1, assigned by uniform in epoch 1"]
+    assert rows[1] == ["member", "client", "host", "protocol", "epoch", "partitions", "target"]
+    assert rows[2][1] == "rdkafka"
+    assert rows[2][3:] == ["consumer", "1", f"{topic}: 0", f"{topic}: 0"]
+    assert ["modern", "Stable", "consumer", "consumer"] in ask("groups", "list").rows
+    consumer.close()

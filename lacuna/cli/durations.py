@@ -1,0 +1,18 @@
+"""Durations as people type them: 250ms, 30s, 10m, 24h, 7d."""
+
+import re
+from typing import Final
+
+from lacuna.errors import UserError
+
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?(ms|s|m|h|d)")
+
+
+def parse_duration(text: str, what: str) -> float:
+    """Seconds, more than 0; `what` names the option. Raises UserError."""
+    match = _DURATION.fullmatch(text.strip())
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if seconds <= 0:
+        raise UserError(f"{what} {text}: write a duration such as 30s, 10m, 24h or 7d")
+    return seconds

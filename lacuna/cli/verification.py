@@ -1,0 +1,264 @@
+"""The report of an audit for people (tables and pictures), for scripts, as JSON and as a page."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+from rich.progress import Progress as RichProgress
+from rich.text import Text
+
+from lacuna.cli.console import err, is_for_people, out, table
+from lacuna.cli.sizes import show_size
+from pipeline.audit import Finding, PartitionReport, Progress, Report
+from pipeline.audit.picture import Cell
+
+_STYLE: dict[Cell, str] = {
+    Cell.COMMITTED: "green",
+    Cell.COMPACTED: "cyan",
+    Cell.ABORTED: "red",
+    Cell.HOLE: "bright_black",
+    Cell.UNDECIDED: "yellow",
+    Cell.DAMAGED: "bold white on red",
+}
+_BLOCK: dict[Cell, str] = {Cell.HOLE: "░", Cell.DAMAGED: "X"}
+_NAME: dict[Cell, str] = {
+    Cell.COMMITTED: "committed",
+    Cell.COMPACTED: "compacted",
+    Cell.ABORTED: "aborted",
+    Cell.HOLE: "hole",
+    Cell.UNDECIDED: "undecided",
+    Cell.DAMAGED: "hit by a finding",
+}
+_FIELDS = (
+    "topic",
+    "partition",
+    "log_start_offset",
+    "last_stable_offset",
+    "high_watermark",
+    "extents",
+    "objects",
+    "bytes",
+    "committed",
+    "aborted",
+    "compacted",
+    "undecided",
+    "holes",
+    "committed_records",
+    "compacted_records",
+    "findings",
+    "picture",
+)
+_MOST_NOTES = 20
+
+
+class ProgressBar(Progress):
+    """A bar on the standard error output, where that is a terminal."""
+
+    def __init__(self) -> None:
+        self._bar = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            console=err,
+            transient=True,
+            disable=not err.is_terminal,
+        )
+        self._task = self._bar.add_task("starting", total=None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def step(self, text: str) -> None:
+        self._bar.update(self._task, description=text)
+
+    def total(self, size: int) -> None:
+        self._bar.update(self._task, total=size)
+
+    def advance(self, size: int) -> None:
+        self._bar.advance(self._task, size)
+
+
+def print_report(report: Report) -> None:
+    """Prints it all; for scripts a line for each partition and each finding, separated by tabs."""
+    if not is_for_people():
+        _print_lines(report)
+        return
+    _print_partitions(report.partitions)
+    _print_pictures(report.partitions)
+    for finding in report.errors:
+        _print_finding(finding, "red")
+    for finding in report.notes[:_MOST_NOTES]:
+        _print_finding(finding, "yellow")
+    if len(report.notes) > _MOST_NOTES:
+        more = len(report.notes) - _MOST_NOTES
+        out.print(f"and {more} notes more; --json has all of them", style="yellow")
+    for line in summary(report):
+        out.print(line, markup=False, soft_wrap=True)
+    out.print(verdict(report), style="bold green" if report.is_sound else "bold red")
+
+
+def summary(report: Report) -> list[str]:
+    """What was looked at, in a few lines."""
+    rate = show_size(_rate(report.bytes_read, report.task_seconds))
+    lines = [
+        f"cluster {report.cluster_id} in {report.store}",
+        f"listed {report.objects} objects of {show_size(report.bytes)}",
+        f"read {report.objects_checked} objects, {show_size(report.bytes_read)} in {report.seconds:.1f} s",
+    ]
+    if report.task_seconds:
+        lines.append(f"{report.task_seconds:.1f} s of tasks: {rate} a second and core")
+    left = report.unreferenced
+    unreferenced = [
+        f"{count} {what}"
+        for count, what in (
+            (left.replaced, "were replaced and wait for collection"),
+            (left.of_the_living, "are being written or were replaced (their writers still run)"),
+            (left.garbage, f"were never committed ({show_size(left.garbage_bytes)})"),
+        )
+        if count
+    ]
+    if unreferenced:
+        lines.append(f"objects that no extent lies in: {', '.join(unreferenced)}")
+    if report.unreferenced_batch_bytes:
+        lines.append(
+            f"{show_size(report.unreferenced_batch_bytes)} of batches are in no extent: refused, replaced or "
+            "deleted"
+        )
+    if report.unsettled:
+        lines.append(
+            f"in {report.unsettled} partitions the last stable offset moved at every look; there it was "
+            "not held against the ongoing transactions"
+        )
+    return [*lines, *report.remarks]
+
+
+def verdict(report: Report) -> str:
+    """The last line."""
+    notes = len(report.notes) + report.notes_left_out
+    told = f", {_number(notes, 'note')}" if notes else ""
+    if report.is_sound:
+        return f"all is sound{told}"
+    errors = len(report.errors) + report.errors_left_out
+    untold = f" ({report.errors_left_out} are not told)" if report.errors_left_out else ""
+    return f"something is wrong: {_number(errors, 'finding')}{untold}{told}"
+
+
+def write_json(report: Report, path: Path) -> None:
+    """The report as JSON; - is the standard output."""
+    text = json.dumps(report.as_json(), indent=2)
+    if str(path) == "-":
+        typer.echo(text)
+    else:
+        path.write_text(text + "\n")
+
+
+def write_html(report: Report, path: Path) -> None:
+    """The report as one page that needs nothing else."""
+    from lacuna.cli.verification_page import page
+
+    path.write_text(page(report, summary(report), verdict(report)), encoding="utf-8")
+
+
+def _print_partitions(partitions: Iterable[PartitionReport]) -> None:
+    rows = [
+        (
+            each.topic,
+            each.partition,
+            f"{each.log_start_offset}-{each.high_watermark}",
+            each.extents,
+            each.objects,
+            show_size(each.bytes),
+            each.committed,
+            each.aborted,
+            each.compacted,
+            each.holes,
+            each.undecided,
+            _records(each),
+            *(() if each.keys is None else (each.keys.distinct_keys,)),
+            each.findings,
+        )
+        for each in partitions
+    ]
+    keys = ("keys",) if rows and len(rows[0]) > _WIDTH else ()
+    if keys:
+        rows = [row if len(row) > _WIDTH else (*row[:-1], 0, row[-1]) for row in rows]
+    table((*_HEADINGS, *keys, "findings"), rows, title="Partitions (numbers of offsets)")
+
+
+_HEADINGS = (
+    "topic", "partition", "offsets", "extents", "objects", "bytes", "committed", "aborted",
+    "compacted", "holes", "undecided", "records",
+)  # fmt: skip
+_WIDTH = len(_HEADINGS) + 1
+
+
+def _records(each: PartitionReport) -> str:
+    if each.committed_records is None or each.compacted_records is None:
+        return "not read"
+    return str(each.committed_records + each.compacted_records)
+
+
+def _print_pictures(partitions: Iterable[PartitionReport]) -> None:
+    drawn = [each for each in partitions if each.picture]
+    if not drawn:
+        return
+    legend = Text("Picture: ")
+    for cell in Cell:
+        legend.append(_BLOCK.get(cell, "█"), _STYLE[cell])
+        legend.append(f" {_NAME[cell]}  ")
+    out.print(legend, soft_wrap=True)
+    width = max(len(f"{each.topic} [{each.partition}]") for each in drawn)
+    for each in drawn:
+        line = Text(f"{f'{each.topic} [{each.partition}]':{width}} ")
+        for letter in each.picture:
+            cell = Cell(letter)
+            line.append(_BLOCK.get(cell, "█"), _STYLE[cell])
+        out.print(line, soft_wrap=True)
+
+
+def _print_finding(finding: Finding, style: str) -> None:
+    out.print(
+        f"[{style}]{'note' if finding.is_note else 'FOUND'}[/] {escape(str(finding))}",
+        soft_wrap=True,
+    )
+    out.print(f"      {escape(finding.advice)}", style="dim", soft_wrap=True)
+
+
+def _print_lines(report: Report) -> None:
+    lines: list[Iterable[Any]] = [_FIELDS]
+    lines += [[_cell(getattr(each, name)) for name in _FIELDS] for each in report.partitions]
+    for line in lines:
+        typer.echo("\t".join(str(cell) for cell in line))
+    legend = ", ".join(f"{cell} {_NAME[cell]}" for cell in Cell)
+    typer.echo(f"# picture: {legend}")
+    for finding in report.findings:
+        typer.echo(f"# {'note' if finding.is_note else 'FOUND'}\t{finding}\t{finding.advice}")
+    for line in (*summary(report), verdict(report)):
+        typer.echo(f"# {line}")
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _cell(value: object) -> object:
+    return "" if value is None else value
+
+
+def _rate(size: int, seconds: float) -> int:
+    return int(size / seconds) if seconds else 0
