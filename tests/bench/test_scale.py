@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.costs import PRICES_VARIABLE, Prices
+from bench.costs import PRICES_VARIABLE, load_prices
 from bench.counted_s3 import GET, LIST, PUT, kind_of
 from bench.plane import Plane, small_transactions
 from controlplane import machine
@@ -50,12 +50,12 @@ def test_requests_are_billed_by_kind(tmp_path: Path, monkeypatch: pytest.MonkeyP
     asked = [("PUT", ""), ("GET", ""), ("HEAD", ""), ("GET", "list-type=2&prefix=a")]
     assert [kind_of(*each) for each in asked] == [PUT, GET, GET, LIST]
     counts = Counter({PUT: 1000, GET: 2000, LIST: 0})
-    assert Prices.load().of(counts) == pytest.approx(0.005 + 2 * 0.0004)
+    assert load_prices().of(counts) == pytest.approx(0.005 + 2 * 0.0004)
     path = tmp_path / "prices.json"
     others = {"put_per_1000": 1, "get_per_1000": 2, "list_per_1000": 3, "delete_per_1000": 4}
     path.write_text(json.dumps({"source": "ours", **others}))
     monkeypatch.setenv(PRICES_VARIABLE, str(path))
-    assert Prices.load().of(counts) == 5
+    assert load_prices().of(counts) == 5
 
 
 @pytest.mark.slow

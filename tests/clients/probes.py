@@ -13,6 +13,9 @@ import traceback
 
 from . import (  # noqa: F401  (each import registers its probes)
     probes_admin,
+    probes_cluster,
+    probes_configs,
+    probes_consumer_groups,
     probes_end_txn,
     probes_fetch,
     probes_frames,

@@ -15,6 +15,11 @@ from typing import Any
 
 import pytest
 
+from lacuna.testing import Cluster as LacunaCluster
+
+from .conftest import Given
+from .hurry import hurry
+
 PROJECT = pathlib.Path(__file__).parent.parent / "java"
 SOURCES = sorted((PROJECT / "src/main/java/lacuna").glob("*.java"))
 NAMES = [name for path in SOURCES for name in re.findall(r'all\.put\("(\w+)"', path.read_text())]
@@ -30,8 +35,12 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def verdicts(bootstrap: str, is_kafka: bool) -> dict[str, dict[str, Any]]:
+def verdicts(
+    cluster: Given | LacunaCluster, bootstrap: str, is_kafka: bool
+) -> dict[str, dict[str, Any]]:
     """All scenarios run once, in one JVM: name → its verdict."""
+    if isinstance(cluster, LacunaCluster):
+        hurry(cluster)
     target = PROJECT / "target"
     goals = ["compile", "dependency:copy-dependencies", f"-DoutputDirectory={target / 'libs'}"]
     subprocess.run(["mvn", "-q", "-f", str(PROJECT / "pom.xml"), *goals], check=True)

@@ -38,10 +38,16 @@ MARKERS = {
     },
 }
 UNKNOWN = ["UNKNOWN_TOPIC_OR_PARTITION", -1, -1, -1, None, [], "bytes"]
-UNSUPPORTED = "0000000100000001000eTOPIC00000001000000000023ffffffffffffffff"
+SET_PRODUCED = "0000000100000001000eTOPIC000000010000000000000000000000000000"
 
 # probe → path of keys → (what Lacuna answers, why). docs/protocol.md tells the same to readers.
 DIFFERENCES: dict[str, Differences] = {
+    "consumer_groups.many_members": {
+        "uniform, different topics": ([2, 2, 2], "S26: balanced also where subscriptions differ"),
+    },
+    "consumer_groups.offsets": {
+        "fetch, no member but an epoch": (["UNKNOWN_MEMBER_ID", []], TYPED),
+    },
     "fetch.isolation": {
         "aborted, committed": (
             ["NONE", 6, 6, 0, 0, [0, 5], "bytes"],
@@ -130,9 +136,9 @@ DIFFERENCES: dict[str, Differences] = {
         "deltas 0, 2, gzip": ("INVALID_RECORD", TYPED),
     },
     "produce.versions_0_to_2": {
-        "v0": (UNSUPPORTED, "S24: UNSUPPORTED_VERSION, later converted"),
-        "v1": (UNSUPPORTED + "00000000", "S24"),
-        "v2": (UNSUPPORTED + "ffffffffffffffff00000000", "S24"),
+        "v0": (SET_PRODUCED, "S24: message sets are served, as Kafka did up to 3.9"),
+        "v1": (SET_PRODUCED[:-1] + "100000000", "S24"),
+        "v2": (SET_PRODUCED[:-1] + "2ffffffffffffffff00000000", "S24"),
     },
     "frames.unknown_api_or_version": {
         "SaslHandshake v0 without SASL": ("closed", "SASL is not served yet"),

@@ -17,7 +17,7 @@ from controlplane.client import InProcessClient
 from lacuna.agents import RunningAgent
 from lacuna.testing import Cluster
 from logstore.objects import DirectoryStore
-from logstore.objects.faults import Fault, FaultKind
+from logstore.objects.faults import Fault, FaultKind, Hold
 from logstore.segments import segments_prefix
 from tests.clients.batch import batch
 from tests.clients.librd import UNCOMMITTED, producer, read, send, transaction
@@ -61,6 +61,15 @@ def store_of(cluster: Cluster) -> GatedStore:
     store = cluster.embedded.store
     assert isinstance(store, GatedStore)
     return store
+
+
+def hold_puts(cluster: Cluster) -> Hold:
+    """Every PUT from now on. In threads, as with a slow disk: in the event loop, where a quick one may go,
+    it would hold up all that is to happen meanwhile.
+    """
+    for agent in cluster.embedded.agents:
+        agent.context.produce.flusher._pace = None
+    return store_of(cluster).hold("put")
 
 
 def addresses(cluster: Cluster) -> list[str]:
@@ -111,11 +120,11 @@ class Outbox:
 
 def test_a_put_that_arrives_after_its_lease(cluster: Cluster) -> None:
     """S10, S12: its commit is refused, the client sends again under the next lease, the object is swept."""
-    topic, store = cluster.create_topic("t"), store_of(cluster)
+    topic = cluster.create_topic("t")
     outbox = Outbox(cluster.bootstrap, topic)
     outbox.send(b"before")
     assert outbox.flush() == [0]
-    hold = store.hold("put")
+    hold = hold_puts(cluster)
     outbox.send(b"slow 1", b"slow 2", b"slow 3")
     hold.wait_until_reached()
     cluster.run(end_leases(cluster))
@@ -245,7 +254,7 @@ def test_a_topic_deleted_and_made_again_with_records_in_flight(
         assert one.add_partitions(who, topic) == "NONE"
         assert one.add_partitions(who, other) == "NONE"
         data = one.txn_batch(who, 0, b"old")
-    hold = store_of(cluster).hold("put")
+    hold = hold_puts(cluster)
     late = elsewhere.submit(
         one.verdict, topic, data, version=11, transactional_id=who.transactional_id
     )
@@ -304,7 +313,7 @@ def test_a_failed_flush_leaves_no_gap(cluster: Cluster, kind: FaultKind, is_fres
         outbox.flush()
     count = len(values) + (not is_fresh)
     for part in range(4):
-        hold = store.hold("put")
+        hold = hold_puts(cluster)
         store.fail(Fault("put", kind))
         outbox.send(*values[part * 10 : part * 10 + 10])
         hold.wait_until_reached()

@@ -1,6 +1,6 @@
-"""A single-node Apache Kafka 4.1 from its Maven jars, for as long as a `with` block lasts.
+"""A single-node Apache Kafka, 4.1 unless told otherwise, from its Maven jars, while a `with` block lasts.
 
-Needs `java` (17+) and, the first time, `mvn`. By hand: `python -m tests.golden.broker DIR [--port N]`.
+Needs `java` (17+) and, the first time, `mvn`. By hand: `python -m tests.golden.broker DIR [--port N] [--version V]`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 
 HERE = pathlib.Path(__file__).parent
+VERSION = "4.1.0"
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
 PROPERTIES = """\
 process.roles=broker,controller
@@ -44,12 +45,13 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms=200
 """
 
 
-def jars(directory: pathlib.Path) -> pathlib.Path:
+def jars(directory: pathlib.Path, version: str = VERSION) -> pathlib.Path:
     """The folder with Kafka's jars; Maven copies them there once."""
     libs = directory / "libs"
     if not libs.is_dir():
         command = ["mvn", "-q", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
-        subprocess.run([*command, f"-DoutputDirectory={libs}"], check=True)
+        command += [f"-DoutputDirectory={libs}", f"-Dkafka.version={version}"]
+        subprocess.run(command, check=True)
     return libs
 
 
@@ -71,10 +73,12 @@ def _await_port(process: subprocess.Popen[bytes], port: int, log: pathlib.Path) 
 
 
 @contextlib.contextmanager
-def kafka(directory: pathlib.Path, port: int = 0, heap: str = "1G") -> Iterator[str]:
+def kafka(
+    directory: pathlib.Path, port: int = 0, heap: str = "1G", version: str = VERSION
+) -> Iterator[str]:
     """Runs the broker with fresh data under `directory`; yields its bootstrap address."""
     directory.mkdir(parents=True, exist_ok=True)
-    libs = jars(directory)
+    libs = jars(directory, version)
     data = directory / "data"
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir()
@@ -103,9 +107,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--version", default=VERSION, help="of Kafka, as Maven knows it")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the broker ends with it
-    with kafka(arguments.directory, arguments.port) as bootstrap:
+    with kafka(arguments.directory, arguments.port, version=arguments.version) as bootstrap:
         sys.stdout.write(bootstrap + "\n")
         sys.stdout.flush()
         with contextlib.suppress(KeyboardInterrupt):

@@ -9,6 +9,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from controlplane.batches import COMMITTED_BATCH
 from controlplane.state.state import State
 from controlplane.v1.control_pb2 import Command
+from controlplane.v1.log_pb2 import SegmentId
 
 _BITS = {
     FieldDescriptor.TYPE_INT32: (-(2**31), 2**31 - 1),
@@ -35,6 +36,8 @@ _TEXTS = (
     "Ongoing",
 )
 _DEEPEST = 6
+#: What a classic consumer says that wants topic x and owns partition 0 of it.
+EMBEDDED = bytes.fromhex("0001 00000001 0001 78 ffffffff 00000001 0001 78 00000001 00000000")
 
 _ENDING = {"delete_topics", "release_lease", "confirm_collection", "delete_groups"}
 VERBS: Any = tuple(Command.DESCRIPTOR.oneofs_by_name["verb"].fields)
@@ -47,6 +50,11 @@ def _known(state: State) -> Mapping[str, Callable[[], list[Any]]]:
     ]
     producers = list(state.producers)
     epochs = [found.producer_epoch for found in state.transactional_ids.values()]
+    consumers = list(state.groups.consumers.values())
+    members += [member_id for group in consumers for member_id in group.members]
+    member_epochs = [
+        member.current.member_epoch for group in consumers for member in group.members.values()
+    ]
     generations = [group.generation_id for group in state.groups.live.groups.values()]
     marks = [partition.high_watermark for partition in state.partitions.values()]
     return {
@@ -70,7 +78,11 @@ def _known(state: State) -> Mapping[str, Callable[[], list[Any]]]:
         "group_ids": lambda: ["g", "h"],
         "member_id": lambda: ["", *members],
         "group_instance_id": lambda: ["", "s"],
-        "generation_id": lambda: [-1, *generations],
+        "generation_id": lambda: [-1, *generations, *member_epochs],
+        "member_epoch": lambda: [0, 0, 0, -1, -2, *member_epochs],
+        "topic_names": lambda: list(state.topics_by_name),
+        "topic_regex": lambda: ["", "x.*", "[xy]"],
+        "server_assignor": lambda: ["uniform", "range"],
         "protocol_type": lambda: ["consumer"],
         "session_timeout_ms": lambda: [10_000],
         "rebalance_timeout_ms": lambda: [10_000, 0],
@@ -106,12 +118,8 @@ class Arbitrary:
         message = getattr(command, field.name)
         message.SetInParent()
         self._fill(message, field.message_type, 0)
-        if field.name == "join_group" and self.random.random() < 0.6:
-            message.session_timeout_ms, message.rebalance_timeout_ms = 10_000, 10_000
-            message.protocol_type = "consumer"
-            message.protocols.add(name="range")
-        if field.name == "sync_group" and self.random.random() < 0.6:
-            message.protocol_type = message.protocol_name = ""
+        if field.name in ("join_group", "sync_group", "consumer_group_heartbeat"):
+            self._make_welcome(field.name, message)
         if field.name == "commit_segment":
             for given in message.slices:
                 if self.random.random() < 0.9:
@@ -119,6 +127,26 @@ class Arbitrary:
         if field.name == "swap_extents" and self.random.random() < 0.7:
             self._make_fitting(message)
         return command
+
+    def _make_welcome(self, verb: str, message: Any) -> None:
+        """What a group takes, mostly."""
+        chance = self.random.random()
+        if verb == "consumer_group_heartbeat" and chance < 0.8:
+            message.has_owned = message.has_topic_names = True
+            message.rack_id, message.rebalance_timeout_ms = "r", 10_000
+            message.member_id = message.member_id or "m"
+            if message.member_epoch == 0:
+                message.ClearField("owned")
+            if message.server_assignor not in ("uniform", "range"):
+                message.ClearField("server_assignor")
+        elif verb == "sync_group" and chance < 0.6:
+            message.protocol_type = message.protocol_name = ""
+        elif verb == "join_group" and chance < 0.6:
+            message.session_timeout_ms, message.rebalance_timeout_ms = 10_000, 10_000
+            message.protocol_type = "consumer"
+            message.protocols.add(name="range", metadata=EMBEDDED)
+            if chance < 0.4:
+                message.protocols[0].metadata = EMBEDDED
 
     def _fill(self, message: Any, descriptor: Any, depth: int) -> None:
         for field in descriptor.fields:
@@ -174,12 +202,19 @@ class Arbitrary:
             (topic_id, index), found = self.random.choice(list(self.state.partitions.items()))
             wanted.partition.topic_id, wanted.partition.partition = topic_id, index
             lying = found.extents.slice(0, self.random.randint(0, len(found.extents)))
+            wanted.ClearField("fence")
             wanted.replaced.CopyFrom(lying)
+            if self.random.random() < 0.4:
+                wanted.ClearField("replaced")
+                wanted.fence = found.extents.fence(0, len(lying.sizes))
             wanted.swap.extents.CopyFrom(lying)
             if lying.sizes:
                 wanted.swap.first_offset = lying.base_offsets[0]
                 wanted.swap.end_offset = lying.next_offsets[-1]
-            segment = command.segment
+                wanted.compacted_to = min(wanted.compacted_to, lying.next_offsets[-1])
+            segment = (
+                self.random.choice(command.segments).segment if command.segments else SegmentId()
+            )
             for name, value in (
                 ("lease_ids", segment.lease_id),
                 ("sequences", segment.sequence),

@@ -1,0 +1,215 @@
+"""Probes of configs: which there are, of which type, which values they take, and of what besides topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .batch import CODECS, batch
+from .probing import Outcome, Target, error_name, probe
+from .wire import Fields
+
+TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+#: What an operator may write, right or wrong.
+VALUES = {
+    "cleanup.policy": ["shred", "", "compact,compact", "delete, compact"],
+    "compression.gzip.level": ["0", "-1", "10"],
+    "compression.lz4.level": ["0", "17", "99"],
+    "compression.type": ["zip", " gzip "],
+    "compression.zstd.level": ["23", "-131073", "-5"],
+    "delete.retention.ms": ["-1"],
+    "file.delete.delay.ms": ["-1", "0"],
+    "flush.messages": ["0", "1"],
+    "flush.ms": ["-1", "0"],
+    "index.interval.bytes": ["-1", "0"],
+    "local.retention.bytes": ["-3", "-2"],
+    "local.retention.ms": ["-3", "-2"],
+    "max.compaction.lag.ms": ["0", "1"],
+    "max.message.bytes": ["-1", "2147483648", "+7000"],
+    "message.downconversion.enable": ["true"],
+    "message.format.version": ["3.0"],
+    "message.timestamp.after.max.ms": ["-1", "0"],
+    "message.timestamp.before.max.ms": ["-1", "0"],
+    "message.timestamp.difference.max.ms": ["1"],
+    "message.timestamp.type": ["x", "LogAppendTime"],
+    "min.cleanable.dirty.ratio": ["half", ".5", "1e-1", "2.0"],
+    "min.compaction.lag.ms": ["-1", "10"],
+    "min.insync.replicas": ["0", "2"],
+    "no.such.config": ["1"],
+    "preallocate": ["TRUE", "yes"],
+    "remote.log.copy.disable": ["true"],
+    "remote.storage.enable": ["yes", "false"],
+    "retention.bytes": ["-2"],
+    "retention.ms": ["many", "-2", " 5 ", "", "9223372036854775808", "+5", "1_000"],
+    "segment.bytes": ["1", "1048576"],
+    "segment.index.bytes": ["3", "4"],
+    "segment.jitter.ms": ["-1", "0"],
+    "segment.ms": ["0", "1"],
+    "unclean.leader.election.enable": ["true"],
+}
+
+
+def _set(
+    t: Target, kind: int, name: str, configs: list[tuple[str, str]], check: bool = True
+) -> Any:
+    rows = [{"name": key, "config_operation": 0, "value": value} for key, value in configs]
+    answer = t.call(
+        "incremental_alter_configs",
+        1,
+        validate_only=check,
+        resources=[{"resource_type": kind, "resource_name": name, "configs": rows}],
+    )
+    row = answer["responses"][0]
+    return [error_name(row["error_code"]), row["error_message"]]
+
+
+def _describe(t: Target, kind: int, name: str, **over: Any) -> Fields:
+    fields = {"include_synonyms": False, "include_documentation": False} | over
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+    row: Fields = t.call("describe_configs", 4, resources=[resource], **fields)["results"][0]
+    return row
+
+
+@probe("configs")
+def values(t: Target) -> Outcome:
+    """Of every config of a topic: the error and its sentence."""
+    topic = t.topic()
+    out: dict[str, Any] = {
+        f"{name}={value}": _set(t, TOPIC, topic, [(name, value)])
+        for name, given in VALUES.items()
+        for value in given
+    }
+    lags = [("min.compaction.lag.ms", "100"), ("max.compaction.lag.ms", "10")]
+    out["lags that contradict each other"] = _set(t, TOPIC, topic, lags)
+    return out
+
+
+@probe("configs")
+def as_shown(t: Target) -> Outcome:
+    """Of a new topic: value, type, source, whether there is a text, the broker's name of the default."""
+    topic = t.topic()
+    row = _describe(t, TOPIC, topic, include_synonyms=True, include_documentation=True)
+    return {
+        config["name"]: [
+            config["value"],
+            config["config_type"],
+            config["read_only"],
+            config["is_sensitive"],
+            bool(config["documentation"]),
+        ]
+        for config in row["configs"]
+    }
+
+
+@probe("configs")
+def stored_as(t: Target) -> Outcome:
+    """Values are shown as they are read, not as they were written."""
+    topic = t.topic()
+    given = {
+        "retention.ms": " 05 ",
+        "preallocate": "TRUE",
+        "max.message.bytes": "+7000",
+        "compression.type": " gzip ",
+    }
+    wanted = set(given)
+    error = _set(t, TOPIC, topic, list(given.items()), check=False)
+
+    def shown() -> dict[str, Any]:
+        rows = _describe(t, TOPIC, topic)["configs"]
+        return {row["name"]: row["value"] for row in rows if row["name"] in wanted}
+
+    while shown()["preallocate"] == "false":
+        pass
+    return [error, shown()]
+
+
+@probe("configs")
+def alter_all(t: Target) -> Outcome:
+    """AlterConfigs: what is not named is at its default again."""
+    topic = t.topic(max_message_bytes=7000)
+
+    def alter(name: str, *configs: tuple[str, str | None], version: int = 2) -> list[Any]:
+        rows = [{"name": key, "value": value} for key, value in configs]
+        answer = t.call(
+            "alter_configs",
+            version,
+            validate_only=False,
+            resources=[{"resource_type": TOPIC, "resource_name": name, "configs": rows}],
+        )
+        row = answer["responses"][0]
+        return [error_name(row["error_code"]), row["resource_name"] == name]
+
+    def own() -> dict[str, str]:
+        rows = _describe(t, TOPIC, topic)["configs"]
+        return {row["name"]: row["value"] for row in rows if row["config_source"] == 1}
+
+    out: dict[str, Any] = {"before": own()}
+    out["null"] = alter(topic, ("retention.bytes", None))
+    out["unknown config"] = alter(topic, ("no.such", "1"))
+    out["a config twice"] = alter(topic, ("retention.ms", "1"), ("retention.ms", "2"))
+    out["bad value"] = alter(topic, ("retention.ms", "many"))
+    out["unknown topic"] = alter("nope", ("retention.ms", "1"))
+    out["illegal topic"] = alter("a/b", ("retention.ms", "1"))
+    out["then"] = own()
+    for version in range(3):
+        out[f"v{version}"] = alter(topic, ("retention.bytes", str(version + 1)), version=version)
+        while "retention.ms" in own() or own()["retention.bytes"] != str(version + 1):
+            pass
+        out[f"after v{version}"] = own()
+    out["nothing"] = alter(topic)
+    while own():
+        pass
+    return out
+
+
+@probe("configs")
+def resources(t: Target) -> Outcome:
+    """What has configs besides topics."""
+    topic = t.topic()
+    ask = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
+    broker = str(t.call("describe_cluster", 1, **ask)["brokers"][0]["broker_id"])
+
+    def listed(kinds: list[int]) -> list[Any]:
+        answer = t.call("list_config_resources", 1, resource_types=kinds)
+        rows = answer["config_resources"]
+        return [
+            error_name(answer["error_code"]),
+            sorted({row["resource_type"] for row in rows}),
+            [TOPIC, topic] in [[row["resource_type"], row["resource_name"]] for row in rows],
+        ]
+
+    def described(kind: int, name: str) -> str:
+        return error_name(_describe(t, kind, name)["error_code"])
+
+    metrics = _describe(t, CLIENT_METRICS, "any")["configs"]
+    return {
+        "all": listed([]),
+        "topics": listed([TOPIC]),
+        "brokers": listed([BROKER]),
+        "loggers": listed([LOGGER]),
+        "subscriptions": listed([CLIENT_METRICS]),
+        "unknown type": listed([7]),
+        "v0": error_name(t.call("list_config_resources", 0)["error_code"]),
+        "describe a broker": described(BROKER, broker),
+        "describe the brokers' defaults": described(BROKER, ""),
+        "describe loggers": described(LOGGER, broker),
+        "describe loggers of nobody": [described(LOGGER, name) for name in ("", "777", "x")],
+        "describe a subscription": sorted([row["name"], row["value"]] for row in metrics),
+        "describe no subscription": described(CLIENT_METRICS, ""),
+        "describe a group": described(GROUP, "any"),
+        "describe no group": described(GROUP, ""),
+        "describe what is unknown": described(77, "x"),
+        "alter what is unknown": _set(t, 77, "x", [("a", "b")]),
+    }
+
+
+@probe("configs")
+def compression(t: Target) -> Outcome:
+    """compression.type: the size counts as it came and as it is stored."""
+    values = [b"value %d " % number * 40 for number in range(50)]
+    out: dict[str, Any] = {}
+    for name in ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"):
+        topic = t.topic(compression_type=name, max_message_bytes=6000)
+        out[name] = {
+            codec: t.verdict(topic, batch(values, codec=number)) for codec, number in CODECS.items()
+        }
+    return out

@@ -1,0 +1,264 @@
+"""Consumer groups of KIP-848 with librdkafka: join, move, die, upgrade and back (S26).
+
+The coordinator's heartbeat interval and session are short here.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its __init__ re-exports
+    AdminClient,
+    NewPartitions,
+)
+
+from lacuna.testing import Cluster
+
+from .hurry import HEARTBEAT_MS, SESSION_MS, hurry
+from .librd import COMMITTED, producer, read, send
+
+
+@pytest.fixture(scope="module", name="quick")
+def _quick() -> Iterator[Cluster]:
+    """A cluster of its own, in a hurry."""
+    with Cluster(agents=2) as running:
+        hurry(running)
+        yield running
+
+
+class Group:
+    """Members of one group that are polled together, and what they got."""
+
+    def __init__(self, cluster: Cluster, group: str, topic: str) -> None:
+        self.cluster, self.group, self.topic = cluster, group, topic
+        self.members: list[Consumer] = []
+        self.got: list[bytes] = []
+
+    def join(self, protocol: str = "consumer", **config: object) -> Consumer:
+        settings: dict[str, Any] = {
+            "bootstrap.servers": self.cluster.bootstrap,
+            "group.id": self.group,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": COMMITTED,
+            "fetch.wait.max.ms": 100,
+            "log_level": 0,
+        }
+        if protocol == "classic":
+            settings |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
+            settings["partition.assignment.strategy"] = "cooperative-sticky"
+        settings |= {key.replace("_", "."): value for key, value in config.items()}
+        made = Consumer(settings)
+        made.subscribe([self.topic])
+        self.members.append(made)
+        return made
+
+    def leave(self, member: Consumer) -> None:
+        self.members.remove(member)
+        member.close()
+
+    def poll_until(self, done: Callable[[], bool], seconds: float = 30) -> None:
+        deadline = time.monotonic() + seconds
+        while not done():
+            assert time.monotonic() < deadline, self.sizes()
+            for member in self.members:
+                message = member.poll(0.02)
+                if message is not None and message.error() is None:
+                    self.got.append(message.value() or b"")
+
+    def sizes(self) -> list[int]:
+        return [len(each.assignment()) for each in self.members]
+
+    def settle(self, *sizes: int) -> None:
+        """Until they have so many partitions, and no two the same."""
+
+        def is_settled() -> bool:
+            held = [(row.topic, row.partition) for m in self.members for row in m.assignment()]
+            return sorted(self.sizes()) == sorted(sizes) and len(set(held)) == sum(sizes)
+
+        self.poll_until(is_settled)
+
+    def described(self) -> Any:
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
+        return admin.describe_consumer_groups([self.group])[self.group].result(10)
+
+    def close(self) -> None:
+        for member in self.members:
+            member.close()
+
+
+@pytest.fixture
+def group(quick: Cluster, request: pytest.FixtureRequest) -> Iterator[Group]:
+    """A topic of six partitions and a group that reads it; members are closed at the end."""
+    name = request.node.name
+    made = Group(quick, f"g-{name}", quick.create_topic(f"t-{name}", 6))
+    yield made
+    made.close()
+
+
+def test_three_members_one_leaves_and_one_dies(group: Group) -> None:
+    """S26: partitions move step by step, after a leave at once, after a death with its session."""
+    first = group.join()
+    group.settle(6)
+    second, third = group.join(), group.join()
+    group.settle(2, 2, 2)
+    described = group.described()
+    assert described.type == ConsumerGroupType.CONSUMER
+    assert described.state == ConsumerGroupState.STABLE
+    assert [len(each.assignment.topic_partitions) for each in described.members] == [2, 2, 2]
+    group.leave(second)
+    group.settle(3, 3)
+    group.members.remove(third)  # nobody polls it any more, and max.poll.interval.ms is far away
+    third.unsubscribe()
+    group.settle(6)
+    third.close()
+    assert first.assignment()
+
+
+DOOMED = """
+import sys
+from confluent_kafka import Consumer
+who = Consumer({"bootstrap.servers": sys.argv[1], "group.id": sys.argv[2], "group.protocol": "consumer"})
+who.subscribe([sys.argv[3]])
+while True:
+    who.poll(0.1)
+"""
+
+
+def test_a_member_that_is_killed_is_out_with_its_session(quick: Cluster, group: Group) -> None:
+    """S26: it says no goodbye; after its session the others have its partitions."""
+    member = group.join()
+    group.settle(6)
+    command = [sys.executable, "-c", DOOMED, quick.bootstrap, group.group, group.topic]
+    doomed = subprocess.Popen(command)
+    try:
+        group.poll_until(lambda: len(member.assignment()) == 3)
+    finally:
+        doomed.kill()
+        doomed.wait()
+    killed = time.monotonic()
+    group.settle(6)
+    assert time.monotonic() - killed > SESSION_MS / 1000 - 2 * HEARTBEAT_MS / 1000
+
+
+def test_topics_that_grow_and_match_later(quick: Cluster, group: Group) -> None:
+    """S26: a regular expression, new partitions and a new topic that it matches."""
+    name = group.topic
+    group.topic = f"^{name}.*"
+    group.join()
+    group.settle(6)
+    admin = AdminClient({"bootstrap.servers": quick.bootstrap})
+    admin.create_partitions([NewPartitions(name, 8)])[name].result(10)
+    group.settle(8)
+    quick.create_topic(f"{name}-more", 2)
+    group.settle(10)
+
+
+def test_a_static_member_comes_back_to_its_own(quick: Cluster, group: Group) -> None:
+    """S26: no rebalance while it is away for less than its session."""
+    group.join()
+    static = group.join(group_instance_id="one")
+    group.settle(3, 3)
+    before = {row.partition for row in static.assignment()}
+    epoch = _epoch(quick, group.group)
+    group.leave(static)
+    again = group.join(group_instance_id="one")
+    group.settle(3, 3)
+    assert {row.partition for row in again.assignment()} == before
+    assert _epoch(quick, group.group) == epoch
+
+
+def test_committed_offsets_and_an_exactly_once_loop(quick: Cluster, group: Group) -> None:
+    """S26, KIP-447: offsets in a transaction under the member's epoch; an old epoch cannot."""
+    plain = producer(quick.bootstrap)
+    send(plain, group.topic, [b"%d" % number for number in range(20)])
+    sink = quick.create_topic(f"{group.topic}-sink")
+    worker = producer(quick.bootstrap, f"id-{group.group}")
+    member = group.join()
+    group.settle(6)
+    stale = member.consumer_group_metadata()
+    group.poll_until(lambda: len(group.got) >= 10)
+    for commit, values in ((False, [b"no"]), (True, group.got[:10])):
+        worker.begin_transaction()
+        for value in values:
+            worker.produce(sink, value)
+        worker.send_offsets_to_transaction(
+            [TopicPartition(group.topic, 0, 10)], member.consumer_group_metadata(), 10
+        )
+        if commit:
+            worker.commit_transaction(10)
+        else:
+            worker.abort_transaction(10)
+    assert len(read(quick.bootstrap, sink).values) == 10
+    (committed,) = member.committed([TopicPartition(group.topic, 0)], 10)
+    assert committed.offset == 10
+    other = group.join()
+    group.settle(3, 3)
+    worker.begin_transaction()
+    with pytest.raises(Exception, match=r"generation|epoch|Generation|member"):
+        worker.send_offsets_to_transaction([TopicPartition(group.topic, 0, 11)], stale, 10)
+    worker.abort_transaction(10)
+    assert other.assignment()
+
+
+def test_upgrade_of_a_running_group_and_back(quick: Cluster, group: Group) -> None:
+    """S26: one after the other goes over to the new protocol, and back; no partition is left out."""
+    old = [group.join("classic"), group.join("classic")]
+    group.settle(3, 3)
+    assert group.described().type == ConsumerGroupType.CLASSIC
+    group.join()
+    group.settle(2, 2, 2)
+    assert group.described().type == ConsumerGroupType.CONSUMER
+    for member in old:
+        group.leave(member)
+        group.join()
+        group.settle(2, 2, 2)
+    new = list(group.members)
+    for member in new:
+        group.leave(member)
+        group.join("classic")
+        group.settle(2, 2, 2)
+    assert group.described().type == ConsumerGroupType.CLASSIC
+    values = [b"%d" % number for number in range(30)]
+    who = producer(quick.bootstrap)
+    for partition in range(6):
+        send(who, group.topic, values[partition::6], partition)
+    group.poll_until(lambda: len(group.got) >= len(values))
+    assert sorted(group.got) == sorted(values)
+
+
+def test_members_outlive_a_restart_of_everything() -> None:
+    """S26: epochs and assignments are journalled, so nobody has to join again, and sessions begin anew."""
+    with Cluster() as cluster:
+        hurry(cluster)
+        group = Group(cluster, "g", cluster.create_topic("t", 4))
+        for _ in range(2):
+            group.join()
+        group.settle(2, 2)
+        before = [sorted(row.partition for row in each.assignment()) for each in group.members]
+        epoch = _epoch(cluster, "g")
+        cluster.kill()
+        cluster.start()
+        hurry(cluster)
+        values = [b"%d" % number for number in range(8)]
+        who = producer(cluster.bootstrap)
+        for partition in range(4):
+            send(who, "t", values[partition::4], partition)
+        group.poll_until(lambda: len(group.got) >= len(values))
+        after = [sorted(row.partition for row in each.assignment()) for each in group.members]
+        assert (after, _epoch(cluster, "g")) == (before, epoch)
+        group.close()
+
+
+def _epoch(cluster: Cluster, group_id: str) -> int:
+    async def ask() -> int:
+        return int(cluster.embedded.running.plane._state.groups.consumers[group_id].group_epoch)
+
+    return cluster.run(ask())

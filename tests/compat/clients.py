@@ -1,0 +1,157 @@
+"""The rows of the matrix, from the client.toml of every folder."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.compat.workload import CODECS
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+OUT = HERE / "out"
+#: The Kafka to compare with, as client.toml names it, and the version that Maven brings.
+KAFKAS = {"4.1": "4.1.0", "3.9": "3.9.1"}
+_SECONDS = 240
+_KINDS = ("client", "tool", "framework")
+_CLIENT_KEYS = frozenset(
+    {"name", "language", "kind", "needs", "versions", "notes", "advice", "also"}
+)
+_VERSION_KEYS = frozenset(
+    {"version", "kafka", "quick", "build", "run", "not_run", "codecs", "seconds", "notes", "advice"}
+)
+
+
+class ClientFileError(Exception):
+    """A client.toml that does not keep the contract; the message says which and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One client in one version."""
+
+    folder: Path
+    name: str
+    language: str
+    kind: str
+    needs: tuple[str, ...]
+    version: str
+    kafka: str
+    quick: bool
+    build: tuple[tuple[str, ...], ...]
+    run: tuple[str, ...]
+    not_run: str
+    codecs: tuple[str, ...]
+    seconds: int
+    notes: str
+    advice: str
+    also: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """NAME@VERSION, as `lacuna doctor --client` takes it."""
+        return f"{self.name}@{self.version}"
+
+    @property
+    def out(self) -> Path:
+        """The folder of what is built for this version."""
+        return OUT / self.name / self.version
+
+    @property
+    def missing(self) -> list[str]:
+        """Programs that it needs and that are not here."""
+        return [program for program in self.needs if shutil.which(program) is None]
+
+    @property
+    def needs_jars(self) -> bool:
+        """Whether it is built or run with the jars of the Kafka to compare with."""
+        return any("{libs}" in word for words in (*self.build, self.run) for word in words)
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """A command of client.toml with its {names} filled in."""
+        values = {
+            "out": str(self.out),
+            "version": self.version,
+            "here": str(self.folder),
+            "python": sys.executable,
+            "libs": str(jars(self.kafka)),
+        }
+        filled = []
+        for word in words:
+            for name, value in values.items():
+                word = word.replace(f"{{{name}}}", value)
+            filled.append(word)
+        return filled
+
+
+def jars(kafka: str) -> Path:
+    """The folder of the jars of a Kafka; the benchmarks use the same."""
+    return ROOT / "bench" / "out" / f"kafka-{KAFKAS[kafka]}"
+
+
+def rows(folder: Path = HERE) -> list[Row]:
+    """All rows, in the order of folders and of their files. Raises ClientFileError."""
+    found: list[Row] = []
+    for path in sorted(folder.glob("*/client.toml")):
+        found += _rows_of(path)
+    titles = [row.title for row in found]
+    if twice := {title for title in titles if titles.count(title) > 1}:
+        raise ClientFileError(f"{', '.join(sorted(twice))}: two folders have this row")
+    return found
+
+
+def chosen(names: Iterable[str], among: Sequence[Row] | None = None) -> list[Row]:
+    """Rows by NAME or NAME@VERSION. Raises ClientFileError."""
+    among = rows() if among is None else among
+    found: list[Row] = []
+    for name in names:
+        some = [row for row in among if name in (row.name, row.title, row.folder.name)]
+        if not some:
+            known = ", ".join(dict.fromkeys(row.name for row in among))
+            raise ClientFileError(f"{name}: there is no such row; there are {known}")
+        found += [row for row in some if row not in found]
+    return found
+
+
+def _rows_of(path: Path) -> list[Row]:
+    where = f"{path.parent.name}/{path.name}"
+    with path.open("rb") as file:
+        client = tomllib.load(file)
+    if unknown := set(client) - _CLIENT_KEYS:
+        raise ClientFileError(f"{where}: unknown keys {', '.join(sorted(unknown))}")
+    if client.get("kind", "client") not in _KINDS:
+        raise ClientFileError(f"{where}: kind is one of {', '.join(_KINDS)}")
+    return [_row(path.parent, where, client, version) for version in client["versions"]]
+
+
+def _row(folder: Path, where: str, client: dict[str, Any], version: dict[str, Any]) -> Row:
+    if unknown := set(version) - _VERSION_KEYS:
+        raise ClientFileError(f"{where}: unknown keys {', '.join(sorted(unknown))}")
+    if ("run" in version) == ("not_run" in version):
+        raise ClientFileError(f"{where}: {version.get('version')} needs either run or not_run")
+    kafka = version.get("kafka", "4.1")
+    if kafka not in KAFKAS:
+        raise ClientFileError(f"{where}: kafka is one of {', '.join(KAFKAS)}, not {kafka}")
+    return Row(
+        folder=folder,
+        name=client["name"],
+        language=client["language"],
+        kind=client.get("kind", "client"),
+        needs=tuple(client.get("needs", ())),
+        version=version["version"],
+        kafka=kafka,
+        quick=version.get("quick", False),
+        build=tuple(tuple(command) for command in version.get("build", ())),
+        run=tuple(version.get("run", ())),
+        not_run=version.get("not_run", ""),
+        codecs=tuple(version.get("codecs", CODECS)),
+        seconds=version.get("seconds", _SECONDS),
+        notes=version.get("notes", client.get("notes", "")),
+        advice=version.get("advice", client.get("advice", "")),
+        also=tuple(client.get("also", ())),
+    )

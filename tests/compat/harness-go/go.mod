@@ -1,0 +1,3 @@
+module lacuna.test/harness
+
+go 1.26

@@ -1,0 +1,88 @@
+"""The program of a client in Python: `python -m tests.compat.harness.main --adapter FILE ... ` as the contract says."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.compat.harness.adapter import Client, Settings, UnsupportedError
+from tests.compat.harness.scenarios import Answer, Run
+
+SECONDS = 30.0
+
+
+AGAIN_SECONDS = 5.0
+
+
+class Overdue(BaseException):
+    """Time is up; of no kind that a client or an adapter waits for and goes on."""
+
+
+def _alarm(signum: int, frame: object) -> None:
+    raise Overdue(f"no end after {SECONDS:.0f} s")
+
+
+def _load(path: Path) -> Callable[[Settings], Client]:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    made: Callable[[Settings], Client] = module.Client
+    return made
+
+
+def _answer(name: str, scenario: Callable[[], Answer]) -> dict[str, Any]:
+    """Runs one scenario in its time."""
+    signal.setitimer(signal.ITIMER_REAL, SECONDS, AGAIN_SECONDS)
+    try:
+        records, facts = scenario()
+    except UnsupportedError as error:
+        return {"scenario": name, "unsupported": str(error)}
+    except (Exception, Overdue) as error:  # whatever a client raises is its answer
+        traceback.print_exc()
+        said = f"{type(error).__name__}: {error}"
+        return {"scenario": name, "ok": False, "error": said, "records": {}}
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return {"scenario": name, "ok": True, "records": records, "facts": facts}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--adapter", type=Path, required=True)
+    parser.add_argument("--option", action="append", default=[], help="NAME=VALUE for the adapter")
+    parser.add_argument("--legacy", action="store_true", help="it can speak message sets")
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--workload", type=Path, required=True)
+    parser.add_argument("--prefix", required=True)
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGALRM, _alarm)
+    options = dict(option.split("=", 1) for option in arguments.option)
+    make = _load(arguments.adapter.resolve())
+    name = arguments.adapter.stem
+
+    def client(legacy: bool = False) -> Client:
+        return make(Settings(arguments.bootstrap, name, legacy, options))
+
+    workload = json.loads(arguments.workload.read_text())
+    old = (lambda: client(legacy=True)) if arguments.legacy else None
+    run = Run(client(), workload, arguments.prefix, old)
+    scenarios = (run.produce, run.transactions, run.holes, run.holes_inside)
+    for scenario in (*scenarios, run.commit, run.group, run.eos, run.legacy):
+        sys.stdout.write(json.dumps(_answer(scenario.__name__, scenario)) + "\n")
+        sys.stdout.flush()
+    os._exit(0)  # a client's threads that do not end are not waited for
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,266 @@
+"""Kafka Connect's distributed worker: exactly-once sources, a sink, MirrorMaker 2, killed in the middle."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from worker import Refused, Worker
+
+FEEDS = ("start", "middle", "end", "all", "mixed")
+SECONDS = 60.0
+LINES = 100
+Records = dict[str, list[str]]
+Said = tuple[Records, dict[str, Any]]
+
+
+def text(value: bytes | None) -> str:
+    """A key or value of a record as the matrix prints it."""
+    return "~" if value is None else value.decode()
+
+
+def until(done: Callable[[], bool], what: Callable[[], str]) -> None:
+    """Raises TimeoutError. The worker tells nobody when it is done, so it is asked again and again."""
+    deadline = time.monotonic() + SECONDS
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"after {SECONDS:.0f} s: {what()}")
+        time.sleep(0.1)
+
+
+class Committed:
+    """One partition 0 as read_committed consumers see it, read as it grows."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "unused",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "enable.auto.commit": False,
+                "topic.metadata.refresh.interval.ms": 1000,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, 0, 0)])
+        self.lines: list[str] = []
+
+    def read_to_end(self) -> list[str]:
+        """All lines up to where the partition ends now; none where there is no such topic yet."""
+        while True:
+            message = self._consumer.poll(10)
+            error = message.error() if message else None
+            if message is None or (error and error.code() == KafkaError._PARTITION_EOF):
+                return self.lines
+            if error:
+                continue
+            pairs: list[tuple[str, bytes | None]] = list(message.headers() or ())  # type: ignore[arg-type]
+            headers = ",".join(f"{name}:{text(value)}" for name, value in pairs)
+            line = f"{text(message.key())}={text(message.value())}"
+            self.lines.append(line + (f"|{headers}" if headers else ""))
+
+    def await_lines(self, count: int) -> list[str]:
+        """At least so many lines. Raises TimeoutError."""
+        until(
+            lambda: len(self.read_to_end()) >= count,
+            lambda: f"{len(self.lines)} lines, not {count}",
+        )
+        return self.lines
+
+
+class Connect:
+    """The scenarios on one cluster; each goes on where the one before has left it."""
+
+    def __init__(self, worker: Worker, bootstrap: str, prefix: str, folder: Path) -> None:
+        self._worker, self._bootstrap, self._prefix = worker, bootstrap, prefix
+        self._file, self._sunk = folder / "source.txt", folder / "sink.txt"
+        self._from_file = Committed(bootstrap, f"{prefix}-from-file")
+        self._mirrored = {
+            name: Committed(bootstrap, f"here.{prefix}-{name}") for name in (*FEEDS, "input")
+        }
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "transactional.id": f"{prefix}-connect-feed"}
+        )
+
+    def _run(self, name: str, **settings: str) -> None:
+        named = {key.replace("_", "."): value for key, value in settings.items()}
+        self._worker.ask("PUT", f"/connectors/{name}/config", named)
+        self._await_running(name)
+
+    def _await_running(self, name: str) -> None:
+        def is_running() -> bool:
+            try:
+                status = self._worker.ask("GET", f"/connectors/{name}/status")
+            except Refused:
+                return False  # not there yet, or a rebalance
+            states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+            if "FAILED" in states:
+                raise RuntimeError(json.dumps(status))
+            return len(states) > 1 and set(states) == {"RUNNING"}
+
+        until(is_running, lambda: f"{name} does not run")
+
+    def _append(self, name: str) -> None:
+        with self._file.open("a") as file:
+            file.writelines(f"{name}{number}\n" for number in range(LINES))
+
+    def file_source(self) -> Said:
+        """Lines of a file become records, exactly once."""
+        self._append("a")
+        self._run(
+            "file-source",
+            connector_class="org.apache.kafka.connect.file.FileStreamSourceConnector",
+            tasks_max="1",
+            topic=f"{self._prefix}-from-file",
+            file=str(self._file),
+            exactly_once_support="required",
+        )
+        return {"from-file/0": list(self._from_file.await_lines(LINES))}, {}
+
+    def file_sink(self) -> Said:
+        """The committed records of a topic become lines."""
+        self._run(
+            "file-sink",
+            **{
+                "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+                "tasks.max": "1",
+                "topics": f"{self._prefix}-input",
+                "file": str(self._sunk),
+                "consumer.override.isolation.level": "read_committed",
+                "consumer.override.auto.offset.reset": "earliest",
+            },
+        )
+
+        def lines() -> list[str]:
+            return self._sunk.read_text().splitlines() if self._sunk.exists() else []
+
+        until(lambda: len(lines()) >= 50, lambda: f"{len(lines())} lines, not 50")
+        return {"sink": lines()}, {}
+
+    def mirror(self) -> Said:
+        """MirrorMaker 2 copies what is committed of topics with holes, in transactions."""
+        bytes_as_they_are = "org.apache.kafka.connect.converters.ByteArrayConverter"
+        self._run(
+            "mirror",
+            **{
+                "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+                "tasks.max": "2",
+                "source.cluster.alias": "here",
+                "target.cluster.alias": "there",
+                "source.cluster.bootstrap.servers": self._bootstrap,
+                "target.cluster.bootstrap.servers": self._bootstrap,
+                "topics": ",".join(f"{self._prefix}-{name}" for name in (*FEEDS, "input")),
+                "source.consumer.isolation.level": "read_committed",
+                "key.converter": bytes_as_they_are,
+                "value.converter": bytes_as_they_are,
+                "exactly.once.support": "required",
+                "offset-syncs.topic.location": "target",
+                "offset-syncs.topic.replication.factor": "1",
+                "replication.factor": "1",
+                "sync.topic.acls.enabled": "false",
+            },
+        )
+        found: Records = {}
+        for name in FEEDS:
+            original = Committed(self._bootstrap, f"{self._prefix}-{name}").read_to_end()
+            found[f"mirrored-{name}/0"] = list(self._mirrored[name].await_lines(len(original)))
+        return found, {}
+
+    def kill(self) -> Said:
+        """Killed while it copies: nothing is lost, nothing comes twice."""
+        self._mirrored["input"].await_lines(50)
+        self._producer.init_transactions()
+        self._append("b")
+        self._feed(True)
+        self._feed(False)
+        self._from_file.await_lines(LINES + 1)
+        self._append("c")
+        self._worker.kill()
+        self._feed(True)
+        self._append("d")
+        self._worker.start()
+        for name in ("file-source", "mirror", "file-sink"):
+            self._await_running(name)
+        copied = self._from_file.await_lines(4 * LINES)
+        mirrored = self._mirrored["input"].await_lines(50 + 2 * LINES)
+        return {"from-file/0": list(copied), "mirrored-input/0": list(mirrored)}, {}
+
+    def _feed(self, kept: bool) -> None:
+        self._producer.begin_transaction()
+        for number in range(LINES):
+            value = f"{'kept' if kept else 'gone'}{number}".encode()
+            self._producer.produce(f"{self._prefix}-input", value, b"k", partition=0)
+        self._producer.flush()
+        if kept:
+            self._producer.commit_transaction()
+        else:
+            self._producer.abort_transaction()
+
+    def offsets(self) -> Said:
+        """What a source has reached is in a compacted topic; a connector is stopped, reset, deleted."""
+        self._worker.ask("PUT", "/connectors/file-source/stop")
+
+        def is_stopped() -> bool:
+            status = self._worker.ask("GET", "/connectors/file-source/status")
+            return bool(status["connector"]["state"] == "STOPPED" and not status["tasks"])
+
+        until(is_stopped, lambda: "it does not stop")
+        before = self._worker.ask("GET", "/connectors/file-source/offsets")["offsets"]
+        self._worker.ask("DELETE", "/connectors/file-source/offsets")
+        after = self._worker.ask("GET", "/connectors/file-source/offsets")["offsets"]
+        self._worker.ask("DELETE", "/connectors/mirror")
+        self._worker.ask("DELETE", "/connectors/file-source")
+        left = ["file-sink"]
+        until(lambda: bool(self._worker.ask("GET", "/connectors") == left), lambda: "still there")
+        said = [str(offset["offset"]) for offset in before]
+        return {}, {"before": said, "after": len(after)}
+
+    def scenarios(self) -> dict[str, Callable[[], Said]]:
+        """By their names, in their order."""
+        return {
+            "file source": self.file_source,
+            "file sink": self.file_sink,
+            "MirrorMaker 2": self.mirror,
+            "kill": self.kill,
+            "offsets": self.offsets,
+        }
+
+
+def verdict(scenario: Callable[[], Said]) -> dict[str, Any]:
+    """What a scenario's line says."""
+    try:
+        records, facts = scenario()
+    except (Refused, OSError, RuntimeError, ValueError) as error:
+        return {"ok": False, "error": f"{type(error).__name__}: {error}"[:2000], "records": {}}
+    return {"ok": True, "records": records, "facts": facts}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("--jars", "--kafka-jars", "--bootstrap", "--workload", "--prefix"):
+        parser.add_argument(name, required=True)
+    arguments = parser.parse_args()
+    classpath = f"{arguments.jars}/*:{arguments.kafka_jars}/*"
+    with tempfile.TemporaryDirectory(prefix="kafka-connect-") as name:
+        folder = Path(name)
+        worker = Worker(arguments.bootstrap, arguments.prefix, classpath, folder)
+        try:
+            worker.start()
+            connect = Connect(worker, arguments.bootstrap, arguments.prefix, folder)
+            for title, scenario in connect.scenarios().items():
+                line = {"scenario": title, **verdict(scenario)}
+                sys.stdout.write(json.dumps(line) + "\n")
+                sys.stdout.flush()
+        finally:
+            worker.kill()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""Builds a client's program and runs it to its end or to its limit; its lines become values."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tests.compat.clients import Row
+
+BUILD_SECONDS = 800
+_MAX_OUTPUT = 64 << 20
+_MAX_TEXT = 120
+
+
+class BuildError(Exception):
+    """The program cannot be built; the message is the build's last line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a program says of one scenario."""
+
+    scenario: str
+    ok: bool
+    error: str = ""
+    unsupported: str = ""
+    records: dict[str, list[str]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of one run; `ended` is "" where the program came to its end by itself."""
+
+    lines: dict[str, Line]
+    ended: str
+    stderr: Path
+
+
+def build(row: Row) -> None:
+    """Runs the row's build commands. Raises BuildError."""
+    row.out.mkdir(parents=True, exist_ok=True)
+    log = row.out / "build.log"
+    for command in row.build:
+        with log.open("wb") as out:
+            code = _run(row.command(command), row.folder, out, out, BUILD_SECONDS)
+        if code != 0:
+            said = "no end" if code is None else f"exit code {code}"
+            raise BuildError(f"{said}: {_last_line(log)}")
+
+
+def run(row: Row, bootstrap: str, workload: Path, prefix: str, logs: Path) -> Ran:
+    """Runs the row's program against a cluster; a program that does not end is killed."""
+    arguments = ["--bootstrap", bootstrap, "--workload", str(workload), "--prefix", prefix]
+    stdout, stderr = logs / f"{prefix}.out", logs / f"{prefix}.err"
+    command = [*row.command(row.run), *arguments]
+    with stdout.open("wb") as out, stderr.open("wb") as err:
+        code = _run(command, row.folder, out, err, row.seconds)
+    lines = parse(stdout)
+    if code is None:
+        ended = f"killed after {row.seconds} s"
+    elif code:
+        ended = f"exit code {code}: {_last_line(stderr)}"
+    else:
+        ended = ""
+    return Ran({line.scenario: line for line in lines}, ended, stderr)
+
+
+def parse(stdout: Path) -> list[Line]:
+    """The lines of JSON of a program's output; what is none, or says nothing of a scenario, is left out."""
+    found = []
+    with stdout.open("rb") as file:
+        for text in file.read(_MAX_OUTPUT).splitlines():
+            try:
+                said = json.loads(text)
+            except ValueError:
+                continue
+            if isinstance(said, dict) and "scenario" in said:
+                found.append(_line(said))
+    return found
+
+
+def shortened(line: str) -> str:
+    """A long record as its beginning, its length and a digest, so that results stay readable."""
+    if len(line) <= _MAX_TEXT:
+        return line
+    digest = hashlib.sha256(line.encode()).hexdigest()[:12]
+    return f"{line[:40]}...({len(line)} characters, {digest})"
+
+
+def _line(said: dict[str, Any]) -> Line:
+    records = {
+        name: [shortened(str(record)) for record in records]
+        for name, records in (said.get("records") or {}).items()
+    }
+    facts = dict(said.get("facts") or {})
+    if isinstance(facts.get("at_end"), list):
+        facts["at_end"] = sorted(facts["at_end"])
+    return Line(
+        scenario=str(said["scenario"]),
+        ok=bool(said.get("ok")),
+        error=str(said.get("error") or ""),
+        unsupported=str(said.get("unsupported") or ""),
+        records={name: records[name] for name in sorted(records) if records[name]},
+        facts=facts,
+    )
+
+
+def _run(
+    command: Sequence[str], folder: Path, out: BinaryIO, err: BinaryIO, seconds: float
+) -> int | None:
+    """Its exit code, or None where it was killed at its limit. What it started is ended with it."""
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+    except OSError as error:
+        err.write(f"{command[0]}: {error.strerror}\n".encode())
+        return 127
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _last_line(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 4000))
+        lines = file.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")

@@ -1,0 +1,138 @@
+"""Runs the client matrix: `python -m tests.compat.run --help`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from tests.compat.clients import OUT, ClientFileError, Row, chosen, rows
+from tests.compat.clusters import PROCESS_SHAPE, Kafkas, lacuna
+from tests.compat.composed import COMPOSE_SHAPE, composed
+from tests.compat.results import keep, keep_expected
+from tests.compat.running import Bench, Result, run_row
+from tests.compat.verdicts import Outcome
+
+_MARKS = {
+    Outcome.SAME: "ok",
+    Outcome.RIGHT: "ok (not so on Kafka)",
+    Outcome.AS_KAFKA: "as Kafka",
+    Outcome.UNSUPPORTED: "-",
+    Outcome.DIFFERS: "DIFFERS",
+    Outcome.NOT_RUN: "not run",
+    Outcome.NOT_BUILT: "NOT BUILT",
+}
+
+#: What --cluster starts, and what the page says of it.
+SHAPES = {"process": (lacuna, PROCESS_SHAPE), "compose": (composed, COMPOSE_SHAPE)}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--list", action="store_true", help="print the rows and end")
+    parser.add_argument("--only", default="", help="NAME or NAME@VERSION, separated by commas")
+    parser.add_argument("--lacuna", action="store_true", help="on Lacuna alone")
+    parser.add_argument("--kafka", action="store_true", help="on Kafka alone")
+    parser.add_argument("--lacuna-bootstrap", default="", help="a Lacuna that runs already")
+    parser.add_argument(
+        "--cluster",
+        choices=SHAPES,
+        default="process",
+        help="what Lacuna runs as; process by default",
+    )
+    parser.add_argument("--kafka-bootstrap", default="", help="a Kafka that runs already")
+    parser.add_argument("--keep", action="store_true", help="write the results of --only too")
+    parser.add_argument("--jobs", type=int, default=1, help="rows at a time; 1 by default")
+    parser.add_argument("--verbose", action="store_true", help="print where the outputs are")
+    return parser
+
+
+@contextlib.contextmanager
+def bench(arguments: argparse.Namespace) -> Iterator[tuple[Bench, str]]:
+    """The clusters, started as far as they are needed, and what Lacuna consists of."""
+    OUT.mkdir(exist_ok=True)
+    logs = OUT / "logs" / time.strftime("%H%M%S")
+    folder = Path(tempfile.mkdtemp(prefix="lacuna-compat-"))
+    logs.mkdir(parents=True, exist_ok=True)
+    both = arguments.lacuna == arguments.kafka
+    start, shape = SHAPES[arguments.cluster]
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        kafkas = stack.enter_context(Kafkas(folder, arguments.kafka_bootstrap))
+        here = arguments.lacuna_bootstrap
+        if (both or arguments.lacuna) and not here:
+            here = stack.enter_context(start(folder))
+        there = kafkas.bootstrap if both or arguments.kafka else None
+        yield Bench(there, here or None, logs), shape
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def show(result: Result, seconds: float, verbose: bool) -> None:
+    """One row's verdicts."""
+    if result.whole is not None:
+        say(f"{result.row.title}: {_MARKS[result.whole.outcome]}: {result.whole.what}")
+        return
+    cells = ", ".join(f"{name} {_MARKS[cell.outcome]}" for name, cell in result.cells.items())
+    say(f"{result.row.title}: {cells} ({seconds:.0f} s)")
+    for name, cell in result.cells.items():
+        if cell.what and cell.outcome != Outcome.UNSUPPORTED:
+            say(f"    {name}: {cell.what}")
+    for side in result.sides:
+        if side.ran.ended or verbose:
+            say(f"    {side.ran.ended or 'ended'}; it wrote to {side.ran.stderr}")
+
+
+def _run(row: Row, where: Bench, verbose: bool) -> Result | None:
+    began = time.monotonic()
+    try:
+        result = run_row(row, where)
+    except (KafkaException, RuntimeError) as error:
+        say(f"{row.title}: FAILED: {error}")
+        return None
+    show(result, time.monotonic() - began, verbose)
+    return result
+
+
+def main() -> int:
+    """The exit code: 0 where no client noticed anything."""
+    arguments = _parser().parse_args()
+    known = rows()
+    try:
+        wanted = chosen(arguments.only.split(","), known) if arguments.only else known
+    except ClientFileError as error:
+        say(str(error))
+        return 2
+    if arguments.list:
+        for row in wanted:
+            say(f"{row.title}\t{row.kind}\tbeside Kafka {row.kafka}\t{row.not_run or ''}")
+        return 0
+    with bench(arguments) as (where, shape), ThreadPoolExecutor(arguments.jobs) as pool:
+        futures: list[Future[Result | None]] = [
+            pool.submit(_run, row, where, arguments.verbose) for row in wanted
+        ]
+        results = [future.result() for future in futures]
+    done = [result for result in results if result is not None]
+    is_whole = where.kafka is not None and where.lacuna is not None
+    if is_whole and (arguments.keep or not arguments.only):
+        keep(done, known, shape)
+        keep_expected(done)
+    bad = [result.row.title for result in done if result.failed]
+    say(f"{len(wanted)} rows, {len(bad) + len(results) - len(done)} not as on Kafka {bad or ''}")
+    return 1 if bad or len(done) < len(results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

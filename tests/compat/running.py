@@ -1,0 +1,84 @@
+"""One row: its topics on each cluster, its program on both at the same time, its verdicts."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.compat import programs, workload
+from tests.compat.clients import Row
+from tests.compat.clusters import fetch
+from tests.compat.expected import INSIDE, inside
+from tests.compat.feeding import stored, topics
+from tests.compat.verdicts import Outcome, Side, Verdict, compare, judge, scenarios, wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where rows run: None for a side that is left out."""
+
+    kafka: Callable[[str], str] | None
+    lacuna: str | None
+    logs: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a row: a verdict for each scenario, or one for all."""
+
+    row: Row
+    cells: dict[str, Verdict] = field(default_factory=dict)
+    whole: Verdict | None = None
+    sides: tuple[Side, ...] = ()
+
+    @property
+    def failed(self) -> list[str]:
+        """The scenarios that differ, or the row that was not built."""
+        if self.whole is not None:
+            return [self.whole.outcome] if self.whole.outcome == Outcome.NOT_BUILT else []
+        return [name for name, cell in self.cells.items() if cell.outcome == Outcome.DIFFERS]
+
+
+def run_row(row: Row, bench: Bench) -> Result:
+    """Builds and runs a row. Raises KafkaException and RuntimeError where a cluster cannot be fed."""
+    if row.not_run:
+        return Result(row, whole=Verdict(Outcome.NOT_RUN, row.not_run))
+    if row.missing:
+        return Result(row, whole=Verdict(Outcome.NOT_RUN, f"no {', '.join(row.missing)}"))
+    if row.needs_jars:
+        fetch(row.kafka)
+    try:
+        programs.build(row)
+    except programs.BuildError as error:
+        return Result(row, whole=Verdict(Outcome.NOT_BUILT, str(error)))
+    load = workload.make(row.codecs)
+    prefix = re.sub(r"[^a-zA-Z0-9]+", "-", f"{row.name}-{row.version}-{uuid.uuid4().hex[:4]}")
+    file = bench.logs / f"{prefix}.json"
+    file.write_text(json.dumps(load.json))
+
+    def side(name: str, bootstrap: str) -> Side:
+        logs = bench.logs / name
+        logs.mkdir(exist_ok=True)
+        with topics(bootstrap, prefix, load):
+            ran = programs.run(row, bootstrap, file, prefix, logs)
+            found = {feed: stored(bootstrap, f"{prefix}-{feed}") for feed in INSIDE}
+        return Side(ran, wanted(load, ran, inside(found)))
+
+    with ThreadPoolExecutor(2) as pool:
+        there = pool.submit(side, "kafka", bench.kafka(row.kafka)) if bench.kafka else None
+        here = pool.submit(side, "lacuna", bench.lacuna) if bench.lacuna else None
+    sides = [future.result() for future in (there, here) if future is not None]
+    return Result(row, _cells(row, sides), sides=tuple(sides))
+
+
+def _cells(row: Row, sides: list[Side]) -> dict[str, Verdict]:
+    names = scenarios(row, *(side.ran for side in sides))
+    if len(sides) == 2:
+        return {name: compare(name, *sides) for name in names}
+    (side,) = sides
+    return {name: judge(side.line(name), side.wanted.get(name)) for name in names}

@@ -1,0 +1,100 @@
+"""The whole matrix: every client on Lacuna and on Kafka, held against what docs/clients.md says."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.compat.clients import Row, rows
+from tests.compat.composed import is_possible
+from tests.compat.expected import kept as kept_line
+from tests.compat.page import PAGE, page
+from tests.compat.results import EXPECTED, REFERENCE, entry, is_expected, kept
+from tests.compat.run import bench
+from tests.compat.running import Result, run_row
+from tests.compat.verdicts import Outcome
+
+ROWS = rows()
+SECONDS = 1800
+Waiter = Callable[[Row], Result]
+
+slow = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def result_of() -> Iterator[Waiter]:
+    """Runs rows two at a time; one that differs from Kafka runs once more: other work may have stopped it."""
+    both = argparse.Namespace(lacuna=False, kafka=False, lacuna_bootstrap="", kafka_bootstrap="")
+    both.cluster = "compose" if is_possible() else "process"
+    with bench(both) as (where, _), ThreadPoolExecutor(2) as pool:
+
+        def run(row: Row) -> Result:
+            result = run_row(row, where)
+            return run_row(row, where) if result.failed else result
+
+        futures = {row.title: pool.submit(run, row) for row in ROWS}
+        try:
+            yield lambda row: futures[row.title].result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def known(row: Row) -> dict[str, object]:
+    """What the committed results say of a row."""
+    (said,) = (
+        one for one in kept()["clients"] if (one["name"], one["version"]) == (row.name, row.version)
+    )
+    return dict(said)
+
+
+def unsupported(one: dict[str, object]) -> set[str]:
+    """The scenarios that a client cannot do."""
+    cells = one.get("cells", {})
+    assert isinstance(cells, dict)
+    return {name for name, cell in cells.items() if cell["outcome"] == Outcome.UNSUPPORTED}
+
+
+@slow
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.title)
+def test_a_client_does_what_it_does_on_kafka(row: Row, result_of: Waiter) -> None:
+    """What is unsupported is what the page says; a client that fails alike on both says nothing of Lacuna."""
+    result = result_of(row)
+    if result.whole is not None and result.whole.outcome == Outcome.NOT_RUN:
+        pytest.skip(result.whole.what)
+    told = result.whole or {name: result.cells[name].what for name in result.failed}
+    assert not result.failed, told
+    assert unsupported(entry(result)) == unsupported(known(row))
+
+
+@slow
+@pytest.mark.timeout(SECONDS)
+def test_what_is_kept_of_kafka_is_what_kafka_says(result_of: Waiter) -> None:
+    (row,) = (row for row in ROWS if row.name == REFERENCE and row.quick)
+    there = result_of(row).sides[0].ran.lines.values()
+    said = {line.scenario: kept_line(line) for line in there if is_expected(line)}
+    assert json.loads(EXPECTED.read_text()) == json.loads(json.dumps(said))
+
+
+def test_the_page_is_written_from_the_results() -> None:
+    assert PAGE.read_text() == page(kept())
+
+
+def test_every_row_has_a_result() -> None:
+    found = {(one["name"], one["version"]) for one in kept()["clients"]}
+    assert found == {(row.name, row.version) for row in ROWS}
+
+
+def test_no_client_notices() -> None:
+    """What differs from Kafka is a bug of ours, or it is written here."""
+    bad = [
+        f"{one['name']}@{one['version']} {name}: {cell.get('what')}"
+        for one in kept()["clients"]
+        for name, cell in one.get("cells", {}).items()
+        if cell["outcome"] == Outcome.DIFFERS
+    ]
+    assert not bad

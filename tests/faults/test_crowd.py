@@ -1,0 +1,50 @@
+"""Ten thousand clients that do nothing and five hundred that stop in the middle of a request: others are served."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+
+from bench.clients import percentile
+from bench.crowd import Crowd, ask
+from lacuna.testing import ProcessCluster
+from tests.clients.librd import read
+
+IDLE, HALVES = 10_000, 500
+REQUESTS = 300
+
+
+def latencies(producer: Producer, values: list[bytes]) -> list[float]:
+    """Milliseconds from produce() to the acknowledgement, one record at a time."""
+    found = []
+    for value in values:
+        began = time.perf_counter()
+        producer.produce("t", value)
+        assert producer.flush(30) == 0
+        found.append((time.perf_counter() - began) * 1000)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_crowd_of_idle_clients(record_property: Callable[[str, object], None]) -> None:
+    """S2, S13: what is sent beside them is acknowledged and read; the idle ones are served when they speak."""
+    alone, beside = ([b"%s-%d" % (name, i) for i in range(REQUESTS)] for name in (b"a", b"b"))
+    with ProcessCluster() as served:
+        producer = Producer({"bootstrap.servers": served.bootstrap, "linger.ms": 0})
+        before = latencies(producer, alone)
+        with Crowd(served.bootstrap, IDLE, HALVES) as crowd:
+            during = latencies(producer, beside)
+            found = read(served.bootstrap, "t")
+            for connection in crowd.idle:
+                ask(connection)
+            for connection in crowd.halves:
+                connection.setblocking(False)
+                with pytest.raises(BlockingIOError):  # neither answered nor closed
+                    connection.recv(1)
+    assert found.values == alone + beside
+    for name, times in (("before", before), ("during", during)):
+        figures = ", ".join(f"p{100 * q:.0f} {percentile(times, q):.2f} ms" for q in (0.5, 0.99))
+        record_property(name, figures)
+        print(f"acknowledgements {name}: {figures}")  # noqa: T201 - the figures are the point

@@ -1,0 +1,141 @@
+"""One of two agents dies of SIGKILL: clients are sent to the other one long before its lease ends (S2, S3, S5, S26)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.clients.librd import consumer, read
+
+from .history import transaction_violations
+from .load import Progress, TransactionalClient
+from .processes import Deployment
+
+TOPIC = "t"
+PARTITIONS = 4
+SECONDS = 60.0
+SESSION_SECONDS = 6.0
+
+
+class Member(threading.Thread):
+    """A member of a group that polls and commits; it counts what happens to its membership."""
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        super().__init__(daemon=True)
+        self.commits = Progress()
+        self.assignments: list[int] = []
+        self.member_ids: set[str] = set()
+        self.failure: BaseException | None = None
+        self._stopped = threading.Event()
+        self._who = consumer(
+            bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            session_timeout_ms=int(SESSION_SECONDS * 1000),
+        )
+
+    def run(self) -> None:
+        try:
+            self._who.subscribe([TOPIC], on_assign=self._assigned, on_lost=self._lost)
+            while not self._stopped.is_set():
+                self._step(self._who.consume(100, 0.1))
+        except BaseException as error:
+            self.failure = error
+        finally:
+            self._who.close()
+
+    def _assigned(self, who: Consumer, partitions: list[TopicPartition]) -> None:
+        self.assignments.append(len(partitions))
+        self.member_ids.add(who.memberid())
+
+    def _lost(self, who: Consumer, partitions: list[TopicPartition]) -> None:
+        raise AssertionError(f"{len(partitions)} partitions lost: thrown out of the group")
+
+    def _step(self, messages: list[Message]) -> None:
+        if not any(message.error() is None for message in messages):
+            return  # errors are librdkafka's own: it connects again
+        try:
+            self._who.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].retriable():
+                return  # the next commit covers it
+            raise
+        self.member_ids.add(self._who.memberid())
+        self.commits.add()
+
+    def await_commits(self, count: int) -> None:
+        """So many more from now on. Raises what went wrong in it."""
+        if not self.commits.wait_for(self.commits.count + count, SECONDS / 2):
+            self.stop()
+            raise AssertionError("the member does not go on")
+
+    def stop(self) -> None:
+        """Raises what went wrong in it."""
+        self._stopped.set()
+        self.join(SECONDS)
+        if self.failure is not None:
+            raise self.failure
+
+
+def live_ports(bootstrap: str) -> set[int]:
+    """The agents that this one's Metadata names."""
+    brokers = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=20).brokers
+    return {broker.port for broker in brokers.values()}
+
+
+def coordinated_by(bootstrap: str, port: int) -> str:
+    """A group whose coordinator is the agent of that port."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    names = [f"g{number}" for number in range(32)]
+    for name, future in admin.describe_consumer_groups(names).items():
+        if future.result(SECONDS).coordinator.port == port:
+            return str(name)
+    raise AssertionError(f"the agent of port {port} coordinates none of {len(names)} groups")
+
+
+def await_ports(bootstrap: str, expected: set[int]) -> float:
+    """Asks until Metadata names exactly these; how many seconds it took."""
+    began = time.monotonic()
+    while (found := live_ports(bootstrap)) != expected:
+        assert time.monotonic() < began + SECONDS, f"Metadata names {found}"
+    return time.monotonic() - began
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_members_and_transactions_outlive_their_coordinator(tmp_path: Path) -> None:
+    """S26: the member keeps its id and its generation, for it finds the other agent within its session."""
+    with Deployment(tmp_path / "control", 2, [f"--objects={tmp_path / 'objects'}"]) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(SECONDS)
+        killed, left = (int(each.rpartition(":")[2]) for each in cluster.bootstrap.split(","))
+        survivor = f"127.0.0.1:{left}"
+        await_ports(survivor, {killed, left})
+        member = Member(cluster.bootstrap, coordinated_by(survivor, killed))
+        progress = Progress()
+        writer = TransactionalClient(cluster.bootstrap, TOPIC, progress, PARTITIONS, number=1)
+        writer.start()
+        member.start()
+        member.await_commits(5)
+        cluster.agents[0].kill()
+        died = time.monotonic()
+        assert await_ports(survivor, {left}) < SESSION_SECONDS, "before its lease has ended"
+        done = progress.count
+        while time.monotonic() < died + 2 * SESSION_SECONDS:  # a lost session shows by then
+            member.await_commits(1)
+        assert progress.wait_for(done + 10, SECONDS), "transactions go on"
+        cluster.agents[0].start()
+        await_ports(survivor, {killed, left})
+        member.await_commits(5)
+        writer.stop()
+        member.stop()
+        found = {each: read(survivor, TOPIC, partition=each).records for each in range(PARTITIONS)}
+    assert member.assignments == [PARTITIONS], "one generation"
+    assert len(member.member_ids) == 1
+    assert transaction_violations(writer.transactions, found) == []

@@ -1,0 +1,65 @@
+"""Looks for inputs that a target does not stand, with atheris: `python -m tests.fuzz.search TARGET --seconds N`.
+
+It begins with the kept corpus. `--keep` adds what reached new lines to the corpus, as few and as small files as do.
+An input that fails is left in the folder that is named, for tests/fuzz/corpus once what it shows is mended.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CORPUS = Path(__file__).parent / "corpus"
+TIMEOUT_SECONDS = 5
+MEMORY_MIB = 1024
+
+
+def run(target: str, folders: list[Path], options: list[str]) -> subprocess.CompletedProcess[str]:
+    """One process of atheris; what it said is in `stdout`."""
+    command = [sys.executable, "-m", "tests.fuzz.searcher", target, *options, *map(str, folders)]
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+
+
+def search(
+    target: str, seconds: int, found: Path, seed: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Searches for `seconds`; new inputs go to the folder `found`, failing ones to `found`-failed-*."""
+    options = [
+        f"-max_total_time={seconds}",
+        f"-timeout={TIMEOUT_SECONDS}",
+        f"-rss_limit_mb={MEMORY_MIB}",
+        f"-artifact_prefix={found}-failed-",
+        f"-seed={seed}",
+        "-print_final_stats=1",
+    ]
+    return run(target, [found, CORPUS / target], options)
+
+
+def keep(target: str, found: Path) -> subprocess.CompletedProcess[str]:
+    """Adds to the corpus what of `found` reaches lines that the corpus does not."""
+    return run(target, [CORPUS / target, found], ["-merge=1"])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("target")
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0, help="0: another one each time")
+    parser.add_argument("--keep", action="store_true")
+    arguments = parser.parse_args()
+    found = Path(tempfile.mkdtemp(prefix=f"fuzz-{arguments.target}-")) / "found"
+    found.mkdir()
+    ended = search(arguments.target, arguments.seconds, found, arguments.seed)
+    sys.stdout.write(ended.stdout)
+    sys.stdout.write(f"inputs: {found}\n")
+    if arguments.keep and ended.returncode == 0:
+        kept = keep(arguments.target, found)
+        sys.stdout.write(kept.stdout.strip().splitlines()[-1] + "\n")
+    return ended.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Where a search begins: sound inputs of each kind. `python -m tests.fuzz.seeds` writes them into the corpus."""
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from logstore.records.batch import BatchToWrite, NewRecord
+from logstore.records.control import filler
+from logstore.records.layout import Codec
+from logstore.records.legacy.writing import NewMessage, write_message_set
+from tests.clients.batch import batch
+from tests.fuzz.search import CORPUS
+from tests.logstore.segments.samples import small_segment
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+LARGEST_GOLDEN = 2_000
+
+
+def seeds() -> Iterator[tuple[str, bytes]]:
+    """(target, input)."""
+    for codec in Codec:
+        for mended in (b"\0", b"\1"):
+            yield from (("batches", mended + _batch(codec)), ("stored", mended + _batch(codec)))
+    for path in sorted((GOLDEN / "records").glob("*.bin")):
+        yield "stored", b"\0" + path.read_bytes()[:LARGEST_GOLDEN]
+    yield "batches", b"\0" + batch(producer_id=7, producer_epoch=0, base_sequence=0)
+    yield "stored", b"\0" + filler(5, 9)
+    yield "control", b"\4\0\0\0\1\0\0\0\0\0\0"
+    yield "control", b"\4\0\0\0\0\0\0\0\0\0\7"
+    yield from (("message_sets", b"\1" + each) for each in _message_sets())
+    _, segment = small_segment()
+    yield "segments", b"\1" + segment
+    yield "segments", b"\0\0\0\x05\xff"
+    for header in (b"\0\x12\0\0\0\0\0\1\xff\xff", b"\0\x12\0\3\0\0\0\2\0\1a\0\4lib\2x\0"):
+        frame = len(header).to_bytes(4, "big") + header
+        yield from (("frames", bytes([step]) + frame * 3) for step in (0, 2, 255))
+    for version in range(0, 1 << 16, 997):
+        yield "requests", version.to_bytes(2, "big") + b"\0\1\0\0\0\1t\0\0\0\1\0\0\0\0"
+
+
+def _message_sets() -> Iterator[bytes]:
+    messages = [NewMessage(i, 1_700_000_000_000, b"k%d" % i, b"v" * i) for i in range(4)]
+    for magic in (0, 1):
+        for codec in (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4):
+            yield write_message_set(messages, magic=magic, codec=codec)
+            yield write_message_set(messages, magic=magic, codec=codec)[:-3]
+
+
+def _batch(codec: Codec) -> bytes:
+    records = tuple(
+        NewRecord(
+            offset_delta=i,
+            timestamp=1_700_000_000_000 + i,
+            key=None if i % 3 else b"k%d" % i,
+            value=b"v" * i,
+            headers=((b"h", b"x"),) * (i % 2),
+        )
+        for i in range(5)
+    )
+    return BatchToWrite(records=records, codec=codec).encode()
+
+
+def main() -> int:
+    for target, data in seeds():
+        folder = CORPUS / target
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / hashlib.sha1(data, usedforsecurity=False).hexdigest()).write_bytes(data)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,269 @@
+"""What is done with arbitrary bytes, and what must hold whatever they are.
+
+A target takes bytes and returns; it raises for what must never be. An error that a caller is promised
+(RecordsError, FrameError, MalformedRequest, CorruptSegmentError) is an answer. Checksums would keep a fuzzer out of
+everything behind them, so the first byte of an input says whether they are made right first.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+from zlib import crc32
+
+from agent.apis.registry import discover
+from agent.connection import FrameError, FrameReader, RequestFrame
+from agent.wire import MalformedRequest
+from logstore.objects import MemoryStore
+from logstore.records.batch import Record, read_batches
+from logstore.records.columns import ColumnBuilder
+from logstore.records.control import filler, read_control_record
+from logstore.records.crc import crc32c
+from logstore.records.errors import RecordsError
+from logstore.records.layout import (
+    ATTRIBUTES_AT,
+    BATCH_LENGTH_AT,
+    CRC_AT,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+)
+from logstore.records.legacy import from_batches, to_batch
+from logstore.records.legacy.reading import read_messages
+from logstore.records.rewriting import coalesce
+from logstore.records.validate import ProduceRules, validate_produced
+from logstore.segments.audit import audit_segment
+from tests.logstore.segments.samples import KEY, small_segment
+
+NOW_MS: Final = 1_700_000_000_000
+MAX_FRAME_BYTES: Final = 1 << 20
+MAX_DECOMPRESSED_BYTES: Final = 1 << 20
+LONGEST_BURST: Final = 4
+
+_REGISTRY: Final = discover()
+_VERSIONS: Final = tuple(
+    sorted(
+        (api.key, version)
+        for api in _REGISTRY.apis()
+        for version in range(api.min_version, api.max_version + 1)
+    )
+)
+_RULES: Final = ProduceRules(
+    max_message_bytes=1 << 20, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES
+)
+_, _SEGMENT = small_segment()
+
+
+def frames(data: bytes) -> None:
+    """The frame decoder: however the bytes are cut, the same requests and the same end."""
+    if not data:
+        return
+    step = data[0] + 1
+    stream = data[1:]
+    assert _frames_of([stream]) == _frames_of(
+        stream[at : at + step] for at in range(0, len(stream), step)
+    )
+
+
+def _frames_of(pieces: Iterable[bytes]) -> tuple[list[RequestFrame], str]:
+    scratch = memoryview(bytearray(MAX_FRAME_BYTES))
+    reader = FrameReader(MAX_FRAME_BYTES, scratch, _REGISTRY.takes)
+    found: list[RequestFrame] = []
+    try:
+        for piece in pieces:
+            left = memoryview(piece)
+            while len(left):
+                room = reader.get_buffer()
+                count = min(len(room), len(left))
+                room[:count] = left[:count]
+                left = left[count:]
+                found += reader.received(count)
+                assert reader.incoming_bytes <= MAX_FRAME_BYTES
+    except FrameError as error:
+        # Of several requests that came at once those before the bad one are not handed out.
+        return [], str(error)
+    return found, ""
+
+
+def requests(data: bytes) -> None:
+    """A request's body, of any API and version that is served."""
+    if len(data) < 2:
+        return
+    api_key, version = _VERSIONS[int.from_bytes(data[:2], "big") % len(_VERSIONS)]
+    api = _REGISTRY.get(api_key, version)
+    assert api is not None
+    try:
+        api.read(memoryview(data[2:]), version)
+    except MalformedRequest:
+        return
+
+
+def batches(data: bytes) -> None:
+    """What a producer sent: what is taken can be read, by every reader, and they agree (S11, S19)."""
+    given = _with_right_checksum(data)
+    try:
+        summary = validate_produced(given, _RULES, NOW_MS)
+    except RecordsError:
+        return
+    records = _records(given)
+    assert len(records) == summary.record_count == summary.last_offset_delta + 1
+    (merged,) = coalesce([given], max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+    assert _shown(_records(merged)) == _shown(records)
+    assert _columns(given) == [each.offset for each in records]
+
+
+def stored(data: bytes) -> None:
+    """Batches that were not checked at a door: every reader ends, with records or a typed error."""
+    given = _with_right_checksum(data)
+    for read in (_records, _coalesced, _columns, _as_message_sets):
+        try:
+            read(given)
+        except RecordsError:
+            continue
+
+
+def _records(data: bytes) -> list[Record]:
+    return [
+        record for batch in read_batches(data) for record in batch.records(MAX_DECOMPRESSED_BYTES)
+    ]
+
+
+def _coalesced(data: bytes) -> None:
+    if not any(batch.header.is_control for batch in read_batches(data)):  # a caller leaves them out
+        coalesce([data], max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+
+
+def _as_message_sets(data: bytes) -> None:
+    end = 0
+    for batch in read_batches(data):  # offsets are the log's: an agent has patched them in
+        if batch.header.base_offset < end:
+            return
+        end = batch.header.next_offset
+    for magic in (0, 1):
+        from_batches(
+            [data],
+            magic=magic,
+            first_offset=0,
+            max_decompressed_bytes=MAX_DECOMPRESSED_BYTES,
+        )
+
+
+def _columns(data: bytes) -> list[int]:
+    """The offsets of what the reader in columns gives."""
+    builder = ColumnBuilder(
+        headers=True, max_records=16, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES
+    )
+    full = list(builder.read(data))
+    last = builder.take()
+    columns = [*full, last] if last is not None else full
+    return [offset for each in columns for offset in each.offsets.tolist()]
+
+
+def _shown(records: list[Record]) -> list[tuple[object, ...]]:
+    return [
+        (each.offset, each.timestamp, each.key, each.value, tuple(each.headers)) for each in records
+    ]
+
+
+def _with_right_checksum(data: bytes) -> bytes:
+    """`data` without its first byte, which says by its lowest bit whether length and CRC-32C are mended."""
+    if not data or not data[0] & 1 or len(data) <= HEADER_SIZE:
+        return data[1:]
+    mended = bytearray(data[1:])
+    mended[BATCH_LENGTH_AT:LOG_OVERHEAD] = (len(mended) - LOG_OVERHEAD).to_bytes(4, "big")
+    mended[CRC_AT:ATTRIBUTES_AT] = crc32c(memoryview(mended)[ATTRIBUTES_AT:]).to_bytes(4, "big")
+    return bytes(mended)
+
+
+def message_sets(data: bytes) -> None:
+    """What an old producer sent (S22 to S24): what is taken becomes a sound batch, and comes back the same."""
+    if not data:
+        return
+    given = _with_right_crcs(data)
+    try:
+        batch = to_batch(given, max_bytes=MAX_DECOMPRESSED_BYTES, requires_key=False, magic=1)
+        summary = validate_produced(batch, _RULES, NOW_MS)
+    except RecordsError:
+        return
+    messages = list(read_messages(given, max_bytes=MAX_DECOMPRESSED_BYTES))
+    assert len(messages) == summary.record_count
+    returned = from_batches([batch], magic=1, first_offset=0)
+    again = read_messages(returned, max_bytes=8 * MAX_DECOMPRESSED_BYTES)
+    assert [(each.key, each.value) for each in again] == [
+        (each.key, each.value) for each in messages
+    ]
+
+
+def _with_right_crcs(data: bytes) -> bytes:
+    """`data` without its first byte, which says by its lowest bit whether the CRC-32 of entries are mended."""
+    mended = bytearray(data[1:])
+    at = 0
+    while data[0] & 1 and at + 16 <= len(mended):
+        end = at + 12 + int.from_bytes(mended[at + 8 : at + 12], "big", signed=True)
+        if not at + 16 <= end <= len(mended):
+            break
+        mended[at + 12 : at + 16] = crc32(mended[at + 16 : end]).to_bytes(4, "big")
+        at = end
+    return bytes(mended)
+
+
+def control(data: bytes) -> None:
+    """Control records (S25): keys and values of any length; and a filler for any two offsets (S17)."""
+    if not data:
+        return
+    size = data[0]
+    key, value = data[1 : 1 + size], data[1 + size :]
+    for each in (key, None):
+        for content in (value, None):
+            try:
+                found = read_control_record(Record(0, 0, each, content, (), 0))
+            except RecordsError:
+                continue
+            assert found.version >= 0
+            assert (found.marker is None) == (found.type_number not in (0, 1))
+    asked, length = int.from_bytes(data[:6], "big"), int.from_bytes(data[6:12], "big") + 1
+    (batch,) = read_batches(filler(asked, asked + length))
+    assert batch.header.next_offset == asked + length
+    (record,) = batch.records()
+    assert record.offset == asked + length - 1
+    assert read_control_record(record).type_number == 1
+
+
+def segments(data: bytes) -> None:
+    """An object of any bytes; and a sound one in which a few neighbouring bytes were changed: always found."""
+    if not data:
+        return
+    if data[0] & 1:
+        _damages(data[1:])
+        return
+    at = int.from_bytes(data[1:4], "big") % len(_SEGMENT)
+    burst = data[4 : 4 + LONGEST_BURST][: len(_SEGMENT) - at]
+    changed = _SEGMENT[:at] + burst + _SEGMENT[at + len(burst) :]
+    assert bool(_damages(changed)) == (changed != _SEGMENT)
+
+
+def _damages(content: bytes) -> int:
+    store = MemoryStore(lambda: NOW_MS)
+    store.put(KEY, [content])
+    parts = audit_segment(store, KEY, len(content))
+    return sum(len(part.damages) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A check of arbitrary bytes; inputs of more than `longest` bytes are of no interest to a search."""
+
+    check: Callable[[bytes], None]
+    longest: int
+
+
+TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
+    {
+        "frames": Target(frames, 2_000),
+        "requests": Target(requests, 2_000),
+        "batches": Target(batches, 2_000),
+        "stored": Target(stored, 2_000),
+        "message_sets": Target(message_sets, 2_000),
+        "control": Target(control, 200),
+        "segments": Target(segments, 2_000),
+    }
+)

@@ -1,0 +1,38 @@
+"""Every kept input, on the modules as they run: no crash, no hang, no memory beyond what the input justifies."""
+
+import time
+import tracemalloc
+
+import pytest
+
+from tests.fuzz import search
+from tests.fuzz.seeds import seeds
+from tests.fuzz.targets import MAX_DECOMPRESSED_BYTES, MAX_FRAME_BYTES, TARGETS
+
+#: What one input may take: a frame's buffer, and what a batch may decompress to in each of three readers.
+MOST_BYTES = MAX_FRAME_BYTES + 8 * MAX_DECOMPRESSED_BYTES
+MOST_SECONDS = 5.0
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_kept_corpus(name: str) -> None:
+    inputs = sorted((search.CORPUS / name).iterdir())
+    assert len(inputs) > 5
+    check = TARGETS[name].check
+    for path in inputs:
+        data = path.read_bytes()
+        tracemalloc.start()
+        began = time.process_time()
+        try:
+            check(data)
+        except Exception as error:
+            raise AssertionError(f"{path.name} of {name}") from error
+        finally:
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        assert peak < MOST_BYTES, path.name
+        assert time.process_time() - began < MOST_SECONDS, path.name
+
+
+def test_every_target_has_seeds() -> None:
+    assert {target for target, _ in seeds()} == TARGETS.keys()

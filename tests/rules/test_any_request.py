@@ -1,0 +1,88 @@
+"""Every request that there is, of every API and version, with arbitrary fields: an answer or a clean close.
+
+Of what is served the answers are read in tests/agent/test_every_api.py and test_odd_clients.py; here what is not
+served, and all of it mixed on connections of one running agent, which serves the next client as if nothing had been.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kio.schema.index import api_key_map
+
+from agent.apis.registry import discover
+from agent.apis.schema import kio_versions
+from lacuna.testing import Cluster
+from tests.agent.harness import encode_body, encode_request
+from tests.agent.requests import requests
+from tests.clients.wire import ClosedError, Connection
+
+REGISTRY = discover()
+ALL = [(int(key), version) for key in sorted(api_key_map) for version in kio_versions(key)]
+NOT_SERVED = sorted({key for key, version in ALL if REGISTRY.get(key, version) is None})
+CORRELATION_ID = 5
+END_SECONDS = 20.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One agent, and the topic that arbitrary requests like to name."""
+    with Cluster() as running:
+        running.create_topic("t", 2)
+        yield running
+
+
+def _is_answered(bootstrap: str, api_key: int, version: int, body: bytes) -> bool:
+    """Whether an answer came before the end of the connection; raises where neither comes.
+
+    The client says that it sends nothing more: so the end comes where a request waits, or wants no answer.
+    """
+    with Connection(bootstrap, timeout=END_SECONDS) as connection:
+        connection.send_bytes(encode_request(api_key, version, body, CORRELATION_ID))
+        with contextlib.suppress(OSError):  # closed already
+            connection.socket.shutdown(socket.SHUT_WR)
+        try:
+            answer = connection.receive_frame()
+        except ClosedError:
+            return False
+        with pytest.raises(ClosedError):
+            connection.receive_frame()
+    assert int.from_bytes(answer[:4], "big") == CORRELATION_ID
+    return True
+
+
+@pytest.mark.parametrize("api_key", NOT_SERVED)
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_what_is_not_served_closes_that_connection(
+    cluster: Cluster, api_key: int, data: st.DataObject
+) -> None:
+    versions = [v for v in kio_versions(api_key) if REGISTRY.get(api_key, v) is None]
+    version = data.draw(st.sampled_from(versions))
+    body = encode_body(data.draw(requests(api_key, version)))
+    assert not _is_answered(cluster.bootstrap, api_key, version, body)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_any_request_of_all_and_then_the_next_client(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, data: st.DataObject
+) -> None:
+    """Also through a cluster on which all those before it have left what they changed."""
+    api_key, version = data.draw(st.sampled_from(ALL))
+    body = encode_body(data.draw(requests(api_key, version)))
+    answered = _is_answered(cluster.bootstrap, api_key, version, body)
+    if REGISTRY.get(api_key, version) is None:
+        assert not answered
+    assert [each.getMessage() for each in caplog.records if each.exc_info] == []
+    with Connection(cluster.bootstrap) as connection:
+        assert connection.call("api_versions", 0)["error_code"] == 0
