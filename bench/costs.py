@@ -2,10 +2,9 @@
 
 Requests are counted at the service (bench/counted_s3.py). How many there are by GiB depends on how much comes in a
 second, since a flush takes what has gathered: records come at a fixed rate, which is part of the row's name. Prices
-are bench/prices.json, or the file that LACUNA_BENCH_PRICES names.
+are those of pipeline/prices.py, or of the file that LACUNA_BENCH_PRICES names.
 """
 
-import json
 import os
 import time
 from collections import Counter
@@ -15,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.clients import POOL, POOL_SIZE, Deliveries, flush, ready_producer
-from bench.counted_s3 import BUCKET, DELETE, GET, LIST, PUT, CountedS3
+from bench.counted_s3 import BUCKET, GET, PUT, CountedS3
 from bench.figures import GIBIBYTE, Better, Figure, Row, Run
 from bench.reading import TUNED, consume
 from bench.rounds import Bench
 from bench.scale import Agents
 from bench.topics import PARTITIONS, Topics
+from pipeline.prices import Prices
 
-PRICES = Path(__file__).with_name("prices.json")
 PRICES_VARIABLE = "LACUNA_BENCH_PRICES"
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "moto",
@@ -56,31 +55,10 @@ AMOUNTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """Dollars for a thousand requests; `source` says where they come from."""
-
-    source: str
-    put_per_1000: float
-    get_per_1000: float
-    list_per_1000: float
-    delete_per_1000: float
-
-    @classmethod
-    def load(cls) -> "Prices":
-        """From the file."""
-        path = Path(os.environ.get(PRICES_VARIABLE, PRICES))
-        return cls(**json.loads(path.read_text()))
-
-    def of(self, counts: Counter[str]) -> float:
-        """Dollars for these requests."""
-        by_kind = {
-            PUT: self.put_per_1000,
-            GET: self.get_per_1000,
-            LIST: self.list_per_1000,
-            DELETE: self.delete_per_1000,
-        }
-        return sum(count * by_kind.get(kind, 0.0) for kind, count in counts.items()) / 1000
+def load_prices() -> Prices:
+    """The table, or that of the file that the variable names."""
+    path = os.environ.get(PRICES_VARIABLE)
+    return Prices.load(Path(path) if path else None)
 
 
 def work_of(interval_ms: int, agents: int, rate: int) -> str:
@@ -91,7 +69,7 @@ def work_of(interval_ms: int, agents: int, rate: int) -> str:
 
 def costs(bench: Bench) -> Iterator[Row]:
     """A row for each number of agents and flush interval."""
-    amount, prices = AMOUNTS[bench.size.name], Prices.load()
+    amount, prices = AMOUNTS[bench.size.name], load_prices()
     os.environ.update({name: os.environ.get(name, value) for name, value in CREDENTIALS.items()})
     print(f"prices: {prices.source}")
     for agents in amount.agents:

@@ -5,7 +5,7 @@ target, with `reference` to that work on the same target, without either the fig
 more is better, at most `limit` where less is.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.aborts import work_of as aborted
@@ -123,10 +123,10 @@ class Verdict:
         return self.value <= self.goal.limit
 
 
-def judge(results: Results) -> list[Verdict]:
-    """The goals of which everything was measured, in the order of the table."""
+def judge(results: Results, goals: Mapping[str, Sequence[Goal]] | None = None) -> list[Verdict]:
+    """The goals, `GOALS` if none are given, of which everything was measured, in the order of the table."""
     verdicts = []
-    for goal in (goal for goals in GOALS.values() for goal in goals):
+    for goal in (goal for group in (goals or GOALS).values() for goal in group):
         row = results.row(goal.work, goal.target)
         value = results.median(goal.work, goal.target, goal.figure)
         if row is None or value is None:

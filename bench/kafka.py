@@ -62,18 +62,22 @@ def version() -> str:
 
 
 def jars() -> Path:
-    """The folder of the jars, filled by Maven where it is not there yet. Raises KafkaMissing."""
+    """The folder of the broker's jars. Raises KafkaMissing."""
+    return fetch(POM, JARS / f"kafka-{version()}")
+
+
+def fetch(pom: Path, folder: Path) -> Path:
+    """`folder`, filled by Maven with what `pom` names where it is not there yet. Raises KafkaMissing."""
     if shutil.which("java") is None:
         raise KafkaMissing("there is no java: install a JRE, 17 or newer")
-    folder = JARS / f"kafka-{version()}"
     if folder.is_dir():
         return folder
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaMissing("there is no mvn to fetch Kafka's jars with: install Maven")
-    JARS.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=JARS, prefix=".fetching-") as fetching:
-        command = [maven, "--batch-mode", "--quiet", f"--file={POM}"]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as fetching:
+        command = [maven, "--batch-mode", "--quiet", f"--file={pom}"]
         command += ["dependency:copy-dependencies", f"-DoutputDirectory={fetching}/jars"]
         try:
             ran = subprocess.run(

@@ -25,15 +25,17 @@ def latency(bench: Bench) -> Iterator[Row]:
     topics = {each.label: bench.topics(each).create("latency") for each in bench.targets}
 
     def run(target: Target, measured: Measured) -> None:
-        _measure(target, topics[target.label], int(bench.size.latency_seconds * RATE), measured)
+        measure_latency(
+            target, topics[target.label], int(bench.size.latency_seconds * RATE), measured
+        )
 
     yield from bench.rounds([WORK], run)
     for target in bench.targets:
         bench.topics(target).drop(topics[target.label])
 
 
-def _measure(target: Target, topic: str, count: int, measured: Measured) -> None:
-    """The first second is thrown away: connections, InitProducerId."""
+def measure_latency(target: Target, topic: str, count: int, measured: Measured) -> None:
+    """Adds the milliseconds of `count` records. The first second is thrown away: connections, InitProducerId."""
     warm_up = RATE
     total = count + warm_up
     milliseconds: list[float] = []

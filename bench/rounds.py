@@ -55,6 +55,8 @@ class Size:
     tiny_records: int
     tiny_requests: int
     latency_seconds: float
+    idle_connections: int
+    half_requests: int
 
 
 SMOKE = Size(
@@ -74,6 +76,8 @@ SMOKE = Size(
     tiny_records=2_000,
     tiny_requests=500,
     latency_seconds=0.5,
+    idle_connections=200,
+    half_requests=10,
 )
 QUICK = Size(
     name="quick",
@@ -92,6 +96,8 @@ QUICK = Size(
     tiny_records=10_000,
     tiny_requests=3_000,
     latency_seconds=1.5,
+    idle_connections=1_000,
+    half_requests=50,
 )
 FULL = Size(
     name="full",
@@ -110,6 +116,8 @@ FULL = Size(
     tiny_records=60_000,
     tiny_requests=50_000,
     latency_seconds=10,
+    idle_connections=10_000,
+    half_requests=500,
 )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from bench.aborts import aborts
 from bench.costs import costs
+from bench.crowd import crowd
 from bench.figures import Row
 from bench.latency import latency
 from bench.memory import memory
@@ -41,6 +42,7 @@ SECTIONS: dict[str, Section] = {
     "tail": Section(tail, (LACUNA, KAFKA)),
     "tiny": Section(tiny, (LACUNA, KAFKA)),
     "latency": Section(latency, (LACUNA, KAFKA, KAFKA_FSYNC)),
+    "crowd": Section(crowd, (LACUNA, KAFKA), everyday=False),
     "memory": Section(memory, everyday=False),
     "scale": Section(scale, everyday=False),
     "million": Section(million, everyday=False),

@@ -1,0 +1,116 @@
+"""Clients that do nothing, and clients that stop in the middle of a request, beside one that works."""
+
+import resource
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from bench.errors import BenchError
+from bench.figures import Row
+from bench.latency import RATE, measure_latency
+from bench.rounds import Bench, Measured
+from bench.target import Target
+
+FRAME_BYTES = 64 * 1024
+ANSWER_SECONDS = 60.0
+#: ApiVersions v0 with an empty client id: any server answers it.
+QUESTION = struct.pack(">ihhih", 10, 18, 0, 7, 0)
+METADATA_V1 = 3, 1
+OTHER_FILES = 512
+
+
+class Crowd:
+    """`idle` connections that said something once, and `halves` that sent half of a request of 64 KiB.
+
+    A context manager. Raises BenchError where this process may not open as many sockets.
+    """
+
+    def __init__(self, bootstrap: str, idle: int, halves: int) -> None:
+        host, _, port = bootstrap.split(",")[0].rpartition(":")
+        self._address = host, int(port)
+        self._counts = idle, halves
+        self._stack = ExitStack()
+        self.idle: list[socket.socket] = []
+        self.halves: list[socket.socket] = []
+
+    def __enter__(self) -> Self:
+        idle, halves = self._counts
+        _allow_files(idle + halves + OTHER_FILES)
+        with ExitStack() as stack:
+            for _ in range(idle):
+                self.idle.append(stack.enter_context(self._connect()))
+                ask(self.idle[-1])
+            header = struct.pack(">ihhih", FRAME_BYTES, *METADATA_V1, 1, 0)
+            for _ in range(halves):
+                self.halves.append(stack.enter_context(self._connect()))
+                self.halves[-1].sendall(header + bytes(FRAME_BYTES // 2 - len(header)))
+            self._stack = stack.pop_all()
+        return self
+
+    def _connect(self) -> socket.socket:
+        return socket.create_connection(self._address, ANSWER_SECONDS)
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+
+def ask(connection: socket.socket) -> None:
+    """One ApiVersions request and its answer. Raises BenchError where the connection was closed."""
+    connection.sendall(QUESTION)
+    (size,) = struct.unpack(">i", _exactly(connection, 4))
+    _exactly(connection, size)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    received = b""
+    while len(received) < size:
+        more = connection.recv(size - len(received))
+        if not more:
+            raise BenchError("the server closed a connection that it should have kept")
+        received += more
+    return received
+
+
+def _allow_files(count: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= count:
+        return
+    if hard != resource.RLIM_INFINITY and hard < count:
+        raise BenchError(f"a process may open {hard} files here, and this needs {count}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+
+
+def work_of(idle: int, halves: int) -> str:
+    """A row's name."""
+    return f"end to end at {RATE}/s, {idle:,} idle, {halves} with half a request"
+
+
+def crowd(bench: Bench) -> Iterator[Row]:
+    """Two rows: without others, and with them; all of them are still served at the end."""
+    idle, halves = bench.size.idle_connections, bench.size.half_requests
+    count = int(bench.size.latency_seconds * RATE)
+    for counts in ((0, 0), (idle, halves)):
+        topics = {each.label: bench.topics(each).create("crowd") for each in bench.targets}
+
+        def run(
+            target: Target,
+            measured: Measured,
+            counts: tuple[int, int] = counts,
+            topics: dict[str, str] = topics,
+        ) -> None:
+            with Crowd(target.bootstrap, *counts) as others:
+                measure_latency(target, topics[target.label], count, measured)
+                for each in others.idle:
+                    ask(each)
+
+        yield from bench.rounds([work_of(*counts)], run)
+        for target in bench.targets:
+            bench.topics(target).drop(topics[target.label])

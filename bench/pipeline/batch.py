@@ -1,0 +1,94 @@
+"""Reading a topic as a batch: `count` and the sum of the lengths of all values, of what is committed.
+
+A clean topic from one producer with the settings of every section; and logs of transactions of 100 records over 4
+partitions of which a share is aborted, as in bench/aborts.py. Rates count committed values alone. The first two
+runs are thrown away, the page cache is warm. Lacuna has merged what it merges by itself, a minute after it was written.
+"""
+
+from collections.abc import Callable, Iterator
+
+from pyspark.sql import functions
+
+from bench import aborts
+from bench.clients import RECORD_BYTES
+from bench.errors import BenchError
+from bench.figures import GIBIBYTE, KILO_RECORDS, MEGABYTE, THROUGHPUT, Better, Figure, Row
+from bench.lacuna import Lacuna
+from bench.meter import Meter
+from bench.pipeline.data import fill, settle
+from bench.pipeline.sizes import PipelineBench
+from bench.pipeline.spark import WithSpark
+from bench.rounds import Measured
+from bench.target import Target
+
+CPU = Figure("CPU s/GiB, all together", Better.LESS)
+BATCH_RECORDS = Figure("records/batch", Better.NEITHER)
+CODEC = "lz4"
+#: The JVM compiles what is used often enough: the source's code after the first, the query's in any case.
+WARM_UP_READS = 2
+CLEAN = f"batch read, {CODEC}"
+
+
+def work_of(share: int) -> str:
+    """The row's name."""
+    return f"batch read, {share} % aborted, {CODEC}" if share else CLEAN
+
+
+def batch(pipeline: PipelineBench) -> Iterator[Row]:
+    """A row a share."""
+
+    def clean(target: Target, topic: str) -> tuple[int, float]:
+        return pipeline.size.records, fill(target, topic, pipeline.size.records, CODEC)
+
+    yield from _share(pipeline, 0, clean)
+    for share, count in pipeline.size.transactions.items():
+
+        def write(
+            target: Target, topic: str, share: int = share, count: int = count
+        ) -> tuple[int, float]:
+            committed = aborts.write(target, topic, count, share, compression_type=CODEC)
+            return committed, aborts.RECORDS / 4
+
+        yield from _share(pipeline, share, write)
+
+
+def _share(
+    pipeline: PipelineBench, share: int, write: Callable[[Target, str], tuple[int, float]]
+) -> Iterator[Row]:
+    bench = pipeline.bench
+    topics = {each.label: bench.topics(each).create(f"batch-{share}") for each in bench.targets}
+    written = {each.label: write(each, topics[each.label]) for each in bench.targets}
+    for target in bench.targets:
+        if isinstance(target, Lacuna) and pipeline.size.settles:
+            settle(target, topics[target.label])
+
+    def run(target: Target, measured: Measured) -> None:
+        committed, batch_records = written[target.label]
+        with Meter(WithSpark(target, pipeline.spark)) as meter:
+            count, size = read(pipeline, target, topics[target.label])
+        if (count, size) != (committed, committed * RECORD_BYTES):
+            raise BenchError(f"{target.label}: {count} records of {size} bytes, not {committed}")
+        figures = {
+            THROUGHPUT: size / meter.seconds / MEGABYTE,
+            KILO_RECORDS: count / meter.seconds / 1000,
+            CPU: meter.server_cpu_seconds / size * GIBIBYTE,
+            BATCH_RECORDS: batch_records,
+        }
+        measured.add(meter, figures)
+
+    def warm_up(target: Target) -> None:
+        for _ in range(WARM_UP_READS):
+            run(target, Measured())
+
+    yield from bench.rounds([work_of(share)], run, warm_up=warm_up)
+    for target in bench.targets:
+        bench.topics(target).drop(topics[target.label])
+
+
+def read(pipeline: PipelineBench, target: Target, topic: str) -> tuple[int, int]:
+    """How many records, and the bytes of their values."""
+    frame = pipeline.spark.source(pipeline.spark.session.read, target, topic)
+    row = frame.agg(functions.count("*"), functions.sum(functions.length("value"))).first()
+    if row is None:
+        raise BenchError("a sum without a row")
+    return int(row[0]), int(row[1] or 0)

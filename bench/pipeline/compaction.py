@@ -1,0 +1,77 @@
+"""Compaction, lz4 in and lz4 out: MB of the store's bytes that were read, a second and core.
+
+The input are transactions of 100 records over 4 partitions, all committed or half of them aborted; aborted bytes are
+not read, and not counted. Every run has a topic of its own. "values" counts what the producer wrote of it.
+"""
+
+from collections.abc import Iterator
+
+from bench import aborts
+from bench.clients import RECORD_BYTES
+from bench.errors import BenchError
+from bench.figures import MEGABYTE, Better, Figure, Row
+from bench.lacuna import Lacuna
+from bench.meter import Meter
+from bench.pipeline.batch import CODEC
+from bench.pipeline.sizes import PipelineBench
+from bench.pipeline.spark import CORES, WithSpark
+from bench.rounds import Measured
+from bench.target import Target
+from pipeline.compaction.job import Compaction
+from pipeline.compaction.settings import CompactionSettings
+from pipeline.control import ControlPlane
+from pipeline.location import find_cluster
+
+SHARES = (0, 50)
+#: So that both cores have work to the end.
+TASK_BYTES = 16 << 20
+INPUT = Figure("MB/s a core", Better.MORE)
+VALUES = Figure("MB/s of values a core", Better.MORE)
+INPUT_CPU = Figure("MB/CPU s, all together", Better.MORE)
+BYTES_OUT = Figure("bytes out/in", Better.LESS)
+
+
+def work_of(share: int) -> str:
+    """The row's name."""
+    return f"compaction, {share} % aborted, {CODEC}"
+
+
+def compaction(pipeline: PipelineBench) -> Iterator[Row]:
+    """A row a share."""
+    for share in SHARES:
+
+        def run(target: Target, measured: Measured, share: int = share) -> None:
+            if isinstance(target, Lacuna):
+                _compact(pipeline, target, share, measured)
+
+        yield from pipeline.bench.rounds([work_of(share)], run)
+
+
+def _compact(pipeline: PipelineBench, target: Lacuna, share: int, measured: Measured) -> None:
+    bench = pipeline.bench
+    topic = bench.topics(target).create(f"compaction-{share}")
+    count = pipeline.size.compacted_transactions * 100 // (100 - share)
+    committed = aborts.write(target, topic, count, share, compression_type=CODEC)
+    bench.rest()
+    location = find_cluster(data=str(target.data))
+    with ControlPlane(location.require_control()) as control:
+        job = Compaction(
+            control,
+            location.store,
+            CompactionSettings(task_bytes=TASK_BYTES),
+            lambda: pipeline.spark.session,
+        )
+        with Meter(WithSpark(target, pipeline.spark)) as meter:
+            report = job.run([topic])
+    work = report.work
+    if report.refused or report.failed or not work.bytes_read:
+        raise BenchError(f"compaction of {topic}: {report}")
+    seconds = meter.seconds * CORES
+    figures = {
+        INPUT: work.bytes_read / seconds / MEGABYTE,
+        VALUES: committed * RECORD_BYTES / seconds / MEGABYTE,
+        INPUT_CPU: work.bytes_read / meter.server_cpu_seconds / MEGABYTE,
+        BYTES_OUT: work.bytes_written / work.bytes_read,
+    }
+    measured.add(meter, figures)
+    bench.topics(target).drop(topic)

@@ -1,0 +1,66 @@
+"""A topic as a producer with the settings of every section writes it, and what batches it makes of it."""
+
+import json
+import time
+
+from confluent_kafka import Producer
+
+from bench.clients import PRODUCER, Deliveries, flush, produce
+from bench.errors import BenchError
+from bench.lacuna import Lacuna
+from bench.target import Target
+from bench.topics import PARTITIONS
+from pipeline.control import ControlPlane
+from pipeline.location import find_cluster
+
+_STATISTICS_MS = 250
+#: An agent merges what has been stable for a minute, looking each five seconds.
+_MERGES_AFTER_SECONDS = 65.0
+_CALM_SECONDS = 15.0
+_LOOK_SECONDS = 1.0
+_SETTLES_WITHIN = 300.0
+
+
+class _Batches:
+    """Counts the batches that librdkafka tells of; each of its windows once."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self.records = 0.0
+        self.batches = 0.0
+
+    def __call__(self, text: str) -> None:
+        window = json.loads(text)["topics"].get(self._topic, {}).get("batchcnt", {})
+        self.records += window.get("sum", 0)
+        self.batches += window.get("cnt", 0)
+
+
+def fill(target: Target, topic: str, count: int, codec: str) -> float:
+    """`count` records, all acknowledged; records of a batch, on average. Raises BenchError."""
+    batches = _Batches(topic)
+    settings = {"compression.type": codec, "statistics.interval.ms": _STATISTICS_MS}
+    client = Producer(
+        {"bootstrap.servers": target.bootstrap, **PRODUCER, **settings, "stats_cb": batches}
+    )
+    deliveries = Deliveries()
+    for index in range(count):
+        produce(client, topic, index, deliveries)
+    flush(client)
+    deliveries.check(count)
+    client.poll(2 * _STATISTICS_MS / 1000)
+    return batches.records / max(batches.batches, 1)
+
+
+def settle(target: Lacuna, topic: str) -> None:
+    """Until its small extents are merged: nothing changes any more. Raises BenchError."""
+    began = changed = time.monotonic()
+    extents: list[int] = []
+    with ControlPlane(find_cluster(data=str(target.data)).require_control()) as control:
+        keys = [(control.topics()[topic].topic_id, number) for number in range(PARTITIONS)]
+        while time.monotonic() < max(began + _MERGES_AFTER_SECONDS, changed + _CALM_SECONDS):
+            if time.monotonic() > began + _SETTLES_WITHIN:
+                raise BenchError(f"{topic} is merged still after {_SETTLES_WITHIN:.0f} s")
+            now = [len(log.extents) for log in control.partition_logs(keys)]
+            if now != extents:
+                extents, changed = now, time.monotonic()
+            time.sleep(_LOOK_SECONDS)

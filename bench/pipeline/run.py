@@ -1,0 +1,137 @@
+"""The pipeline beside Spark's own Kafka source: `python -m bench.pipeline.run`, or `make bench-pipeline`.
+
+Lacuna and Apache Kafka hold the same records, one Spark reads them from either in turns; bench/rounds.py says how.
+Prints a table a section and which goals are met; writes all runs as JSON.
+"""
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from bench import machine, report
+from bench.errors import BenchError
+from bench.figures import Row
+from bench.goals import judge
+from bench.kafka import Kafka, KafkaMissing
+from bench.lacuna import Lacuna
+from bench.pipeline.batch import batch
+from bench.pipeline.compaction import compaction
+from bench.pipeline.goals import GOALS
+from bench.pipeline.sizes import SIZES, PipelineBench
+from bench.pipeline.spark import jars, open_spark, versions
+from bench.pipeline.streaming import streaming
+from bench.results import Results
+from bench.rounds import Bench
+from bench.sections import KAFKA, LACUNA
+from bench.target import Target
+from pipeline.errors import PipelineError
+from pipeline.spark_errors import job_errors
+
+Section = Callable[[PipelineBench], Iterator[Row]]
+
+ROOT = Path(__file__).resolve().parents[2]
+OUT = ROOT / "bench" / "out"
+#: What each measures, and on which targets.
+SECTIONS: dict[str, tuple[Section, tuple[str, ...]]] = {
+    "batch": (batch, (LACUNA, KAFKA)),
+    "compaction": (compaction, (LACUNA,)),
+    "streaming": (streaming, (LACUNA, KAFKA)),
+}
+
+
+def main() -> None:
+    """Command line."""
+    signal.signal(signal.SIGTERM, _end)
+    arguments = _arguments()
+    results = Results(arguments.size)
+    results.facts = {"started": _now(), "measured": {}, "failures": {}}
+    results.facts["machine"] = machine.machine()
+    results.facts["versions"] = {**machine.versions(), **versions()}
+    started = time.monotonic()
+    with ExitStack() as stack:
+        targets = list(_start(stack, arguments.targets))
+        results.facts["targets"] = {each.label: each.settings for each in targets}
+        _print_facts(results)
+        spark = stack.enter_context(open_spark(any(each.label == KAFKA for each in targets)))
+        size = SIZES[arguments.size]
+        bench = Bench(targets, size.rounds)
+        for name in arguments.sections:
+            wanted = bench.among(SECTIONS[name][1])
+            _measure(name, PipelineBench(wanted, spark, size), results)
+            results.save(arguments.out)
+    results.facts["seconds"] = round(time.monotonic() - started)
+    results.save(arguments.out)
+    print("\n== goals")
+    for verdict in judge(results, GOALS):
+        print(report.verdict_line(verdict))
+    print(f"\n{results.facts['seconds']} s; all runs: {arguments.out}")
+    if results.facts["failures"]:
+        raise SystemExit("not everything could be measured, see above")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--targets", nargs="+", choices=(LACUNA, KAFKA), default=[LACUNA, KAFKA])
+    parser.add_argument("--out", type=Path, help="bench/out/pipeline-SIZE.json if not given")
+    arguments = parser.parse_args()
+    if arguments.out is None:
+        arguments.out = OUT / f"pipeline-{arguments.size}.json"
+    return arguments
+
+
+def _start(stack: ExitStack, labels: list[str]) -> Iterator[Target]:
+    """Without Kafka, or without Spark's source of it, it goes on, and says so."""
+    for label in labels:
+        try:
+            if label == KAFKA:
+                jars()
+            yield stack.enter_context(Kafka() if label == KAFKA else Lacuna())
+        except KafkaMissing as error:
+            print(f"{label} is left out, so there are no ratios to it: {error}", flush=True)
+
+
+def _measure(name: str, pipeline: PipelineBench, results: Results) -> None:
+    """One section; its table is printed as soon as it is there. If it fails the others go on."""
+    section, _ = SECTIONS[name]
+    try:
+        with job_errors():
+            for row in section(pipeline):
+                results.sections.setdefault(name, []).append(row)
+    except (BenchError, KafkaException, PipelineError) as error:
+        results.facts["failures"][name] = str(error)
+        print(f"\nFAILED  {name}: {error}")
+    if name in results.sections:
+        results.facts["measured"][name] = _now()
+        rows = results.sections[name]
+        print(f"\n== {name}: {report.runs_of(rows)}")
+        print(report.in_columns(report.table(rows)))
+        for line in report.remarks(rows):
+            print(line)
+        sys.stdout.flush()
+
+
+def _print_facts(results: Results) -> None:
+    for group in ("machine", "versions", "targets"):
+        for name, value in results.facts[group].items():
+            print(f"{name}: {value}", flush=True)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+
+
+def _end(number: int, frame: object) -> None:
+    """As Ctrl-C would: the servers are ended and their data deleted."""
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

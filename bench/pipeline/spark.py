@@ -1,0 +1,104 @@
+"""One Spark session for both sources: Lacuna's, and Spark's own of Apache Kafka.
+
+They share the JVM, its two cores, and the Python workers; only `format` differs.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bench import kafka
+from bench.errors import BenchError
+from bench.lacuna import Lacuna
+from bench.target import Target
+from pipeline.session import spark_session
+
+CORES = 2
+HEAP = "2g"
+POM = Path(__file__).with_name("pom.xml")
+
+
+class Source(Protocol):
+    """`spark.read` or `spark.readStream`."""
+
+    def format(self, source: str) -> Any: ...
+
+
+def versions() -> dict[str, str]:
+    """Of Spark and of its Kafka source, with what it is made of."""
+    import pyspark
+
+    named = dict(re.findall(r"<(\w+)\.version>(.+?)</", POM.read_text()))
+    return {
+        "spark": pyspark.__version__,
+        "spark-sql-kafka": f"{named['source']}, kafka-clients {named['kafka']}",
+    }
+
+
+def jars() -> Path:
+    """The folder of Spark's Kafka source. Raises KafkaMissing."""
+    named = re.search(r"<source\.version>(.+?)</", POM.read_text())
+    if named is None:
+        raise BenchError(f"{POM} names no source.version")
+    return kafka.fetch(POM, kafka.JARS / f"spark-kafka-{named.group(1)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """A running session; `pid` is its JVM's."""
+
+    session: SparkSession
+    pid: int
+
+    def source(self, source: Source, target: Target, topic: str, **options: Any) -> DataFrame:
+        """What is committed of a topic. `source` is session.read or session.readStream."""
+        if isinstance(target, Lacuna):
+            reader = source.format("lacuna").option("data", str(target.data))
+        else:
+            reader = source.format("kafka").option("kafka.bootstrap.servers", target.bootstrap)
+            reader = reader.option("kafka.isolation.level", "read_committed")
+        frame: DataFrame = reader.option("subscribe", topic).options(**options).load()
+        return frame
+
+
+@contextmanager
+def open_spark(with_kafka: bool) -> Iterator[Spark]:
+    """local[2], for the block. Raises KafkaMissing."""
+    settings = {"spark.driver.memory": HEAP, "spark.sql.shuffle.partitions": str(CORES)}
+    if with_kafka:
+        settings["spark.driver.extraClassPath"] = f"{jars()}/*"
+    with spark_session("bench", f"local[{CORES}]", settings) as session:
+        handle = session.sparkContext._jvm
+        if handle is None:
+            raise BenchError("Spark has no JVM")
+        yield Spark(session, handle.java.lang.ProcessHandle.current().pid())
+
+
+class WithSpark(Target):
+    """A server and the Spark that reads from it, measured together: neither is a neighbour of the other."""
+
+    def __init__(self, target: Target, spark: Spark) -> None:
+        self.label, self.settings = target.label, target.settings
+        self._target, self._spark = target, spark
+
+    @property
+    def bootstrap(self) -> str:
+        return self._target.bootstrap
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return (*self._target.pids, self._spark.pid)
+
+    def start(self) -> None:
+        """Both run."""
+
+    def stop(self) -> None:
+        """They end by themselves."""
+
+    def forget(self) -> bool:
+        return self._target.forget()

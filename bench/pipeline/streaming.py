@@ -1,0 +1,115 @@
+"""Streaming: 1,000 records a second, a trigger each second; from produce() to the row's arrival in foreachBatch.
+
+Counted in trigger intervals. A row has arrived when the batch's rows are in the hands of the Python driver. The first
+seconds, with the query's start in them, are thrown away.
+"""
+
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from bench.clients import POOL, STALL_SECONDS, flush, percentile, producer
+from bench.errors import BenchError
+from bench.figures import Better, Figure, Row
+from bench.meter import Meter
+from bench.pipeline.sizes import PipelineBench
+from bench.pipeline.spark import WithSpark
+from bench.rounds import Measured
+from bench.target import Target
+from bench.topics import PARTITIONS
+
+RATE = 1_000
+TRIGGER_SECONDS = 1.0
+WORK = f"streaming read at {RATE:,}/s, trigger {TRIGGER_SECONDS:g} s"
+P50 = Figure("p50 trigger intervals", Better.LESS)
+P99 = Figure("p99 trigger intervals", Better.LESS)
+CPU_PERCENT = Figure("% of a core, all together", Better.LESS)
+STAMP = struct.Struct("<q")
+
+
+def streaming(pipeline: PipelineBench) -> Iterator[Row]:
+    """One row."""
+    bench = pipeline.bench
+    topics = {each.label: bench.topics(each).create("streaming") for each in bench.targets}
+
+    def run(target: Target, measured: Measured) -> None:
+        _measure(pipeline, target, topics[target.label], measured)
+
+    yield from bench.rounds([WORK], run)
+    for target in bench.targets:
+        bench.topics(target).drop(topics[target.label])
+
+
+class Arrivals:
+    """Takes batches; `seconds` are (when it was sent, how long it took), by this process's clock."""
+
+    def __init__(self) -> None:
+        self.seconds: list[tuple[float, float]] = []
+        self._change = threading.Condition()
+
+    def __call__(self, batch: DataFrame, _: int) -> None:
+        rows = batch.select(sql.substring("value", 1, STAMP.size)).collect()
+        now = time.perf_counter_ns()
+        sent = [STAMP.unpack(row[0])[0] for row in rows]
+        with self._change:
+            self.seconds += [(at / 1e9, (now - at) / 1e9) for at in sent]
+            self._change.notify_all()
+
+    def wait(self, count: int) -> None:
+        """Until so many came. Raises BenchError where nothing comes any more, or too much."""
+        with self._change:
+            while len(self.seconds) < count:
+                before = len(self.seconds)
+                self._change.wait_for(lambda: len(self.seconds) > before, STALL_SECONDS)  # noqa: B023 - waited for here
+                if len(self.seconds) == before:
+                    raise BenchError(f"{before} of {count} records came out of the query")
+        if len(self.seconds) != count:
+            raise BenchError(f"{len(self.seconds)} records came out of {count}")
+
+
+def _measure(pipeline: PipelineBench, target: Target, topic: str, measured: Measured) -> None:
+    arrivals = Arrivals()
+    total = int(RATE * (pipeline.size.stream_warm_seconds + pipeline.size.stream_seconds))
+    frame = pipeline.spark.source(
+        pipeline.spark.session.readStream, target, topic, startingOffsets="latest"
+    )
+    with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
+        query = (
+            frame.writeStream.foreachBatch(arrivals)
+            .option("checkpointLocation", checkpoint)
+            .trigger(processingTime=f"{TRIGGER_SECONDS:g} seconds")
+            .start()
+        )
+        try:
+            query.processAllAvailable()  # it has its first offsets
+            with Meter(WithSpark(target, pipeline.spark)) as meter:
+                began = _send(target, topic, total)
+                arrivals.wait(total)
+        finally:
+            query.stop()
+    from_then = began + pipeline.size.stream_warm_seconds
+    kept = [took / TRIGGER_SECONDS for sent, took in arrivals.seconds if sent >= from_then]
+    figures = {
+        P50: percentile(kept, 0.5),
+        P99: percentile(kept, 0.99),
+        CPU_PERCENT: 100 * meter.server_cpu_seconds / meter.seconds,
+    }
+    measured.add(meter, figures)
+
+
+def _send(target: Target, topic: str, total: int) -> float:
+    """When the first was sent, by time.perf_counter."""
+    client = producer(target)
+    began = time.perf_counter()
+    for index in range(total):
+        while (remaining := began + index / RATE - time.perf_counter()) > 0:
+            client.poll(min(remaining, 0.005))
+        value = STAMP.pack(time.perf_counter_ns()) + POOL[index % len(POOL)][STAMP.size :]
+        client.produce(topic, value, partition=index % PARTITIONS)
+    flush(client)
+    return began
