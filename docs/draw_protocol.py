@@ -1,0 +1,103 @@
+"""Writes the tables of docs/protocol.md from what the code registers: `python docs/draw_protocol.py`.
+
+Between `<!-- generated: NAME -->` and `<!-- end -->` the page is this module's; the rest of it is written
+by hand and kept. A test holds the page fresh.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from kio.schema.index import api_key_map
+
+from agent.apis.registry import Registry, discover
+
+PAGE: Final = Path(__file__).with_name("protocol.md")
+KAFKA: Final = PAGE.parents[1] / "tests" / "golden" / "api_versions_kafka_4_1.json"
+_SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+#: What Kafka 4.1 answers and an agent does not: what there is instead, or why there is nothing.
+_SASL: Final = "nothing yet: connections are not authenticated"
+_SHARE: Final = "share groups are not served: use a consumer group"
+_RAFT: Final = "the control plane is no Raft quorum of brokers: nobody votes"
+_INSTEAD: Final[Mapping[str, str]] = {
+    "SaslHandshake": _SASL,
+    "SaslAuthenticate": _SASL,
+    "CreateDelegationToken": _SASL,
+    "RenewDelegationToken": _SASL,
+    "ExpireDelegationToken": _SASL,
+    "DescribeDelegationToken": _SASL,
+    "ShareGroupHeartbeat": _SHARE,
+    "ShareGroupDescribe": _SHARE,
+    "ShareFetch": _SHARE,
+    "ShareAcknowledge": _SHARE,
+    "InitializeShareGroupState": _SHARE,
+    "ReadShareGroupState": _SHARE,
+    "WriteShareGroupState": _SHARE,
+    "DeleteShareGroupState": _SHARE,
+    "ReadShareGroupStateSummary": _SHARE,
+    "DescribeShareGroupOffsets": _SHARE,
+    "AlterShareGroupOffsets": _SHARE,
+    "DeleteShareGroupOffsets": _SHARE,
+    "AddRaftVoter": _RAFT,
+    "RemoveRaftVoter": _RAFT,
+}
+_NOT_YET: Final = "nothing yet"
+
+
+def name_of(api_key: int) -> str:
+    """Kafka's name of an API, as "InitProducerId"."""
+    return "".join(word.capitalize() for word in api_key_map[api_key].split("_"))
+
+
+def page(registry: Registry | None = None) -> str:
+    """The whole page, its tables made anew."""
+    served = registry or discover()
+    made = {
+        "apis": "\n".join(_served_rows(served)),
+        "instead": "\n".join(_missing_rows(served)),
+    }
+    return _SECTION.sub(
+        lambda found: f"{found[1]}{made[found[2]]}\n{found[3]}", PAGE.read_text(encoding="utf-8")
+    )
+
+
+def _served_rows(registry: Registry) -> Iterator[str]:
+    yield "| key | API | advertised | notes |"
+    yield "|---|---|---|---|"
+    advertised = registry.advertised()
+    for key in sorted({api.key for api in registry.apis()}):
+        low, high = advertised.get(key, (0, -1))
+        versions = f"{low}" if low == high else f"{low}\u2013{high}"
+        versions = versions if key in advertised else "no"
+        yield f"| {key} | {name_of(key)} | {versions} | {_notes(registry, key)} |".replace(
+            "|  |", "| |"
+        )
+
+
+def _notes(registry: Registry, key: int) -> str:
+    """The notes of all that serve an API, the oldest versions first."""
+    apis = sorted(
+        (api for api in registry.apis() if api.key == key), key=lambda api: api.min_version
+    )
+    return "; ".join(api.notes for api in apis if api.notes)
+
+
+def _missing_rows(registry: Registry) -> Iterator[str]:
+    """What Kafka 4.1 advertises and nobody serves, those with one reason in one row."""
+    kafka = json.loads(KAFKA.read_text(encoding="utf-8"))["versions"]["4"]["api_keys"]
+    by_reason: dict[str, list[str]] = {}
+    for key in sorted(map(int, kafka)):
+        if key not in registry.advertised():
+            name = name_of(key)
+            by_reason.setdefault(_INSTEAD.get(name, _NOT_YET), []).append(name)
+    yield "| API | instead |"
+    yield "|---|---|"
+    for reason, names in by_reason.items():
+        yield f"| {', '.join(names)} | {reason} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
