@@ -15,6 +15,8 @@ COPY logstore logstore
 COPY controlplane controlplane
 COPY agent agent
 COPY lacuna lacuna
+COPY pipeline pipeline
+COPY pyspark_lacuna pyspark_lacuna
 RUN pip install --no-cache-dir --no-build-isolation --no-deps . && pip check
 # Nothing is imported from the sources by accident: what runs is what was installed.
 WORKDIR /var/lib/lacuna

@@ -4,18 +4,18 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PROTOC  = $(BIN)/python -m grpc_tools.protoc -I proto
 
-.PHONY: help setup run demo test lint proto coverage bench bench-quick bench-keep clean
+.PHONY: help setup run demo test lint proto coverage bench bench-quick bench-keep bench-pipeline clean
 
 help:            ## what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready  ## a virtual environment in .venv with the `lacuna` command in it
 
-KERNEL := $(foreach part,records/kernel records/pieces objects/reading,logstore/$(part).py $(wildcard logstore/$(part).pxd))
+KERNEL := $(foreach part,records/kernel records/rewriting records/pieces records/columns records/encoding objects/reading,logstore/$(part).py $(wildcard logstore/$(part).pxd))
 
 $(VENV)/.ready: pyproject.toml setup.py $(KERNEL)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench,demo,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat --editable '.[bench,demo,dev,export,java,spark]'
 	$(BIN)/python -m logstore.records.build_kernel
 	touch $@
 
@@ -26,12 +26,12 @@ demo: setup      ## the transactional scenario, on a throw-away cluster
 	$(BIN)/lacuna demo
 
 test: setup lint ## lint, types, import contracts, and the tests
-	$(BIN)/python -m pytest -n 2 -m "not slow and not java and not docker" tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not java and not docker" tests
 
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy agent controlplane lacuna logstore bench tests docs/draw_states.py
+	$(BIN)/mypy agent controlplane lacuna logstore pipeline pyspark_lacuna bench tests docs/draw_states.py docs/draw_protocol.py
 	$(BIN)/lint-imports
 
 proto: setup     ## regenerate the messages from proto/
@@ -47,6 +47,9 @@ bench: setup     ## Lacuna and Apache Kafka side by side, in full (most of an ho
 
 bench-quick: setup  ## the same with less work, in three minutes
 	$(BIN)/python -m bench.run --size quick
+
+bench-pipeline: setup  ## the pipeline beside Spark's own Kafka source (half an hour; SIZE=quick: three minutes)
+	$(BIN)/python -m bench.pipeline.run --size $(or $(SIZE),full)
 
 bench-keep: setup  ## the last full run becomes that of docs/performance.md, and the README's picture
 	$(BIN)/python -m bench.run --again --keep
