@@ -32,6 +32,7 @@ from logstore.records.layout import (
     MAGIC,
     MAGIC_AT,
     MAX_INT32,
+    MAX_INT64,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -213,6 +214,8 @@ class RecordBatch:
             last_delta = offset_delta
             time = header.max_timestamp if append_time else header.base_timestamp + timestamp_delta
             offset = header.base_offset + offset_delta
+            if offset > MAX_INT64 or not -MAX_INT64 - 1 <= time <= MAX_INT64:
+                raise InvalidRecordError("its timestamp or offset is beyond 64 bits", index)
             records.append(Record(offset, time, key, value, headers, attributes))
         return records
 

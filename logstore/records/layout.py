@@ -49,6 +49,7 @@ NO_SEQUENCE: Final = -1
 NO_PARTITION_LEADER_EPOCH: Final = -1
 
 MAX_INT32: Final = 2**31 - 1
+MAX_INT64: Final = 2**63 - 1
 
 
 class Codec(IntEnum):

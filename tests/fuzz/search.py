@@ -1,10 +1,12 @@
 """Looks for inputs that a target does not stand, with atheris: `python -m tests.fuzz.search TARGET --seconds N`.
 
-It begins with the kept corpus. `--keep` adds what reached new lines to the corpus, as few and as small files as do.
+It begins with the kept corpus, and with another seed each time unless one is given: this is the search for what
+nobody knows yet. The one of test_search.py repeats itself: the same seed and as many runs each time. `--keep` adds what reached new lines to the corpus, as few and as small files as do.
 An input that fails is left in the folder that is named, for tests/fuzz/corpus once what it shows is mended.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,16 +21,26 @@ def run(target: str, folders: list[Path], options: list[str]) -> subprocess.Comp
     """One process of atheris; what it said is in `stdout`."""
     command = [sys.executable, "-m", "tests.fuzz.searcher", target, *options, *map(str, folders)]
     return subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONHASHSEED": "0"},  # lines are reached in the same order each time
     )
 
 
 def search(
-    target: str, seconds: int, found: Path, seed: int = 0
+    target: str, found: Path, *, seed: int, seconds: int = 0, runs: int = -1
 ) -> subprocess.CompletedProcess[str]:
-    """Searches for `seconds`; new inputs go to the folder `found`, failing ones to `found`-failed-*."""
+    """Searches for `seconds` (0: no limit) or `runs` (-1: no limit).
+
+    New inputs go to the folder `found`, failing ones to `found`-failed-*. With a `seed` (0: a new one) and `runs`
+    it does the same each time.
+    """
     options = [
         f"-max_total_time={seconds}",
+        f"-runs={runs}",
         f"-timeout={TIMEOUT_SECONDS}",
         f"-rss_limit_mb={MEMORY_MIB}",
         f"-artifact_prefix={found}-failed-",
@@ -52,7 +64,7 @@ def main() -> int:
     arguments = parser.parse_args()
     found = Path(tempfile.mkdtemp(prefix=f"fuzz-{arguments.target}-")) / "found"
     found.mkdir()
-    ended = search(arguments.target, arguments.seconds, found, arguments.seed)
+    ended = search(arguments.target, found, seed=arguments.seed, seconds=arguments.seconds)
     sys.stdout.write(ended.stdout)
     sys.stdout.write(f"inputs: {found}\n")
     if arguments.keep and ended.returncode == 0:

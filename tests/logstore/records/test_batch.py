@@ -261,6 +261,27 @@ def test_records_beyond_their_batch_are_invalid(delta: int, last: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("base_offset", "base_timestamp", "timestamp_delta"),
+    [(2**63 - 1, 0, 0), (0, 2**63 - 1, 1), (0, -(2**63), -1)],
+)
+def test_records_beyond_64_bits_are_invalid(
+    base_offset: int, base_timestamp: int, timestamp_delta: int
+) -> None:
+    """As every reader of the kernel has it; nothing that writes int64 need be asked again."""
+    section = bytes((0,)) + varint(timestamp_delta) + varint(1) + varint(-1) + varint(-1) + varint(0)
+    section = varint(len(section)) + section
+    header = read_one(BATCH.encode()).header._replace(
+        base_offset=base_offset,
+        base_timestamp=base_timestamp,
+        last_offset_delta=1,
+        record_count=1,
+        attributes=0,
+    )
+    with pytest.raises(InvalidRecordError, match="beyond 64 bits"):
+        RecordBatch(header, memoryview(header.pack() + section)).records()
+
+
+@pytest.mark.parametrize(
     ("value", "encoded"),
     [
         (0, "00"),
