@@ -1,7 +1,8 @@
 """Looks for inputs that a target does not stand, with atheris: `python -m tests.fuzz.search TARGET --seconds N`.
 
 It begins with the kept corpus, and with another seed each time unless one is given: this is the search for what
-nobody knows yet. The one of test_search.py repeats itself: the same seed and as many runs each time. `--keep` adds what reached new lines to the corpus, as few and as small files as do.
+nobody knows yet. The one of test_search.py repeats itself: the same seed and as many runs each time.
+`--keep` adds what reached new lines to the corpus, as few and as small files as do.
 An input that fails is left in the folder that is named, for tests/fuzz/corpus once what it shows is mended.
 """
 
