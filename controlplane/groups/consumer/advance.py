@@ -1,7 +1,7 @@
 """What follows from a change: a new epoch, a new target, and the step that is journalled."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from controlplane.groups.consumer.assignors import Assign, Subscriber, assign_range
 from controlplane.groups.consumer.group import Draft
@@ -36,8 +36,8 @@ def take_account(turn: Turn, draft: Draft, *, has_changed: bool) -> None:
     if not has_changed and live is not None and live.topics_version == version:
         return
     topics: dict[bytes, int] = {}
-    for member in draft.members.values():
-        topics.update(_resolve(turn, member))
+    for each in _distinct(_resolve(turn, member) for member in draft.members.values()):
+        topics.update(each)
     if has_changed or topics != draft.topics:
         draft.group_epoch += 1
     draft.topics = topics
@@ -48,19 +48,18 @@ def assign_if_stale(turn: Turn, draft: Draft) -> None:
     """A new target for every member, once the group's epoch is ahead of that of the last target."""
     if draft.group_epoch <= draft.assignment_epoch:
         return
-    subscribers = []
-    every: dict[bytes, int] = {}
-    for member_id, member in sorted(draft.members.items()):
-        topics = _resolve(turn, member)
-        every.update(topics)
-        subscribers.append(
-            Subscriber(
-                member_id=member_id,
-                group_instance_id=member.subscription.group_instance_id,
-                topics=topics,
-                target=member.target,
-            )
+    subscribers = [
+        Subscriber(
+            member_id=member_id,
+            group_instance_id=member.subscription.group_instance_id,
+            topics=_resolve(turn, member),
+            target=member.target,
         )
+        for member_id, member in sorted(draft.members.items())
+    ]
+    every: dict[bytes, int] = {}
+    for topics in _distinct(each.topics for each in subscribers):
+        every.update(topics)
     ordered = dict(sorted(every.items(), key=lambda each: turn.topics.name_of(each[0]) or ""))
     assign = ASSIGNORS[preferred_assignor(draft.members)]
     draft.retarget(assign(subscribers, ordered))
@@ -69,6 +68,11 @@ def assign_if_stale(turn: Turn, draft: Draft) -> None:
 def _resolve(turn: Turn, member: Member) -> TopicCounts:
     wanted = member.subscription
     return turn.groups.resolver.resolve(turn.topics, wanted.topic_names, wanted.topic_regex)
+
+
+def _distinct(resolved: Iterable[TopicCounts]) -> Iterable[TopicCounts]:
+    """Each value once; the resolver gives equal subscriptions the same one."""
+    return {id(each): each for each in resolved}.values()
 
 
 def keep(turn: Turn, draft: Draft) -> LiveConsumerGroup:

@@ -6,7 +6,7 @@
 partition counts, in the order of their names.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.groups.consumer.assignments import Assignment
@@ -33,16 +33,33 @@ def assign_range(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str
     """
     ordered = sorted(members, key=_range_order)
     targets: dict[str, dict[bytes, frozenset[int]]] = {each.member_id: {} for each in ordered}
+    takers_of = subscribers_of(ordered, topics)
     for topic_id, count in topics.items():
-        takers = [each.member_id for each in ordered if topic_id in each.topics]
+        takers = takers_of[topic_id]
         quota, extra = divmod(count, len(takers)) if takers else (0, 0)
         start = 0
-        for number, member_id in enumerate(takers):
+        # Where members are more than partitions those at the end get none.
+        for number, member_id in enumerate(takers[:count]):
             end = start + quota + (number < extra)
-            if start < end:
-                targets[member_id][topic_id] = frozenset(range(start, end))
+            targets[member_id][topic_id] = frozenset(range(start, end))
             start = end
     return dict(targets)
+
+
+def subscribers_of(members: Sequence[Subscriber], topics: TopicCounts) -> Mapping[bytes, list[str]]:
+    """Topic id to the ids of the members that want it, in their order; equal lists are one list.
+
+    Members that want the same are looked at together: they are many, and so are their topics.
+    """
+    kinds = {id(each.topics): each.topics for each in members}
+    lists: dict[frozenset[int], list[str]] = {}
+    found = {}
+    for topic_id in topics:
+        wanting = frozenset(kind for kind, wanted in kinds.items() if topic_id in wanted)
+        if wanting not in lists:
+            lists[wanting] = [each.member_id for each in members if id(each.topics) in wanting]
+        found[topic_id] = lists[wanting]
+    return found
 
 
 def _range_order(member: Subscriber) -> tuple[bool, str]:

@@ -20,7 +20,7 @@ from controlplane.groups.consumer.converting import (
 from controlplane.groups.consumer.group import ConsumerGroup, Draft
 from controlplane.groups.consumer.heartbeat import put_out
 from controlplane.groups.consumer.live import Deadline
-from controlplane.groups.consumer.member import Classic, Member, Subscription
+from controlplane.groups.consumer.member import Classic, Member, Subscription, shared_names
 from controlplane.groups.consumer.reconcile import reconcile
 from controlplane.groups.consumer.refusal import Refused
 from controlplane.groups.consumer.states import MemberState
@@ -124,7 +124,7 @@ def _subscription(
         client_id=command.client_id,
         client_host=command.client_host,
         rebalance_timeout_ms=command.rebalance_timeout_ms,
-        topic_names=tuple(sorted(set(asked.topic_names))),
+        topic_names=shared_names(asked.topic_names),
         classic=Classic(session_timeout_ms=command.session_timeout_ms, protocols=protocols),
     )
 

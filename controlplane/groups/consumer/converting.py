@@ -11,7 +11,13 @@ from controlplane.errors import ErrorCode
 from controlplane.groups.consumer import embedded
 from controlplane.groups.consumer.assignments import Assignment
 from controlplane.groups.consumer.group import Draft
-from controlplane.groups.consumer.member import Classic, Current, Member, Subscription
+from controlplane.groups.consumer.member import (
+    Classic,
+    Current,
+    Member,
+    Subscription,
+    shared_names,
+)
 from controlplane.groups.consumer.refusal import Refused
 from controlplane.groups.live import LiveGroup, LiveMember
 from controlplane.groups.rebalance import prepare_rebalance
@@ -72,7 +78,7 @@ def _to_consumer(
             client_id=member.client_id,
             client_host=member.client_host,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
-            topic_names=tuple(sorted(set(subscription.topic_names))),
+            topic_names=shared_names(subscription.topic_names),
             classic=Classic(
                 session_timeout_ms=member.session_timeout_ms, protocols=member.protocols
             ),

@@ -19,7 +19,7 @@ from controlplane.groups.consumer.assignments import (
 from controlplane.groups.consumer.converting import downgrade, end_upgrade, is_downgrade
 from controlplane.groups.consumer.group import Draft
 from controlplane.groups.consumer.live import Deadline
-from controlplane.groups.consumer.member import Member, Subscription
+from controlplane.groups.consumer.member import Member, Subscription, shared_names
 from controlplane.groups.consumer.reconcile import reconcile
 from controlplane.groups.consumer.refusal import Refused
 from controlplane.groups.consumer.states import (
@@ -170,7 +170,6 @@ def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
     """The member with what it says of itself; what is not given did not change."""
     before = member.subscription
     timeout_ms = command.rebalance_timeout_ms
-    names = tuple(sorted(set(command.topic_names)))
     subscription = Subscription(
         group_instance_id=command.group_instance_id or before.group_instance_id,
         rack_id=command.rack_id if command.HasField("rack_id") else before.rack_id,
@@ -182,7 +181,9 @@ def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
             if command.HasField("server_assignor")
             else before.server_assignor
         ),
-        topic_names=names if command.has_topic_names else before.topic_names,
+        topic_names=(
+            shared_names(command.topic_names) if command.has_topic_names else before.topic_names
+        ),
         topic_regex=command.topic_regex if command.HasField("topic_regex") else before.topic_regex,
     )
     if subscription == before:

@@ -1,5 +1,7 @@
 """A member of a consumer group: what it asked for, what it is to hold, and how far it is."""
 
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from controlplane.groups.consumer.assignments import (
@@ -27,6 +29,15 @@ class Classic:
     protocols: Protocols
 
 
+def shared_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of topics as subscriptions hold them: sorted, each once.
+
+    Members mostly want the same topics: one string each saves memory, and comparing two subscriptions
+    is then comparing pointers.
+    """
+    return tuple(map(sys.intern, sorted(set(names))))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
     """What a member says of itself. Empty strings: not given."""
@@ -37,7 +48,7 @@ class Subscription:
     client_host: str = ""
     rebalance_timeout_ms: int = -1
     server_assignor: str = ""
-    topic_names: tuple[str, ...] = ()  # sorted
+    topic_names: tuple[str, ...] = ()  # as of `shared_names`
     topic_regex: str = ""
     classic: Classic | None = None  # None: it speaks the consumer protocol
 
@@ -79,7 +90,7 @@ class Subscription:
             client_host=record.client_host,
             rebalance_timeout_ms=record.rebalance_timeout_ms,
             server_assignor=record.server_assignor,
-            topic_names=tuple(record.topic_names),
+            topic_names=shared_names(record.topic_names),
             topic_regex=record.topic_regex,
             classic=classic,
         )

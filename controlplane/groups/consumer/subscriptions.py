@@ -15,7 +15,7 @@ _MAX_PATTERN_MEMORY: Final = 1 << 20
 _MAX_PATTERN_SIZE: Final = 4096
 #: Instructions. "(.?){999}" and its like become tens of thousands: 20 ms a name, for every topic.
 _MAX_PROGRAM_SIZE: Final = 5000
-#: Of names that a Resolver keeps as matched, characters of expressions, and so much for each expression.
+#: Of names and topics that a Resolver keeps, characters of expressions, and so much for each subscription.
 _MAX_REMEMBERED: Final = 1_000_000
 _ENTRY_SIZE: Final = 64
 
@@ -60,42 +60,55 @@ TopicCounts = Mapping[bytes, int]
 
 
 class Resolver:
-    """Resolves subscriptions. It remembers what expressions match until the topics' version changes."""
+    """Resolves subscriptions. It remembers what they mean until the topics' version changes.
+
+    The members of a group mostly want the same, and each that joins asks for all of them: equal
+    subscriptions get one value, by which an assignor sees at once that they are equal.
+    """
 
     def __init__(self) -> None:
         self._version: int | None = None
         self._matched: dict[str, tuple[str, ...]] = {}
+        self._resolved: dict[tuple[tuple[str, ...], str], TopicCounts] = {}
         self._remembered = 0
 
-    def resolve(self, topics: Topics, topic_names: Iterable[str], topic_regex: str) -> TopicCounts:
+    def resolve(
+        self, topics: Topics, topic_names: tuple[str, ...], topic_regex: str
+    ) -> TopicCounts:
         """Those that exist."""
-        names = {*topic_names, *self._matching(topics, topic_regex)}
-        found = (topics.find(name) for name in sorted(names))
-        return dict(each for each in found if each is not None)
+        if self._version != topics.version:
+            self._forget()
+            self._version = topics.version
+        resolved = self._resolved.get((topic_names, topic_regex))
+        if resolved is None:
+            names = {*topic_names, *self._matching(topics, topic_regex)}
+            found = (topics.find(name) for name in sorted(names))
+            resolved = dict(each for each in found if each is not None)
+            self._make_room(len(topic_names) + len(resolved) + len(topic_regex))
+            self._resolved[topic_names, topic_regex] = resolved
+        return resolved
 
     def _matching(self, topics: Topics, topic_regex: str) -> tuple[str, ...]:
         if not topic_regex:
             return ()
-        if self._version != topics.version:
-            self._forget()
-            self._version = topics.version
         matched = self._matched.get(topic_regex)
         if matched is None:
             pattern = compile_pattern(topic_regex)
             names = topics.names() if pattern is not None else ()
             matched = tuple(name for name in names if pattern.fullmatch(name))
-            self._remember(topic_regex, matched)
+            self._make_room(len(matched) + len(topic_regex))
+            self._matched[topic_regex] = matched
         return matched
 
-    def _remember(self, topic_regex: str, matched: tuple[str, ...]) -> None:
-        size = len(matched) + len(topic_regex) + _ENTRY_SIZE
-        if self._remembered + size > _MAX_REMEMBERED:
+    def _make_room(self, size: int) -> None:
+        """For one entry more; where there is none, all go."""
+        if self._remembered + size + _ENTRY_SIZE > _MAX_REMEMBERED:
             self._forget()
-        self._remembered += size
-        self._matched[topic_regex] = matched
+        self._remembered += size + _ENTRY_SIZE
 
     def _forget(self) -> None:
         self._matched.clear()
+        self._resolved.clear()
         self._remembered = 0
 
 

@@ -10,8 +10,8 @@ import heapq
 from collections import deque
 from collections.abc import Sequence
 
-from controlplane.groups.consumer.assignments import Assignment
-from controlplane.groups.consumer.assignors import Subscriber
+from controlplane.groups.consumer.assignments import Assignment, partitions_of
+from controlplane.groups.consumer.assignors import Subscriber, subscribers_of
 from controlplane.groups.consumer.subscriptions import TopicCounts
 
 
@@ -29,17 +29,16 @@ class _Balance:
     """Who is to hold what, in the making."""
 
     def __init__(self, members: Sequence[Subscriber], topics: TopicCounts) -> None:
-        self.members = {each.member_id: each for each in members}
+        ordered = sorted(members, key=lambda each: each.member_id)
+        self.members = {each.member_id: each for each in ordered}
         self.topics = topics
-        self.held: dict[str, dict[bytes, set[int]]] = {each: {} for each in sorted(self.members)}
+        self.order = {topic_id: number for number, topic_id in enumerate(topics)}
+        self.held: dict[str, dict[bytes, set[int]]] = {each: {} for each in self.members}
         self.loads = dict.fromkeys(self.held, 0)
         # By member and topic, of those that gave some away: what they hold, as heaps of ranks.
         self.unwanted: dict[tuple[str, bytes], list[tuple[bool, int]]] = {}
         self.free = {topic_id: set(range(count)) for topic_id, count in topics.items()}
-        self.subscribers = {
-            topic_id: [each for each in self.held if topic_id in self.members[each].topics]
-            for topic_id in topics
-        }
+        self.subscribers = subscribers_of(ordered, topics)
         self.is_homogeneous = all(
             len(each) == len(self.members) for each in self.subscribers.values()
         )
@@ -49,22 +48,26 @@ class _Balance:
         quotas = self._quotas() if self.is_homogeneous else None
         for member_id in self.held:
             member = self.members[member_id]
-            for topic_id in self.topics:
-                if topic_id not in member.topics:
-                    continue
-                for partition in sorted(member.target.get(topic_id, ())):
+            wanted = [each for each in member.target if each in member.topics]
+            for topic_id in sorted(wanted, key=self.order.__getitem__):
+                for partition in sorted(member.target[topic_id]):
                     is_full = quotas is not None and self.loads[member_id] >= quotas[member_id]
                     if partition in self.free[topic_id] and not is_full:
                         self._take(member_id, topic_id, partition)
 
     def spread_the_rest(self) -> None:
         """What nobody holds goes to the subscriber with least, of topics with few subscribers first."""
-        order = {topic_id: number for number, topic_id in enumerate(self.topics)}
-        scarce = sorted(self.topics, key=lambda each: (len(self.subscribers[each]), order[each]))
-        for topic_id in scarce:
-            queue = [(self.loads[each], each) for each in self.subscribers[topic_id]]
-            heapq.heapify(queue)
-            for partition in sorted(self.free[topic_id]) if queue else ():
+        free = [each for each in self.topics if self.free[each] and self.subscribers[each]]
+        takers: list[str] = []
+        queue: list[tuple[int, str]] = []
+        for topic_id in sorted(
+            free, key=lambda each: (len(self.subscribers[each]), self.order[each])
+        ):
+            if self.subscribers[topic_id] is not takers:
+                takers = self.subscribers[topic_id]
+                queue = [(self.loads[each], each) for each in takers]
+                heapq.heapify(queue)
+            for partition in sorted(self.free[topic_id]):
                 _, member_id = queue[0]
                 self._take(member_id, topic_id, partition)
                 heapq.heapreplace(queue, (self.loads[member_id], member_id))
@@ -98,9 +101,7 @@ class _Balance:
     def _count_held_before(self, member_id: str) -> int:
         target = self.members[member_id].target
         return sum(
-            partition < count
-            for topic_id, count in self.topics.items()
-            for partition in target.get(topic_id, ())
+            partition < self.topics.get(each, 0) for each, partition in partitions_of(target)
         )
 
     def _take(self, member_id: str, topic_id: bytes, partition: int) -> None:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from operator import is_
+
 import pytest
 
 from controlplane.groups.consumer import subscriptions
 from controlplane.groups.consumer.subscriptions import Resolver, compile_pattern
-from tests.controlplane.groups.consumer.bench import Topics
+from controlplane.v1.consumer_groups_pb2 import ConsumerGroupHeartbeat
+from controlplane.v1.control_pb2 import Command
+from tests.controlplane.groups.consumer.bench import ConsumerBench, Topics
 
 
 class CountingTopics(Topics):
-    """Counts how often all names are asked for."""
+    """Counts how often all names are asked for, and single ones."""
 
     looks = 0
+    finds = 0
 
     def names(self) -> list[str]:
         self.looks += 1
         return super().names()
+
+    def find(self, name: str) -> tuple[bytes, int] | None:
+        self.finds += 1
+        return super().find(name)
 
 
 @pytest.mark.parametrize(
@@ -38,11 +47,11 @@ def test_an_expression_is_matched_once_for_each_version_of_the_topics() -> None:
     topics = CountingTopics(counts={"t": 2, "u": 1})
     resolver = Resolver()
     for _ in range(3):
-        assert resolver.resolve(topics, ["x"], "[tu]") == {b"t" * 16: 2, b"u" * 16: 1}
+        assert resolver.resolve(topics, ("x",), "[tu]") == {b"t" * 16: 2, b"u" * 16: 1}
     assert topics.looks == 1
     del topics.counts["t"]
     topics.version += 1
-    assert resolver.resolve(topics, [], "[tu]") == {b"u" * 16: 1}
+    assert resolver.resolve(topics, (), "[tu]") == {b"u" * 16: 1}
     assert topics.looks == 2
 
 
@@ -52,5 +61,26 @@ def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
     resolver = Resolver()
     for _ in range(2):
         for pattern in ("t", "t|u", "t|v", "t|w"):
-            assert resolver.resolve(topics, [], pattern) == {b"t" * 16: 1}
-    assert topics.looks == 8, "two have room, and each of them goes before it is asked for again"
+            assert resolver.resolve(topics, (), pattern) == {b"t" * 16: 1}
+    assert topics.looks == 8, "one has room, and goes before it is asked for again"
+
+
+def test_the_same_subscription_of_many_members_is_resolved_once() -> None:
+    topics = CountingTopics(counts=dict.fromkeys("tuvw", 1))
+    bench = ConsumerBench(topics=topics)
+    for number in range(20):
+        command = ConsumerGroupHeartbeat(
+            group_id="g",
+            member_id=f"m{number}",
+            rebalance_timeout_ms=1000,
+            has_topic_names=True,
+            topic_names="tuvw",
+            has_owned=True,
+            needs_member_id=True,
+        )
+        bench.send("", Command(consumer_group_heartbeat=command))
+    members = bench.groups.consumers["g"].members.values()
+    assert len(members) == 20
+    assert topics.finds == 4
+    first = next(iter(members)).subscription.topic_names
+    assert all(map(is_, next(reversed(members)).subscription.topic_names, first))
