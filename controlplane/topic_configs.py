@@ -39,6 +39,7 @@ __all__ = [
     "is_compacted",
     "is_deleted_by_retention",
     "shorten",
+    "stored_compression",
 ]
 
 
@@ -298,6 +299,20 @@ def effective(configs: Mapping[str, str], name: str) -> str:
     Raises KeyError for an unknown name.
     """
     return configs.get(name, TOPIC_CONFIGS[name].default)
+
+
+def stored_compression(configs: Mapping[str, str]) -> tuple[str, int | None] | None:
+    """What batches are stored in: Kafka's name of a codec, and the level where it is not the default.
+
+    None where they keep the codec of their producer.
+    """
+    codec = effective(configs, "compression.type")
+    if codec == "producer":
+        return None
+    name = f"compression.{codec}.level"
+    if name not in TOPIC_CONFIGS or effective(configs, name) == TOPIC_CONFIGS[name].default:
+        return codec, None
+    return codec, int(effective(configs, name))
 
 
 def is_deleted_by_retention(configs: Mapping[str, str]) -> bool:

@@ -15,9 +15,10 @@ from agent.produce.buffer import (
     PendingBatch,
 )
 from agent.produce.codec import FIRST_IMPLICIT_ADD, PartitionAnswer, RecordError
-from agent.produce.recompress import Compression, Recompression
+from agent.produce.recompress import Recompression, compression_of
 from controlplane.errors import ErrorCode
 from controlplane.topic_configs import effective, is_compacted
+from logstore.records.compression import Compression
 from logstore.records.errors import InvalidRecordError, KafkaErrorName, RecordsError
 from logstore.records.validate import (
     BatchSummary,
@@ -67,7 +68,7 @@ class TopicRules:
             max_after_ms=None if is_log_append_time else after_ms,
         )
         without_zstd = replace(rules, zstd_allowed=False)
-        return cls(rules, without_zstd, is_log_append_time, Compression.of(configs))
+        return cls(rules, without_zstd, is_log_append_time, compression_of(configs))
 
 
 class RulesByTopic:

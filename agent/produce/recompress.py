@@ -7,50 +7,20 @@ numbers; where our library has no such level the nearest one stands for it. It t
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
-from controlplane.topic_configs import TOPIC_CONFIGS, effective
+from controlplane.topic_configs import stored_compression
 from logstore.records.batch import BatchHeader, RecordBatch
-from logstore.records.compression import compress
+from logstore.records.compression import Compression, compress
 from logstore.records.errors import BatchTooLargeError
-from logstore.records.layout import CODEC_MASK, Codec
+from logstore.records.layout import CODEC_MASK
 from logstore.records.packing import pack_batch
 from logstore.records.validate import ProduceRules
 
-_CODECS: Final[Mapping[str, Codec]] = {
-    "uncompressed": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
-}
-# lz4 has its slow, better compression from level 3 on; Kafka's default, 9, is its name for the fast one.
-_LZ4_LEVELS: Final = range(3, 13)
-_SMALLEST_ZSTD_LEVEL: Final = 1
 
-
-@dataclass(frozen=True, slots=True)
-class Compression:
-    """What batches of a topic are stored in. `level` is logstore's, None for the codec's default."""
-
-    codec: Codec
-    level: int | None = None
-
-    @classmethod
-    def of(cls, configs: Mapping[str, str]) -> "Compression | None":
-        """From a topic's configs; None where batches keep their producer's codec."""
-        codec = _CODECS.get(effective(configs, "compression.type"))
-        return None if codec is None else cls(codec, _level(configs, codec))
-
-
-def _level(configs: Mapping[str, str], codec: Codec) -> int | None:
-    name = f"compression.{codec.name.lower()}.level"
-    if name not in TOPIC_CONFIGS or effective(configs, name) == TOPIC_CONFIGS[name].default:
-        return None
-    level = int(effective(configs, name))
-    if codec is Codec.LZ4:
-        return min(max(level, _LZ4_LEVELS[0]), _LZ4_LEVELS[-1])
-    return max(level, _SMALLEST_ZSTD_LEVEL) if codec is Codec.ZSTD else level
+def compression_of(configs: Mapping[str, str]) -> Compression | None:
+    """What batches of a topic are stored in; None where they keep their producer's codec."""
+    found = stored_compression(configs)
+    return None if found is None else Compression.of_kafka(*found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import cramjam
@@ -49,6 +50,33 @@ _LEVELS: Final[Mapping[Codec, range]] = {
     Codec.LZ4: range(13),
     Codec.ZSTD: range(1, zstandard.MAX_COMPRESSION_LEVEL + 1),
 }
+#: As the config compression.type has them.
+_KAFKA_NAMES: Final[Mapping[str, Codec]] = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+# lz4 has its slow, better compression from level 3 on; Kafka's default, 9, is its name for the fast one.
+_SLOW_LZ4_LEVELS: Final = range(3, 13)
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """A codec and its level as `compress` takes them, None for the codec's default."""
+
+    codec: Codec
+    level: int | None = None
+
+    @classmethod
+    def of_kafka(cls, name: str, level: int | None) -> Compression:
+        """From Kafka's configs; the nearest level where our library has no such one."""
+        codec = _KAFKA_NAMES[name]
+        if level is not None:
+            levels = _SLOW_LZ4_LEVELS if codec is Codec.LZ4 else _LEVELS[codec]
+            level = min(max(level, levels[0]), levels[-1])
+        return cls(codec, level)
 
 
 class _Thread(threading.local):

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logstore.records.batch import BatchHeader
+from logstore.records.compression import Compression
 from logstore.records.encoding import encode_batches
 from logstore.records.errors import BatchTooLargeError, InvalidRecordError
 from logstore.records.layout import Codec
@@ -37,10 +38,13 @@ class EncodedBatch(NamedTuple):
 
 
 class Encoder:
-    """Encodes some rows (ROWS) of one batch of rows after the other."""
+    """Encodes some rows (ROWS) of one batch of rows after the other.
+
+    `codec` is for topics that have none of their own (compression.type).
+    """
 
     def __init__(self, rows: pa.RecordBatch, codec: Codec) -> None:
-        self._codec = codec
+        self._compression = Compression(codec)
         self._keys = binary_column(rows.column("key"))
         self._values = binary_column(rows.column("value"))
         self._headers = header_column(rows.column("headers"))
@@ -53,6 +57,7 @@ class Encoder:
 
         Each batch is within the topic's max.message.bytes. Raises PipelineError for a record that is larger.
         """
+        compression = target.compression or self._compression
         try:
             batches = encode_batches(
                 self._keys,
@@ -60,8 +65,9 @@ class Encoder:
                 self._headers,
                 self._timestamps,
                 array("q", chosen.tobytes()),
-                self._codec,
+                compression.codec,
                 max_message_bytes=target.max_message_bytes,
+                compression_level=compression.level,
             )
         except BatchTooLargeError as error:
             raise PipelineError(

@@ -28,8 +28,9 @@ _LONGEST_ID: Final = 200
 class SinkOptions:
     """What a write was told. It goes to the tasks, so it names addresses, no folders.
 
-    `topic` is where every row goes, None where the rows say so. `transactional_id` and `batch_id` are None
-    unless they were given; a batch write that has both is written once, however often it is repeated.
+    `topic` is where every row goes, None where the rows say so. `codec` is for topics without one of their
+    own. `transactional_id` and `batch_id` are None unless they were given; a batch write that has both is
+    written once, however often it is repeated.
     """
 
     location: ClusterLocation

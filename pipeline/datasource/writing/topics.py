@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from controlplane.topic_configs import effective
+from controlplane.topic_configs import effective, stored_compression
 from controlplane.v1.cluster_pb2 import Topic
+from logstore.records.compression import Compression
 from pipeline.errors import PipelineError
 
 
@@ -16,7 +17,8 @@ from pipeline.errors import PipelineError
 class Target:
     """A topic that is written to, and what its configs demand (S11). Sizes in bytes, times in ms.
 
-    `first_slot` is that of its partition 0; those of the others follow.
+    `first_slot` is that of its partition 0; those of the others follow. `compression` is the topic's own,
+    None where the writer chooses.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Target:
     requires_keys: bool
     max_before_ms: int
     max_after_ms: int
+    compression: Compression | None
 
 
 class Targets:
@@ -61,6 +64,7 @@ class Targets:
                 "it first, nothing was written"
             )
         configs = topic.configs
+        stored = stored_compression(configs)
         target = Target(
             name=name,
             topic_id=topic.topic_id,
@@ -71,6 +75,7 @@ class Targets:
             requires_keys="compact" in effective(configs, "cleanup.policy").split(","),
             max_before_ms=int(effective(configs, "message.timestamp.before.max.ms")),
             max_after_ms=int(effective(configs, "message.timestamp.after.max.ms")),
+            compression=None if stored is None else Compression.of_kafka(*stored),
         )
         self._by_name[name] = target
         self._slots += [(target, partition) for partition in range(target.partition_count)]

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from agent.produce.check import TopicRules, check_batch
-from agent.produce.recompress import Compression, recompressed
+from agent.produce.recompress import compression_of, recompressed
 from agent.produce.settings import ProduceSettings
 from controlplane.topic_configs import TOPIC_CONFIGS
 from logstore.records.batch import RecordBatch, read_batches
+from logstore.records.compression import Compression
 from logstore.records.layout import Codec
 from tests.agent.fetch.log import TIME, batches_of, make_batch, open_log, records_of
 from tests.turns import turns
@@ -101,7 +102,7 @@ async def test_transactions_and_append_times_go_together_with_it() -> None:
 )
 def test_levels_are_kafkas(given: dict[str, str], compression: Compression | None) -> None:
     assert given.keys() <= TOPIC_CONFIGS.keys()
-    assert Compression.of(given) == compression
+    assert compression_of(given) == compression
 
 
 def test_a_level_has_an_effect() -> None:
@@ -134,7 +135,7 @@ async def test_what_does_not_fit_the_queue_comes_again() -> None:
         batches = [writer.batch(b"%d" % number, codec=Codec.GZIP) for number in range(4)]
         log.store.gate = threading.Event()
         sent = [asyncio.ensure_future(log.produce(batch)) for batch in batches]
-        await asyncio.wait(sent[2:], timeout=5)
+        await asyncio.wait(sent[2:], timeout=60)
         log.store.gate.set()
         answers = await asyncio.gather(*sent)
         assert [each.error_code for each in answers] == [0, 0, NOT_LEADER, NOT_LEADER]
@@ -152,7 +153,7 @@ async def test_nothing_overtakes_a_batch_that_is_compressed_anew(
 
     def slow(*given: Any) -> bytes:
         began.set()
-        assert may_end.wait(5)
+        assert may_end.wait(60)
         return recompressed(*given)
 
     monkeypatch.setattr("agent.produce.recompress.recompressed", slow)
@@ -161,7 +162,7 @@ async def test_nothing_overtakes_a_batch_that_is_compressed_anew(
         writer = await log.writer()
         batches = [writer.batch(b"0", codec=Codec.GZIP), writer.batch(b"1", codec=Codec.ZSTD)]
         sent = [asyncio.ensure_future(log.produce(batch)) for batch in batches]
-        await asyncio.to_thread(began.wait, 5)
+        await asyncio.to_thread(began.wait, 60)
         await turns()
         assert log.store.metrics.puts == 0
         may_end.set()
