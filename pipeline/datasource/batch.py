@@ -107,5 +107,11 @@ def _stretches(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -
                 f"{partition} ends at offset {latest}, asked for is {max(first, end)}: name no later "
                 "one, or read what there is with failOnDataLoss=false"
             )
-        found.append(Stretch(log, max(first, log.log_start_offset), min(end, latest)))
+        first = max(first, log.log_start_offset)
+        if end < first:
+            report_loss(
+                f"{partition} is to be read from offset {first} on, and ends before it, at {end}",
+                is_failing=options.fail_on_data_loss,
+            )
+        found.append(Stretch(log, first, min(end, latest)))
     return found

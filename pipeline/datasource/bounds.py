@@ -10,6 +10,7 @@ from pipeline.datasource.options import OptionError, Options
 LATEST: Final = -1
 EARLIEST: Final = -2
 _EDGES: Final = {"latest": LATEST, "earliest": EARLIEST}
+_OFFSETS_LOOK: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 
 
 class TopicPartition(NamedTuple):
@@ -75,9 +76,15 @@ def bound_of(options: Options, side: str, default: int) -> Bound:
         return AtTimestamps(partition_numbers(options, name, 0), is_latest_without)
     name = f"{side}Offsets"
     text = (options.text(name) or "").lower()
+    if not text:
+        return AtEdge(default)
     if text in _EDGES:
         return AtEdge(_EDGES[text])
-    return AtOffsets(partition_numbers(options, name, EARLIEST)) if text else AtEdge(default)
+    if not text.startswith("{"):
+        raise OptionError(
+            f"option {name}={text}: it is earliest, latest, or what looks like {_OFFSETS_LOOK}"
+        )
+    return AtOffsets(partition_numbers(options, name, EARLIEST))
 
 
 def partition_numbers(options: Options, name: str, minimum: int) -> dict[TopicPartition, int]:
@@ -94,10 +101,7 @@ def partition_numbers(options: Options, name: str, minimum: int) -> dict[TopicPa
             _is_number(number, minimum) for number in found.values()
         ):
             return found
-    raise OptionError(
-        f"option {name}={options.text(name)}: it looks like "
-        '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
-    )
+    raise OptionError(f"option {name}={options.text(name)}: it looks like {_OFFSETS_LOOK}")
 
 
 def _is_number(value: Any, minimum: int) -> bool:
@@ -122,7 +126,13 @@ def of_json(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, in
 
 
 def check_order(first: Bound, end: Bound) -> None:
-    """Raises OptionError where both name their partitions, and not the same ones or in the wrong order."""
+    """Raises OptionError where both are of one kind, and in the wrong order or not of the same partitions."""
+    if isinstance(first, AtTimestamp) and isinstance(end, AtTimestamp):
+        if end.timestamp < first.timestamp:
+            raise OptionError(
+                f"startingTimestamp ({first.timestamp}) is later than endingTimestamp ({end.timestamp})"
+            )
+        return
     if isinstance(first, AtOffsets) and isinstance(end, AtOffsets):
         firsts, ends, what = first.offsets, end.offsets, "offset"
     elif isinstance(first, AtTimestamps) and isinstance(end, AtTimestamps):

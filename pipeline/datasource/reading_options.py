@@ -2,6 +2,7 @@
 
 import logging
 import re
+import warnings
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -58,7 +59,7 @@ _MAX_TRIGGER_DELAY: Final = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """All partitions of these topics, or of those whose whole name the pattern matches."""
+    """All partitions of these topics, or of those in whose name the pattern is found."""
 
     names: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
@@ -67,7 +68,7 @@ class Topics:
         """Names of topics to read, in order; of `existing` those that the pattern matches."""
         if self.pattern is None:
             return sorted(self.names)
-        return sorted(name for name in existing if self.pattern.fullmatch(name))
+        return sorted(name for name in existing if self.pattern.search(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +157,14 @@ def _selection(options: Options) -> Selection:
 def _pattern(text: str) -> re.Pattern[str]:
     try:
         if text:
-            return re.compile(text)
-    except re.error as error:
-        raise OptionError(f"option subscribePattern={text}: {error}") from None
+            with warnings.catch_warnings():
+                # What Java's patterns have and Python's may have one day, such as [a-z&&[^b]].
+                warnings.simplefilter("error", FutureWarning)
+                return re.compile(text)
+    except (re.error, FutureWarning) as error:
+        raise OptionError(
+            f"option subscribePattern={text}: {error}; it is a pattern of Python's re, not of Java's"
+        ) from None
     raise OptionError("option subscribePattern is empty")
 
 

@@ -40,12 +40,12 @@ def bounds(cluster: Cluster, transact: Any) -> str:
         producer = Producer(
             {"bootstrap.servers": cluster.bootstrap, "transactional.id": f"bounds-{partition}"}
         )
-        producer.init_transactions(30)
+        producer.init_transactions(60)
         for offset in range(10):
             producer.begin_transaction()
             value = b"%d" % offset + b"." * 100
             producer.produce(TOPIC, value, partition=partition, timestamp=_TIME + 1000 * offset)
-            producer.flush(30)
+            producer.flush(60)
             is_aborted = partition == 0 and offset in (4, 5)
             (producer.abort_transaction if is_aborted else producer.commit_transaction)(30)
     return TOPIC
@@ -118,6 +118,10 @@ def test_bounds(
         ({"startingTimestamp": _TIME + 99999}, "no record of bounds-0 is as late as"),
         ({"endingOffsets": '{"bounds":{"0":11,"1":-1}}'}, "ends at offset 10, asked for is 11"),
         ({"startingOffsets": '{"bounds":{"0":-2,"1":12}}'}, "ends at offset 10, asked for is 12"),
+        (
+            {"startingTimestamp": _TIME + 3000, "endingOffsets": '{"bounds":{"0":-1,"1":2}}'},
+            "bounds-1 is to be read from offset 3 on, and ends before it, at 2",
+        ),
         ({"subscribe": "bounds,nowhere"}, "there is no topic nowhere"),
         ({"assign": '{"bounds":[0,2]}'}, "there is no partition bounds-2"),
     ],
