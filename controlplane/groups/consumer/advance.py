@@ -80,7 +80,11 @@ def keep(turn: Turn, draft: Draft) -> LiveConsumerGroup:
     step = draft.to_step()
     if step is not None:
         turn.records.append(GroupRecord(consumer_group_step=step))
-    live = turn.groups.live_consumers.setdefault(draft.group_id, LiveConsumerGroup())
+    if draft.base is None:
+        live = turn.groups.live_consumers.setdefault(draft.group_id, LiveConsumerGroup())
+    else:
+        # After a restart this may be the first that is heard of the group: the others' sessions begin too.
+        live = turn.groups.open_consumer(draft.base, turn.now_ms)
     if draft.topics_version is not None:
         live.topics_version = draft.topics_version
     for member_id, before in draft.changed.items():

@@ -109,6 +109,22 @@ def test_after_a_restart_sessions_begin_anew() -> None:
     )
 
 
+@pytest.mark.parametrize("first", ["beat a", "bye a instance=i for=-2", "beat c topics=t"])
+def test_s26_after_a_restart_sessions_begin_with_whoever_is_heard_first(first: str) -> None:
+    bench = play(
+        """
+    topic t 4
+    beat a topics=t instance=i -> a: 1 t:0,1,2,3
+    beat b topics=t            -> b: 2 -
+    settle                     -> a=t:0,1 b=t:2,3
+    """
+    )
+    bench.run("restart")
+    bench.run(first)
+    bench.run("after 46s")
+    assert "b" not in bench.groups.consumers["g"].members, "nobody has heard of it since"
+
+
 def test_who_does_not_revoke_in_time_is_out() -> None:
     play("""
     topic t 4
