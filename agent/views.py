@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from controlplane.client import ClusterView
 
 
-async def view_with(context: "AgentContext", topics: Iterable[str]) -> "ClusterView":
-    """The view; where one of `topics` is not in it, as the control plane has it now.
+async def view_with(context: "AgentContext", topics: Iterable[str] = ()) -> "ClusterView":
+    """The view, once there is one; where one of `topics` is not in it, as the control plane has it now.
 
     What one agent has just made may not have come to the next one, whom a tool asks at once. Raises
     ControlPlaneUnavailable.

@@ -1,26 +1,25 @@
-"""AlterConfigs v0-v2: configs of topics, all at once.
+"""AlterConfigs v0-v2: configs of topics and of groups, all at once.
 
 What is not named is at its default again, so tools prefer IncrementalAlterConfigs. A null value or a config that is
-named twice is INVALID_REQUEST. Only topics can be altered; a request that names one twice gets INVALID_REQUEST
-for it, where Kafka never answers.
+named twice is INVALID_REQUEST. Nothing else can be altered; a request that names one twice gets INVALID_REQUEST
+for it, where Kafka never answers for a topic.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode as KafkaError
 
-from agent.apis.config_resources import altered, check_altered
+from agent.apis.config_resources import alter, altered, check_altered
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
-from controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
-from controlplane.v1.control_pb2 import Command
+from controlplane.v1.cluster_pb2 import ConfigChange
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
 
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
-    """One command a topic; each resource fails alone."""
+    """One command a resource; each fails alone."""
     results = []
     for resource in request.resources:
         found = check_altered(resource, request.resources, [True] * len(resource.configs))
@@ -40,14 +39,10 @@ def refuse(request: Any, error_code: int) -> Any:
 
 
 async def _alter(context: "AgentContext", request: Any, resource: Any) -> tuple[int, str]:
-    command = AlterTopicConfigs(
-        name=resource.resource_name,
-        changes=[ConfigChange(name=each.name, value=each.value) for each in resource.configs],
-        validate_only=request.validate_only,
-        replaces_all=True,
+    changes = [ConfigChange(name=each.name, value=each.value) for each in resource.configs]
+    return await alter(
+        context, resource, changes, validate_only=request.validate_only, replaces_all=True
     )
-    reply = await context.control.call(Command(alter_topic_configs=command))
-    return reply.topic_configs_altered.error_code, reply.topic_configs_altered.error_message
 
 
 API = Api(
@@ -57,5 +52,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     unavailable=KafkaError.not_controller,
-    notes="topics; replaces everything",
+    notes="topics and groups; replaces everything",
 )

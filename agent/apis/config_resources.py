@@ -1,18 +1,24 @@
 """What has configs besides topics, and why AlterConfigs in either form refuses it.
 
-Topics (2) have configs of their own. Agents (4, "broker"), their loggers (8), client metrics subscriptions (16,
-KIP-714) and groups (32, KIP-848) are described, and what they have cannot be set here.
+Topics (2) and groups (32, KIP-848) have configs of their own. Agents (4, "broker"), their loggers (8) and client
+metrics subscriptions (16, KIP-714) are described, and what they have cannot be set here.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
 
 from agent.apis.schema import build
 from agent.topic_names import is_legal
 from controlplane.topic_configs import shorten
+from controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
+from controlplane.v1.consumer_groups_pb2 import AlterGroupConfigs
+from controlplane.v1.control_pb2 import Command
+
+if TYPE_CHECKING:
+    from agent.context import AgentContext
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -20,7 +26,6 @@ _UNALTERABLE: Final = {
     BROKER: "An agent's settings are given at its start and cannot be altered here.",
     BROKER_LOGGER: "The levels of an agent's loggers are given at its start and cannot be altered here.",
     CLIENT_METRICS: "No metrics of clients are collected here, so there is nothing to subscribe to.",
-    GROUP: "Groups have no configs of their own here: the cluster's hold for all of them.",
 }
 
 
@@ -34,7 +39,7 @@ def check_altered(
     """
     invalid = int(KafkaError.invalid_request)
     kind, name = resource.resource_type, resource.resource_name
-    if kind != TOPIC:
+    if kind not in (TOPIC, GROUP):
         if kind in _UNALTERABLE and not any(are_set):
             return 0, ""
         return invalid, _UNALTERABLE.get(kind, f"Unknown resource type {kind}")
@@ -45,9 +50,37 @@ def check_altered(
     for config, is_set in zip(resource.configs, are_set, strict=True):
         if config.value is None and is_set:
             return invalid, f"Null value not supported for : {shorten(config.name)}"
-    if not is_legal(name):
+    if kind == TOPIC and not is_legal(name):
         return int(KafkaError.invalid_topic_exception), f"Topic name is invalid: {shorten(name)!r}"
     return None
+
+
+async def alter(
+    context: "AgentContext",
+    resource: Any,
+    changes: Sequence[ConfigChange],
+    *,
+    validate_only: bool,
+    replaces_all: bool,
+) -> tuple[int, str]:
+    """All changes of one topic or group, or none: error code and message of the control plane."""
+    if resource.resource_type == GROUP:
+        of_group = AlterGroupConfigs(
+            group_id=resource.resource_name,
+            changes=changes,
+            validate_only=validate_only,
+            replaces_all=replaces_all,
+        )
+        reply = await context.control.call(Command(alter_group_configs=of_group))
+        return reply.group_configs_altered.error_code, reply.group_configs_altered.error_message
+    of_topic = AlterTopicConfigs(
+        name=resource.resource_name,
+        changes=changes,
+        validate_only=validate_only,
+        replaces_all=replaces_all,
+    )
+    reply = await context.control.call(Command(alter_topic_configs=of_topic))
+    return reply.topic_configs_altered.error_code, reply.topic_configs_altered.error_message
 
 
 def altered(request: Any, resource: Any, error_code: int, message: str) -> Any:

@@ -2,7 +2,8 @@
 
 Topic configs are the control plane's table (controlplane/topic_configs.py): those that have an effect.
 Those of an agent are its settings, under Kafka's names where Kafka has one; they cannot be altered, nor can
-its loggers' levels. Groups and client metrics subscriptions have what holds for all of them.
+its loggers' levels. Configs of groups are a table too (controlplane/group_configs.py). Client metrics subscriptions
+have what holds for all of them.
 """
 
 import logging
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.apis.log_dirs import LOG_DIR
+from controlplane.group_configs import GROUP_CONFIGS
 from controlplane.topic_configs import TOPIC_CONFIGS, ConfigType
 from controlplane.v1.cluster_pb2 import Agent
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from agent.context import AgentContext
     from agent.settings import AgentSettings
 
-DYNAMIC_TOPIC, STATIC_BROKER, DEFAULT, DYNAMIC_LOGGER = 1, 4, 5, 6
+DYNAMIC_TOPIC, STATIC_BROKER, DEFAULT, DYNAMIC_LOGGER, DYNAMIC_GROUP = 1, 4, 5, 6, 8
 _UNKNOWN_TYPE = 0
 _LOG4J = (
     (logging.CRITICAL, "FATAL"),
@@ -183,6 +185,7 @@ def of_agent(context: "AgentContext", agent: Agent) -> Iterable[ShownConfig]:
             "Groups of consumers: the classic protocol and that of KIP-848.",
         ),
         _static("node.id", ConfigType.INT, str(agent.node_id)),
+        *_group_bounds(),
         *_topic_defaults(),
         *(
             _static(each.name, each.type, _text(each.value(context.settings)), each.documentation)
@@ -190,6 +193,19 @@ def of_agent(context: "AgentContext", agent: Agent) -> Iterable[ShownConfig]:
         ),
     ]
     return sorted(shown, key=lambda config: config.name)
+
+
+def _group_bounds() -> Iterable[ShownConfig]:
+    """What a group has where nothing was set, and what may be set, under the names that brokers have for it."""
+    for config in GROUP_CONFIGS.values():
+        name = f"group.{config.name}"
+        yield _default(name, ConfigType.INT, str(config.default), config.documentation)
+        for bound, value in (
+            (config.lowest_name, config.lowest),
+            (config.highest_name, config.highest),
+        ):
+            text = f"What {config.name} of a group may be."
+            yield _default(bound, ConfigType.INT, str(value), text)
 
 
 def _topic_defaults() -> Iterable[ShownConfig]:
@@ -241,21 +257,23 @@ CLIENT_METRICS = [
     _default("match", ConfigType.LIST, "", "Nothing is collected."),
     _default("metrics", ConfigType.LIST, "", "Nothing is collected."),
 ]
-#: Of any group (KIP-848), as the control plane has them for all.
-GROUP = [
-    _default(
-        "consumer.heartbeat.interval.ms",
-        ConfigType.INT,
-        "5000",
-        "How often members of a consumer group are to say that they live.",
-    ),
-    _default(
-        "consumer.session.timeout.ms",
-        ConfigType.INT,
-        "45000",
-        "A member of a consumer group that has not said so for this long is out.",
-    ),
-]
+
+
+def of_group(configs: Mapping[str, str]) -> Iterable[ShownConfig]:
+    """All configs of a group on which `configs` were set, by name; one synonym, as in Kafka."""
+    for config in GROUP_CONFIGS.values():
+        value, source = str(config.default), DEFAULT
+        if config.name in configs:
+            value, source = configs[config.name], DYNAMIC_GROUP
+        yield ShownConfig(
+            name=config.name,
+            value=value,
+            source=source,
+            is_read_only=False,
+            type=ConfigType.INT,
+            documentation=config.documentation,
+            synonyms=(Synonym(name=config.name, value=value, source=source),),
+        )
 
 
 def _static(name: str, kind: ConfigType, value: str, documentation: str = "") -> ShownConfig:

@@ -1,13 +1,13 @@
 """DescribeConfigs v1-v4.
 
-Topics (resource type 2), agents (4, "broker"), their loggers (8), client metrics subscriptions (16) and groups
-(32): the last two have what holds for all, under any name. Values with their sources and, when asked for,
+Topics (resource type 2), agents (4, "broker"), their loggers (8), client metrics subscriptions (16), which have what
+holds for all, and groups (32), whether there are such groups or not. Values with their sources and, when asked for,
 synonyms (KIP-226), types (v3+, KIP-569) and documentation. Names that do not exist are left out; no names are
 all. An unknown topic is UNKNOWN_TOPIC_OR_PARTITION, an illegal one INVALID_TOPIC_EXCEPTION; another resource type, or a
 broker that is no live agent, INVALID_REQUEST. The broker "" stands for dynamic defaults: there are none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ from agent.apis.schema import build
 from agent.topic_names import is_legal
 from agent.views import view_with
 from controlplane.topic_configs import shorten
+from controlplane.v1.consumer_groups_pb2 import DescribeGroupConfigs
+from controlplane.v1.control_pb2 import Command
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
@@ -38,9 +40,10 @@ async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # n
     """From the view of the cluster, which is asked anew for a topic that is not in it."""
     named = (each.resource_name for each in request.resources if each.resource_type == TOPIC)
     await view_with(context, filter(is_legal, named))
+    groups = await _configs_of_groups(context, request)
     results = []
     for resource in request.resources:
-        shown = _configs(context, resource.resource_type, resource.resource_name)
+        shown = _configs(context, resource.resource_type, resource.resource_name, groups)
         if isinstance(shown, _Failure):
             failed = _failed(request, resource, shown.error_code, shown.message)
             results.append(failed)
@@ -58,8 +61,23 @@ def refuse(request: Any, error_code: int) -> Any:
     )
 
 
+async def _configs_of_groups(
+    context: "AgentContext", request: Any
+) -> Mapping[str, Mapping[str, str]]:
+    """What was set on the groups that the request names; agents have no view of it."""
+    named = {each.resource_name for each in request.resources if each.resource_type == GROUP}
+    if not named:
+        return {}
+    command = DescribeGroupConfigs(group_ids=sorted(named))
+    reply = await context.control.call(Command(describe_group_configs=command))
+    return {each.group_id: each.configs for each in reply.group_configs_described.groups}
+
+
 def _configs(
-    context: "AgentContext", resource_type: int, name: str
+    context: "AgentContext",
+    resource_type: int,
+    name: str,
+    groups: Mapping[str, Mapping[str, str]],
 ) -> Iterable[configs.ShownConfig] | _Failure:
     if resource_type == TOPIC:
         if not is_legal(name):
@@ -74,7 +92,9 @@ def _configs(
     if resource_type in (CLIENT_METRICS, GROUP):
         if not name:
             return _Failure(KafkaError.invalid_request, "The name must not be empty")
-        return configs.CLIENT_METRICS if resource_type == CLIENT_METRICS else configs.GROUP
+        if resource_type == GROUP:
+            return configs.of_group(groups.get(name, {}))
+        return configs.CLIENT_METRICS
     return _Failure(KafkaError.invalid_request, f"Unknown resource type {resource_type}")
 
 
@@ -150,5 +170,5 @@ API = Api(
     max_version=4,
     handle=handle,
     refuse=refuse,
-    notes="topics, agents and their loggers; groups and client metrics subscriptions show what holds for all",
+    notes="topics, groups, agents and their loggers; client metrics subscriptions show what holds for all",
 )

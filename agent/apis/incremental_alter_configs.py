@@ -1,27 +1,26 @@
-"""IncrementalAlterConfigs v0-v1 (KIP-339): configs of topics.
+"""IncrementalAlterConfigs v0-v1 (KIP-339): configs of topics and of groups.
 
 A config that promises what nobody keeps is INVALID_CONFIG and never stored. All operations but DELETE need a
-value, and a config is named once, else INVALID_REQUEST. To set a config of another resource than a topic is
-INVALID_REQUEST, with a message that says why; to delete one succeeds, since there is none.
+value, and a config is named once, else INVALID_REQUEST. To set a config of another resource is INVALID_REQUEST,
+with a message that says why; to delete one succeeds, since there is none.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode as KafkaError
 
-from agent.apis.config_resources import altered, check_altered
+from agent.apis.config_resources import alter, altered, check_altered
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
 from controlplane.topic_configs import DELETE
-from controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
-from controlplane.v1.control_pb2 import Command
+from controlplane.v1.cluster_pb2 import ConfigChange
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
 
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
-    """One command a topic; each resource fails alone."""
+    """One command a resource; each fails alone."""
     results = []
     for resource in request.resources:
         are_set = [each.config_operation != DELETE for each in resource.configs]
@@ -42,16 +41,13 @@ def refuse(request: Any, error_code: int) -> Any:
 
 
 async def _alter(context: "AgentContext", request: Any, resource: Any) -> tuple[int, str]:
-    command = AlterTopicConfigs(
-        name=resource.resource_name,
-        changes=[
-            ConfigChange(name=each.name, operation=each.config_operation, value=each.value or "")
-            for each in resource.configs
-        ],
-        validate_only=request.validate_only,
+    changes = [
+        ConfigChange(name=each.name, operation=each.config_operation, value=each.value or "")
+        for each in resource.configs
+    ]
+    return await alter(
+        context, resource, changes, validate_only=request.validate_only, replaces_all=False
     )
-    reply = await context.control.call(Command(alter_topic_configs=command))
-    return reply.topic_configs_altered.error_code, reply.topic_configs_altered.error_message
 
 
 API = Api(
@@ -61,5 +57,5 @@ API = Api(
     handle=handle,
     refuse=refuse,
     unavailable=KafkaError.not_controller,
-    notes="topics; of other resources nothing can be set",
+    notes="topics and groups; of other resources nothing can be set",
 )

@@ -1,10 +1,10 @@
 """ListConfigResources v0-v1 (KIP-1142; v0 is KIP-714's list of client metrics subscriptions).
 
-Topics and agents; an agent has loggers too. There are no client metrics subscriptions and no groups with configs
-of their own. v1 asks for types, none means all; another type is UNSUPPORTED_VERSION, as in Kafka.
+Topics, agents, which have loggers too, and groups on which something was set. There are no client metrics
+subscriptions. v1 asks for types, none means all; another type is UNSUPPORTED_VERSION, as in Kafka.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode as KafkaError
@@ -13,6 +13,9 @@ from agent import placement
 from agent.apis.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build, version_of
+from agent.views import view_with
+from controlplane.v1.consumer_groups_pb2 import DescribeGroupConfigs
+from controlplane.v1.control_pb2 import Command
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
@@ -25,16 +28,15 @@ async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # n
     asked = set(request.resource_types or TYPES) if version_of(request) else {CLIENT_METRICS}
     if not asked <= set(TYPES):
         return refuse(request, KafkaError.unsupported_version)
-    cluster = context.control.cluster
-    if cluster.version < 0:
-        await cluster.ready()
+    await view_with(context)
+    groups = await _groups(context) if GROUP in asked else ()
     return build(
         request,
         "ListConfigResourcesResponse",
         error_code=KafkaError.none,
         config_resources=tuple(
             build(request, "ConfigResource", resource_type=kind, resource_name=name)
-            for kind, name in _resources(context)
+            for kind, name in (*_resources(context), *groups)
             if kind in asked
         ),
     )
@@ -53,11 +55,17 @@ def _resources(context: "AgentContext") -> Iterator[tuple[int, str]]:
         yield BROKER_LOGGER, str(agent.node_id)
 
 
+async def _groups(context: "AgentContext") -> Iterable[tuple[int, str]]:
+    command = Command(describe_group_configs=DescribeGroupConfigs(all_groups=True))
+    described = (await context.control.call(command)).group_configs_described
+    return [(GROUP, each.group_id) for each in described.groups]
+
+
 API = Api(
     key=74,
     min_version=0,
     max_version=1,
     handle=handle,
     refuse=refuse,
-    notes="topics, agents and their loggers; there are no client metrics subscriptions",
+    notes="topics, groups, agents and their loggers; there are no client metrics subscriptions",
 )

@@ -6,6 +6,7 @@ from typing import Any
 from controlplane.decision import Context
 from controlplane.groups.admin import decide_delete, decide_describe, decide_list
 from controlplane.groups.committing import decide_commit, decide_fetch, decide_txn_commit
+from controlplane.groups.configuring import decide_alter_configs, decide_describe_configs
 from controlplane.groups.consumer.heartbeat import decide_consumer_heartbeat
 from controlplane.groups.consumer.operators import decide_describe_consumer
 from controlplane.groups.consumer.subscriptions import NoTopics, Topics
@@ -31,6 +32,8 @@ _DECIDERS: dict[str, Callable[[Turn, Any], Reply | None]] = {
     "consumer_group_heartbeat": decide_consumer_heartbeat,
     "describe_consumer_groups": decide_describe_consumer,
     "delete_offsets": decide_delete_offsets,
+    "alter_group_configs": decide_alter_configs,
+    "describe_group_configs": decide_describe_configs,
 }
 
 # TxnOffsetCommit is not among them: its transaction is to be checked first.

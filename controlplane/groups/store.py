@@ -2,21 +2,22 @@
 
 from dataclasses import dataclass, field
 
+from controlplane.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from controlplane.groups.consumer.group import ConsumerGroup
 from controlplane.groups.consumer.live import LiveConsumerGroup
 from controlplane.groups.consumer.subscriptions import Resolver
 from controlplane.groups.live import LiveGroup, LiveGroups
 from controlplane.groups.offsets import Offsets
 from controlplane.groups.settings import GroupSettings
-from controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep
+from controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep, GroupConfigs
 from controlplane.v1.group_records_pb2 import GroupGeneration, GroupRecord, GroupsSnapshot
 
 
 @dataclass(slots=True)
 class Groups:
-    """All groups and offsets. Durable are `generations` (of classic groups), `consumers` and `offsets`;
-    volatile are `live`, `live_consumers` and what `resolver` remembers. A group is classic or a
-    consumer group, never both.
+    """All groups and offsets. Durable are `generations` (of classic groups), `consumers`, `offsets` and
+    `configs` (group id → what was set on it, whether there is such a group or not); volatile are `live`,
+    `live_consumers` and what `resolver` remembers. A group is classic or a consumer group, never both.
 
     Only `replay`, `end_transaction` and `forget_topic` change what is durable.
     """
@@ -25,6 +26,7 @@ class Groups:
     generations: dict[str, GroupGeneration] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
     consumers: dict[str, ConsumerGroup] = field(default_factory=dict)
+    configs: dict[str, dict[str, str]] = field(default_factory=dict)
     live: LiveGroups = field(default_factory=LiveGroups)
     live_consumers: dict[str, LiveConsumerGroup] = field(default_factory=dict)
     resolver: Resolver = field(default_factory=Resolver)
@@ -80,15 +82,30 @@ class Groups:
         """The deadlines of a consumer group, set anew if the journal brought it back."""
         live = self.live_consumers.get(group.group_id)
         if live is None:
-            live = LiveConsumerGroup.wake(group, self.settings, now_ms)
+            timeout_ms = self.consumer_session_timeout_ms(group.group_id)
+            live = LiveConsumerGroup.wake(group, timeout_ms, now_ms)
             self.live_consumers[group.group_id] = live
         return live
+
+    def consumer_session_timeout_ms(self, group_id: str) -> int:
+        """How long a member that speaks the consumer protocol need not be heard of."""
+        own = self.configs.get(group_id, {}).get(SESSION_TIMEOUT)
+        return self.settings.consumer_session_timeout_ms if own is None else int(own)
+
+    def consumer_heartbeat_interval_ms(self, group_id: str) -> int:
+        """How often such a member is to be heard of."""
+        own = self.configs.get(group_id, {}).get(HEARTBEAT_INTERVAL)
+        return self.settings.consumer_heartbeat_interval_ms if own is None else int(own)
 
     def to_snapshot(self) -> GroupsSnapshot:
         """All durable state; equal states give equal bytes."""
         snapshot = GroupsSnapshot(
             generations=[generation for _, generation in sorted(self.generations.items())],
             consumer_groups=[group.to_step() for _, group in sorted(self.consumers.items())],
+            configs=[
+                GroupConfigs(group_id=group_id, configs=configs)
+                for group_id, configs in sorted(self.configs.items())
+            ],
         )
         self.offsets.to_snapshot(snapshot)
         return snapshot
@@ -103,6 +120,8 @@ class Groups:
             _keep_generation(groups, generation)
         for step in snapshot.consumer_groups:
             _take_step(groups, step)
+        for group in snapshot.configs:
+            _take_configs(groups, group)
         return groups
 
 
@@ -128,6 +147,8 @@ def replay(groups: Groups, record: GroupRecord) -> None:
             groups.offsets.expire(expired.group_id, expired.partitions)
         case "consumer_group_step":
             _take_step(groups, record.consumer_group_step)
+        case "group_configs_changed":
+            _take_configs(groups, record.group_configs_changed)
         case unknown:
             raise UnknownGroupRecordError(unknown)
 
@@ -163,3 +184,10 @@ def _take_step(groups: Groups, step: ConsumerGroupStep) -> None:
         groups.live.groups.pop(step.group_id, None)
         groups.live.asleep.discard(step.group_id)
     group.apply(step)
+
+
+def _take_configs(groups: Groups, record: GroupConfigs) -> None:
+    if record.configs:
+        groups.configs[record.group_id] = dict(record.configs)
+    else:
+        groups.configs.pop(record.group_id, None)

@@ -142,6 +142,55 @@ class OffsetsDeleted(_message.Message):
     error_codes: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class GroupConfigs(_message.Message):
+    __slots__ = ("group_id", "configs")
+    class ConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    group_id: str
+    configs: _containers.ScalarMap[str, str]
+    def __init__(self, group_id: _Optional[str] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class AlterGroupConfigs(_message.Message):
+    __slots__ = ("group_id", "changes", "validate_only", "replaces_all")
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    REPLACES_ALL_FIELD_NUMBER: _ClassVar[int]
+    group_id: str
+    changes: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.ConfigChange]
+    validate_only: bool
+    replaces_all: bool
+    def __init__(self, group_id: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[_cluster_pb2.ConfigChange, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., replaces_all: _Optional[bool] = ...) -> None: ...
+
+class GroupConfigsAltered(_message.Message):
+    __slots__ = ("error_code", "error_message")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_message: str
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
+
+class DescribeGroupConfigs(_message.Message):
+    __slots__ = ("group_ids", "all_groups")
+    GROUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    ALL_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    group_ids: _containers.RepeatedScalarFieldContainer[str]
+    all_groups: bool
+    def __init__(self, group_ids: _Optional[_Iterable[str]] = ..., all_groups: _Optional[bool] = ...) -> None: ...
+
+class GroupConfigsDescribed(_message.Message):
+    __slots__ = ("groups",)
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[GroupConfigs]
+    def __init__(self, groups: _Optional[_Iterable[_Union[GroupConfigs, _Mapping]]] = ...) -> None: ...
+
 class ClassicProtocol(_message.Message):
     __slots__ = ("session_timeout_ms", "protocols")
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]

@@ -84,20 +84,22 @@ class OffsetsExpired(_message.Message):
     def __init__(self, group_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
 
 class GroupRecord(_message.Message):
-    __slots__ = ("group_generation", "group_deleted", "offsets_written", "txn_offsets_pended", "offsets_expired", "consumer_group_step")
+    __slots__ = ("group_generation", "group_deleted", "offsets_written", "txn_offsets_pended", "offsets_expired", "consumer_group_step", "group_configs_changed")
     GROUP_GENERATION_FIELD_NUMBER: _ClassVar[int]
     GROUP_DELETED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     TXN_OFFSETS_PENDED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_EXPIRED_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_STEP_FIELD_NUMBER: _ClassVar[int]
+    GROUP_CONFIGS_CHANGED_FIELD_NUMBER: _ClassVar[int]
     group_generation: GroupGeneration
     group_deleted: GroupDeleted
     offsets_written: OffsetsWritten
     txn_offsets_pended: TxnOffsetsPended
     offsets_expired: OffsetsExpired
     consumer_group_step: _consumer_groups_pb2.ConsumerGroupStep
-    def __init__(self, group_generation: _Optional[_Union[GroupGeneration, _Mapping]] = ..., group_deleted: _Optional[_Union[GroupDeleted, _Mapping]] = ..., offsets_written: _Optional[_Union[OffsetsWritten, _Mapping]] = ..., txn_offsets_pended: _Optional[_Union[TxnOffsetsPended, _Mapping]] = ..., offsets_expired: _Optional[_Union[OffsetsExpired, _Mapping]] = ..., consumer_group_step: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]] = ...) -> None: ...
+    group_configs_changed: _consumer_groups_pb2.GroupConfigs
+    def __init__(self, group_generation: _Optional[_Union[GroupGeneration, _Mapping]] = ..., group_deleted: _Optional[_Union[GroupDeleted, _Mapping]] = ..., offsets_written: _Optional[_Union[OffsetsWritten, _Mapping]] = ..., txn_offsets_pended: _Optional[_Union[TxnOffsetsPended, _Mapping]] = ..., offsets_expired: _Optional[_Union[OffsetsExpired, _Mapping]] = ..., consumer_group_step: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]] = ..., group_configs_changed: _Optional[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]] = ...) -> None: ...
 
 class KeptOffset(_message.Message):
     __slots__ = ("offset", "written_at_ms", "sequence")
@@ -128,15 +130,17 @@ class PendingOffsets(_message.Message):
     def __init__(self, producer_id: _Optional[int] = ..., group_id: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[KeptOffset, _Mapping]]] = ...) -> None: ...
 
 class GroupsSnapshot(_message.Message):
-    __slots__ = ("generations", "offsets", "pending", "last_sequence", "consumer_groups")
+    __slots__ = ("generations", "offsets", "pending", "last_sequence", "consumer_groups", "configs")
     GENERATIONS_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
     LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
     generations: _containers.RepeatedCompositeFieldContainer[GroupGeneration]
     offsets: _containers.RepeatedCompositeFieldContainer[KeptOffsets]
     pending: _containers.RepeatedCompositeFieldContainer[PendingOffsets]
     last_sequence: int
     consumer_groups: _containers.RepeatedCompositeFieldContainer[_consumer_groups_pb2.ConsumerGroupStep]
-    def __init__(self, generations: _Optional[_Iterable[_Union[GroupGeneration, _Mapping]]] = ..., offsets: _Optional[_Iterable[_Union[KeptOffsets, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[PendingOffsets, _Mapping]]] = ..., last_sequence: _Optional[int] = ..., consumer_groups: _Optional[_Iterable[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]]] = ...) -> None: ...
+    configs: _containers.RepeatedCompositeFieldContainer[_consumer_groups_pb2.GroupConfigs]
+    def __init__(self, generations: _Optional[_Iterable[_Union[GroupGeneration, _Mapping]]] = ..., offsets: _Optional[_Iterable[_Union[KeptOffsets, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[PendingOffsets, _Mapping]]] = ..., last_sequence: _Optional[int] = ..., consumer_groups: _Optional[_Iterable[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]]] = ..., configs: _Optional[_Iterable[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]]] = ...) -> None: ...

@@ -35,7 +35,7 @@ from tests.agent.harness import (
 from tests.agent.plane import Cluster, cluster
 
 SECOND = datetime.timedelta(seconds=1)
-INVALID_REQUEST, UNKNOWN_TOPIC, NOT_REGISTERED = 42, 3, 102
+INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC, NOT_REGISTERED = 42, 40, 3, 102
 
 
 class Setup:
@@ -46,7 +46,7 @@ class Setup:
         self.client = client
 
     async def ask(self, api_key: int, version: int, **fields: Any) -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await self.client.ask(api_key, version, **fields)
 
     async def create(self, name: str, partitions: int = 1, **configs: str) -> None:
@@ -106,18 +106,26 @@ async def test_alter_configs_fails_by_resource(setup: Setup) -> None:
         nested(
             33, 2, "AlterConfigsResource", resource_type=kind, resource_name="1", configs=(config,)
         )
-        for kind in (4, 8, 16, 32, 77)
+        for kind in (4, 8, 16, 77, 32)
     ]
     asked = (of_topic(2, "t"), of_topic(2, "u", segment_ms="7"), of_topic(2, "t"), *others)
     found = (await setup.ask(33, 2, resources=asked, validate_only=False)).responses
-    assert [each.error_code for each in found] == [42, 0, 42, 42, 42, 42, 42, 42]
+    assert [each.error_code for each in found] == [42, 0, 42, 42, 42, 42, 42, INVALID_CONFIG]
     assert all(each.error_message for each in found if each.error_code)
     assert setup.configs("t") == {"retention.ms": "5"}
     assert setup.configs("u") == {"segment.ms": "7"}
 
 
-@pytest.mark.parametrize("kind", [4, 8, 16, 32])
-async def test_what_is_not_there_can_be_deleted(setup: Setup, kind: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "refused"),
+    [
+        (4, INVALID_REQUEST),
+        (8, INVALID_REQUEST),
+        (16, INVALID_REQUEST),
+        (32, INVALID_CONFIG),
+    ],
+)
+async def test_what_is_not_there_can_be_deleted(setup: Setup, kind: int, refused: int) -> None:
     """Tools clear what they might have set: kafka-reassign-partitions --verify its throttles."""
 
     async def alter(operation: int, value: str | None) -> int:
@@ -130,7 +138,72 @@ async def test_what_is_not_there_can_be_deleted(setup: Setup, kind: int) -> None
         return int(found.error_code)
 
     assert await alter(1, None) == 0
-    assert await alter(0, "x") == INVALID_REQUEST
+    assert await alter(0, "x") == refused
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_groups_have_configs_of_their_own(setup: Setup, version: int) -> None:
+    """Set by AlterConfigs or one by one, shown with their source, listed while there are any."""
+
+    def of_group(key: int, version: int, name: str, **configs: str) -> Any:
+        extra = {"config_operation": 0} if key == 44 else {}
+        rows = tuple(
+            nested(
+                key, version, "AlterableConfig", name=key_.replace("_", "."), value=value, **extra
+            )
+            for key_, value in configs.items()
+        )
+        return nested(
+            key,
+            version,
+            "AlterConfigsResource",
+            resource_type=32,
+            resource_name=name,
+            configs=rows,
+        )
+
+    async def described(name: str) -> dict[str, tuple[str, int]]:
+        resource = nested(
+            32,
+            4,
+            "DescribeConfigsResource",
+            resource_type=32,
+            resource_name=name,
+            configuration_keys=None,
+        )
+        answer = await setup.ask(
+            32, 4, resources=(resource,), include_synonyms=True, include_documentation=True
+        )
+        (result,) = answer.results
+        assert not any(each.read_only for each in result.configs)
+        return {each.name: (each.value, each.config_source) for each in result.configs}
+
+    async def listed() -> list[str]:
+        answer = await setup.ask(74, 1, resource_types=(32,))
+        return [each.resource_name for each in answer.config_resources]
+
+    session, interval = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+    assert await described("g") == {session: ("45000", 5), interval: ("5000", 5)}
+    assert await listed() == []
+    alone = of_group(44, 1, "g", consumer_heartbeat_interval_ms="6000")
+    answer = await setup.ask(44, 1, resources=(alone,), validate_only=False)
+    assert answer.responses[0].error_code == 0
+    assert await described("g") == {session: ("45000", 5), interval: ("6000", 8)}
+    whole = of_group(33, version, "g", consumer_session_timeout_ms="50000")
+    answer = await setup.ask(33, version, resources=(whole,), validate_only=False)
+    assert answer.responses[0].error_code == 0
+    assert await described("g") == {session: ("50000", 8), interval: ("5000", 5)}
+    assert await described("h") == {session: ("45000", 5), interval: ("5000", 5)}
+    assert await listed() == ["g"]
+    too_long = of_group(44, 1, "g", consumer_session_timeout_ms="60001")
+    answer = await setup.ask(44, 1, resources=(too_long,), validate_only=False)
+    assert answer.responses[0].error_code == INVALID_CONFIG
+    assert "group.consumer.max.session.timeout.ms" in answer.responses[0].error_message
+    answer = await setup.ask(
+        33, version, resources=(of_group(33, version, "g"),), validate_only=False
+    )
+    assert answer.responses[0].error_code == 0
+    assert await listed() == []
 
 
 @pytest.mark.parametrize("version", range(2))

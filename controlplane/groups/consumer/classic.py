@@ -84,7 +84,9 @@ def _end_join(turn: Turn, draft: Draft, member_id: str, *, is_downgraded: bool) 
     else:
         live = keep(turn, draft)
         live.clear(member_id, Deadline.JOIN)
-        live.expect_heartbeat(member, turn.groups.settings, turn.now_ms)
+        live.expect_heartbeat(
+            member, turn.groups.consumer_session_timeout_ms(draft.group_id), turn.now_ms
+        )
         due_ms = turn.now_ms + max(member.subscription.rebalance_timeout_ms, 0)
         live.set(member_id, Deadline.SYNC, due_ms)
     return GroupJoined(
@@ -151,7 +153,9 @@ def sync(turn: Turn, group: ConsumerGroup, command: SyncGroup) -> Reply:
     except Refused as refused:
         return Reply(group_synced=GroupSynced(error_code=refused.code))
     live.clear(member.member_id, Deadline.SYNC)
-    live.expect_heartbeat(member, turn.groups.settings, turn.now_ms)
+    live.expect_heartbeat(
+        member, turn.groups.consumer_session_timeout_ms(group.group_id), turn.now_ms
+    )
     synced = GroupSynced(
         protocol_type=command.protocol_type,
         protocol_name=command.protocol_name,
@@ -167,7 +171,9 @@ def heartbeat(turn: Turn, group: ConsumerGroup, command: Heartbeat) -> Reply:
     except Refused as refused:
         return Reply(heartbeat_answered=HeartbeatAnswered(error_code=refused.code))
     live = turn.groups.open_consumer(group, turn.now_ms)
-    live.expect_heartbeat(member, turn.groups.settings, turn.now_ms)
+    live.expect_heartbeat(
+        member, turn.groups.consumer_session_timeout_ms(group.group_id), turn.now_ms
+    )
     current = member.current
     draft = Draft(group.group_id, group)
     has_step = (

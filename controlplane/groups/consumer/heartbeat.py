@@ -124,20 +124,20 @@ def _end(
     turn: Turn, draft: Draft, command: ConsumerGroupHeartbeat, before: Member
 ) -> ConsumerGroupHeartbeatAnswered:
     """Journal the step, begin the session anew, and say what the member holds if it has to be said."""
-    settings = turn.groups.settings
+    timeout_ms = turn.groups.consumer_session_timeout_ms(draft.group_id)
     member = draft.members[before.member_id]
     live = keep(turn, draft)
     if draft.upgraded is not None:
         end_upgrade(turn, draft.upgraded)
         for each in draft.members.values():
-            live.expect_heartbeat(each, settings, turn.now_ms)
-    live.expect_heartbeat(member, settings, turn.now_ms)
+            live.expect_heartbeat(each, timeout_ms, turn.now_ms)
+    live.expect_heartbeat(member, timeout_ms, turn.now_ms)
     for kind in (Deadline.JOIN, Deadline.SYNC):
         live.clear(member.member_id, kind)
     answered = ConsumerGroupHeartbeatAnswered(
         member_id=member.member_id,
         member_epoch=member.current.member_epoch,
-        heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=turn.groups.consumer_heartbeat_interval_ms(draft.group_id),
     )
     has_topics = command.has_topic_names or command.HasField("topic_regex")
     is_full = command.rebalance_timeout_ms != _SAME and has_topics and command.has_owned

@@ -11,7 +11,6 @@ from enum import IntEnum
 from controlplane.groups.consumer.group import ConsumerGroup
 from controlplane.groups.consumer.member import Member
 from controlplane.groups.consumer.states import LEAVING_STATIC_EPOCH, MemberState
-from controlplane.groups.settings import GroupSettings
 
 
 class Deadline(IntEnum):
@@ -35,21 +34,19 @@ class LiveConsumerGroup:
 
     @classmethod
     def wake(
-        cls, group: ConsumerGroup, settings: GroupSettings, now_ms: int
+        cls, group: ConsumerGroup, session_timeout_ms: int, now_ms: int
     ) -> "LiveConsumerGroup":
         """Of a group that the journal brought back."""
         live = cls()
         for member in group.members.values():
-            live.expect_heartbeat(member, settings, now_ms)
+            live.expect_heartbeat(member, session_timeout_ms, now_ms)
             live.follow(None, member, now_ms)
         return live
 
-    def expect_heartbeat(self, member: Member, settings: GroupSettings, now_ms: int) -> None:
-        """Begin the member's session anew."""
+    def expect_heartbeat(self, member: Member, session_timeout_ms: int, now_ms: int) -> None:
+        """Begin the member's session anew: the group's, or its own if it speaks the classic protocol."""
         classic = member.subscription.classic
-        timeout_ms = settings.consumer_session_timeout_ms
-        if classic is not None:
-            timeout_ms = classic.session_timeout_ms
+        timeout_ms = session_timeout_ms if classic is None else classic.session_timeout_ms
         self.set(member.member_id, Deadline.SESSION, now_ms + timeout_ms)
 
     def follow(self, before: Member | None, member: Member, now_ms: int) -> None:
