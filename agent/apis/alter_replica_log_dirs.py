@@ -12,6 +12,7 @@ from agent.apis.log_dirs import LOG_DIR
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
 from agent.apis.transactions import find_topic
+from agent.views import view_with
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
@@ -22,9 +23,7 @@ _Errors = dict[tuple[str, int], int]
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """From the view of the cluster."""
-    cluster = context.control.cluster
-    if cluster.version < 0:
-        await cluster.ready()
+    await view_with(context)
     errors: _Errors = {}
     for directory in request.dirs:
         for topic in directory.topics:

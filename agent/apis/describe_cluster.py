@@ -13,6 +13,7 @@ from agent import placement
 from agent.apis import operations
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
+from agent.views import view_with
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
@@ -26,9 +27,7 @@ async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # n
     kind = getattr(request, "endpoint_type", BROKERS)
     if kind != BROKERS:
         return refuse(request, _ERRORS.get(kind, KafkaError.unsupported_endpoint_type))
-    cluster = context.control.cluster
-    if cluster.version < 0:
-        await cluster.ready()
+    cluster = await view_with(context)
     asked = request.include_cluster_authorized_operations
     return build(
         request,

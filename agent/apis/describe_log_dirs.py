@@ -16,6 +16,7 @@ from agent import placement
 from agent.apis.log_dirs import LOG_DIR
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
+from agent.views import view_with
 from controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from controlplane.v1.control_pb2 import Command
 from controlplane.v1.log_pb2 import ReadPartitions
@@ -30,9 +31,7 @@ _GROUP = 5_000
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """Sizes are the control plane's, in commands of some thousand partitions."""
-    cluster = context.control.cluster
-    if cluster.version < 0:
-        await cluster.ready()
+    await view_with(context)
     asked = list(_led(context, request))
     sizes: list[tuple[str, int, int]] = []
     for start in range(0, len(asked), _GROUP):

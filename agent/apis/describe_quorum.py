@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from agent import placement
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build, version_of
+from agent.views import view_with
 from controlplane.v1.cluster_pb2 import Agent
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ _UNKNOWN = "This server does not host this topic-partition."
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """From the view of the cluster."""
-    cluster = context.control.cluster
-    if cluster.version < 0:
-        await cluster.ready()
+    await view_with(context)
     leader_id = placement.controller(context)
     agents = placement.live_agents(context)
     leaders = [agent for agent in agents if agent.node_id == leader_id]

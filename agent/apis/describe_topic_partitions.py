@@ -17,6 +17,7 @@ from agent.apis.metadata import LEADER_EPOCH
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
 from agent.topic_names import is_legal
+from agent.views import view_with
 from controlplane.v1.cluster_pb2 import Topic
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ MAX_PARTITIONS = 2000
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """From the view of the cluster."""
-    cluster = context.control.cluster
-    if cluster.version < 0:
-        await cluster.ready()
+    cluster = await view_with(context)
     names = sorted({topic.name for topic in request.topics} or cluster.topics_by_name)
     first = 0
     if request.cursor is not None:

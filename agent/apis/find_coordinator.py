@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from agent import placement
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build, version_of
+from agent.views import view_with
 from controlplane.v1.cluster_pb2 import Agent
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ _NOBODY = Agent(node_id=-1, host="", port=-1)
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """Nothing is asked of the control plane."""
-    cluster = context.control.cluster
-    if cluster.version < 0:
-        await cluster.ready()
+    await view_with(context)
     prefix = _KEY_TYPES.get(getattr(request, "key_type", 0))
     agents = {agent.node_id: agent for agent in placement.candidates(context)}
     if prefix is None:

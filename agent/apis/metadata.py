@@ -24,6 +24,7 @@ from agent.apis import operations
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build, version_of
 from agent.topic_names import is_legal
+from agent.views import view_with
 from controlplane.client import ControlPlaneUnavailable
 from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, Topic
 from controlplane.v1.control_pb2 import Command
@@ -37,9 +38,7 @@ FIRST_NULL_NAME = 12
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """Topics in the order asked for; those of "all" by name."""
-    cluster = context.control.cluster
-    if cluster.version < 0:
-        await cluster.ready()
+    cluster = await view_with(context)
     if _wants_all(request):
         found = [cluster.topics_by_name[name] for name in sorted(cluster.topics_by_name)]
         topics = [_topic(context, request, topic) for topic in found]

@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from agent import placement
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
+from agent.views import view_with
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """From the view of the cluster."""
-    cluster = context.control.cluster
-    if cluster.version < 0:
-        await cluster.ready()
+    await view_with(context)
     if any(agent.node_id == request.broker_id for agent in placement.live_agents(context)):
         message = f"Agent {request.broker_id} lives; stop it, and it is gone when its lease ends."
         return _answer(request, KafkaError.invalid_request, message)
