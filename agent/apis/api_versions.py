@@ -6,7 +6,8 @@ INVALID_REQUEST.
  Features (KIP-584): `transaction.version` 2 is finalized, which turns on KIP-890 in clients that
 know it (S9). Clients heed it only if the epoch is not negative. Its supported range begins at 0,
 and clients below v4 cannot read a range that does, so there it is left out. So it is with
-`group.version` 1, which says that consumer groups (KIP-848) are served (S26).
+`group.version` 1, which says that consumer groups (KIP-848) are served (S26). `metadata.version` is that
+of Kafka 4.1: there is no such metadata here, but it is what tools read the cluster's release from.
 """
 
 import re
@@ -27,8 +28,10 @@ _FIRST_WITH_SOFTWARE = 3
 _FIRST_WITH_MINIMUM_0 = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
-#: Name to level. In the order of Kafka's answer.
-FEATURES = {"group.version": 1, "transaction.version": 2}
+#: Name to the level that is finalized, the highest one. In the order of Kafka's answer.
+FEATURES = {"group.version": 1, "transaction.version": 2, "metadata.version": 27}
+#: The lowest level that is supported, where it is not 0: 3.3-IV3, Kafka's first without ZooKeeper.
+_LOWEST = {"metadata.version": 7}
 FEATURES_EPOCH = 1
 
 
@@ -78,11 +81,19 @@ def refuse(request: Any, error_code: int) -> Any:
 
 
 def _supported(request: Any) -> tuple[Any, ...]:
-    if version_of(request) < _FIRST_WITH_MINIMUM_0:
+    if version_of(request) < _FIRST_WITH_SOFTWARE:
         return ()
+    takes_0 = version_of(request) >= _FIRST_WITH_MINIMUM_0
     return tuple(
-        build(request, "SupportedFeatureKey", name=name, min_version=0, max_version=level)
+        build(
+            request,
+            "SupportedFeatureKey",
+            name=name,
+            min_version=_LOWEST.get(name, 0),
+            max_version=level,
+        )
         for name, level in FEATURES.items()
+        if takes_0 or name in _LOWEST
     )
 
 
@@ -123,6 +134,6 @@ API = Api(
     notes=(
         "other versions: answered as v0 with UNSUPPORTED_VERSION (KIP-511). "
         "`transaction.version` 2 is finalized at epoch 1; its supported range, 0-2, is "
-        "left out below v4, whose clients cannot read a minimum of 0"
+        "left out below v4, whose clients cannot read a minimum of 0; `metadata.version` is 4.1's"
     ),
 )

@@ -49,7 +49,10 @@ def _misassigned(context: "AgentContext", topic: Any) -> TopicResult | None:
     return TopicResult(
         name=topic.name,
         error_code=int(KafkaError.invalid_replica_assignment),
-        error_message=f"{more} partition(s) would be new, but {assigned} assignment(s) are given.",
+        error_message=(
+            f"Attempted to add {more} additional partition(s), but only {assigned} "
+            "assignment(s) were specified."
+        ),
     )
 
 

@@ -44,6 +44,8 @@ def drop_if_nothing(turn: Turn, group: LiveGroup) -> None:
     """Forget a group that nobody is in, nobody may come back to, and of which nothing is kept."""
     if group.members or group.pending_joins or group.state is not GroupState.EMPTY:
         return
+    if group.is_emptied:
+        return
     is_kept = group.group_id in turn.groups.generations or any(
         record.group_generation.group_id == group.group_id for record in turn.records
     )

@@ -43,6 +43,8 @@ def decide_delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
     if deleted:
         record = OffsetsExpired(group_id=command.group_id, partitions=deleted.values())
         turn.records.append(GroupRecord(offsets_expired=record))
+        if group is not None and len(deleted) == len(committed):
+            group.is_emptied = True
     return Reply(offsets_deleted=OffsetsDeleted(error_codes=error_codes))
 
 

@@ -64,6 +64,8 @@ class LiveGroup:
     is_initial_rebalance: bool = False
     initial_remaining_ms: int = 0
     has_new_member: bool = False
+    # An operator took its last offset: as in Kafka it is there until expired offsets are next looked for.
+    is_emptied: bool = False
     # A lower bound of all deadlines: heartbeats move them on without touching it.
     due_ms: int | None = None
 

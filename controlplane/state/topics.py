@@ -107,8 +107,7 @@ def _new_topic(
     if other is not None:
         raise Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"Topic '{wanted.name}' collides with the existing topic '{other.name}': "
-            "names that differ only in '.' and '_' cannot be told apart in metrics.",
+            f"Topic '{wanted.name}' collides with existing topic: {other.name}",
         )
     count = _count(wanted)
     if not 1 <= count <= MAX_PARTITIONS:
@@ -130,16 +129,16 @@ def _new_topic(
 
 def _check_name(name: str) -> None:
     if not name:
-        problem = "is empty"
+        problem = "the empty string is not allowed"
     elif name in (".", ".."):
-        problem = "cannot be '.' or '..'"
+        problem = f"'{name}' is not allowed"
     elif len(name) > MAX_TOPIC_NAME:
-        problem = f"is longer than {MAX_TOPIC_NAME} characters"
+        problem = f"the length of '{shorten(name)}' is longer than the max allowed length {MAX_TOPIC_NAME}"
     elif not _LEGAL_NAME.fullmatch(name):
-        problem = "may have ASCII letters, digits, '.', '_' and '-' only"
+        problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:
         return
-    raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The topic name {problem}.")
+    raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
 # DeleteTopics
@@ -201,7 +200,9 @@ def _increase(state: State, wanted: CreatePartitionsTopic) -> int:
 def _check_increase(state: State, wanted: CreatePartitionsTopic) -> TopicState:
     topic = _find(state, wanted.name)
     now = len(topic.partitions)
-    if wanted.partition_count <= now:
+    if wanted.partition_count == now:
+        raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {now} partition(s).")
+    if wanted.partition_count < now:
         raise Refused(
             ErrorCode.INVALID_PARTITIONS,
             f"The topic {wanted.name} currently has {now} partition(s); "

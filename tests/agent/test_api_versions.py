@@ -59,17 +59,25 @@ async def test_ranges_are_kafkas_of_what_is_served(version: int) -> None:
 async def test_features_turn_on_consumer_groups_and_tv2() -> None:
     """S9, S26: finalized with an epoch that is not negative; ranges from 0 only from v4 on."""
     v3, v4 = await ask(3, **SOFTWARE), await ask(4, **SOFTWARE)
-    levels = [("group.version", 1), ("transaction.version", 2)]
+    levels = [("group.version", 1), ("transaction.version", 2), ("metadata.version", 27)]
     for answer in (v3, v4):
         assert [
             (each.name, each.min_version_level, each.max_version_level)
             for each in answer.finalized_features
         ] == [(name, level, level) for name, level in levels]
         assert answer.finalized_features_epoch >= 0
-    assert v3.supported_features == ()
-    assert [(each.name, each.min_version, each.max_version) for each in v4.supported_features] == [
-        (name, 0, level) for name, level in levels
-    ]
+        golden = GOLDEN["versions"]["4" if answer is v4 else "3"]
+        assert all(golden["finalized_features"][name] == [level, level] for name, level in levels)
+    supported = {
+        version: {
+            each.name: [each.min_version, each.max_version] for each in answer.supported_features
+        }
+        for version, answer in (("3", v3), ("4", v4))
+    }
+    served = {name for name, _ in levels}
+    for version, ranges in supported.items():
+        golden = GOLDEN["versions"][version]["supported_features"]
+        assert ranges == {name: golden[name] for name in golden if name in served}
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])

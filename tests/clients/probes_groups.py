@@ -367,6 +367,33 @@ def describe_list_delete(t: Target) -> Outcome:
     return out
 
 
+@probe("groups")
+def emptied_of_offsets(t: Target) -> Outcome:
+    """A group of which an operator took the last offset is still a group."""
+    group, topic = t.name("g"), t.topic()
+    t.coordinator(group, 0)
+    commit_offset(t, group, topic, 1)
+    rows = [{"name": topic, "partitions": [{"partition_index": 0}]}]
+
+    def take() -> str:
+        return error_name(t.settled("offset_delete", 0, group_id=group, topics=rows)["error_code"])
+
+    def state() -> list[Any]:
+        answer = t.call("describe_groups", 6, groups=[group], include_authorized_operations=False)[
+            "groups"
+        ][0]
+        listed = t.of_all("list_groups", 5, "groups", states_filter=[], types_filter=[])
+        return [
+            error_name(answer["error_code"]),
+            answer["group_state"],
+            [row["group_state"] for row in listed if row["group_id"] == group],
+        ]
+
+    out: dict[str, Any] = {"taken": take(), "then": state(), "taken again": take()}
+    deleted = t.call("delete_groups", 2, groups_names=[group])["results"][0]
+    return out | {"deleted": error_name(deleted["error_code"]), "at the end": state()}
+
+
 @probe("groups", slow=True)
 def session_expires(t: Target) -> Outcome:
     m = Member(t, t.name("g"))
