@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Self
 
 START_SECONDS = 60.0
-STOP_SECONDS = 20.0
+STOP_SECONDS = 60.0
 READY = "bootstrap: "
 _KEPT_LINES = 200
 

@@ -52,7 +52,7 @@ class Doors:
             self.step.set()
 
     async def until(self, started: int = 0, ended: int = 0) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(self.started) < started or len(self.ended) < ended:
                 self.step.clear()
                 await self.step.wait()
@@ -96,7 +96,7 @@ def frame(key: int, body: str, correlation_id: int = 0) -> bytes:
 
 async def answers(client: RawClient, count: int) -> list[tuple[int, str]]:
     found = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         for _ in range(count):
             data = await client.frame()
             found.append((struct.unpack_from(">i", data)[0], data[4:].decode()))

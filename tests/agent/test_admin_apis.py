@@ -23,7 +23,7 @@ class Setup:
         self.client = client
 
     async def ask(self, api_key: int, version: int, **fields: Any) -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await self.client.ask(api_key, version, **fields)
 
     async def create(self, *topics: Any, version: int = 7, check: bool = False) -> list[Any]:

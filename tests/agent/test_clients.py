@@ -41,7 +41,7 @@ async def results(futures: dict[Any, Any]) -> dict[Any, Any]:
 
     def wait(future: Any) -> Any:
         try:
-            return future.result(10)
+            return future.result(60)
         except KafkaException as error:
             return error.args[0].name()
 

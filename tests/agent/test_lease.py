@@ -43,7 +43,7 @@ class Setup:
         return [str(call.WhichOneof("verb")) for call in self.control.calls]
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not is_so():
                 await asyncio.sleep(0.001)
 

@@ -18,7 +18,7 @@ from controlplane.state.settings import SESSION_GRACE_MS
 from controlplane.v1.control_pb2 import Command, Reply
 from controlplane.v1.log_pb2 import ReadPartitions
 
-SECONDS = 20
+SECONDS = 60.0
 
 
 class Line:

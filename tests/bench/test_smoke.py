@@ -62,14 +62,14 @@ def test_every_section_gives_its_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_through_grpc_as_well(tmp_path: Path) -> None:
     document, _ = run(tmp_path, "--targets=lacuna grpc", "--sections=transactions")
     assert {row["target"] for row in rows(document)} == {"lacuna grpc"}
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_a_section_is_measured_anew_and_the_others_are_kept(tmp_path: Path) -> None:
     run(tmp_path, "--targets=lacuna", "--sections=tail")
     document, _ = run(tmp_path, "--targets=lacuna", "--sections=latency", "--merge")
@@ -82,7 +82,7 @@ def test_a_section_is_measured_anew_and_the_others_are_kept(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_without_java_lacuna_alone_is_measured(tmp_path: Path) -> None:
     document, printed = run(tmp_path, "--sections=tail", path=str(tmp_path))
     assert {row["target"] for row in rows(document)} == {"lacuna"}

@@ -105,7 +105,7 @@ def topic(admin: AdminClient) -> Iterator[Topic]:
         name = f"c-{uuid.uuid4().hex[:12]}"
         configs = {"retention_ms": -1} | configs  # the tests write records of long ago
         named = {key.replace("_", "."): str(value) for key, value in configs.items()}
-        admin.create_topics([NewTopic(name, partitions, 1, config=named)])[name].result(15)
+        admin.create_topics([NewTopic(name, partitions, 1, config=named)])[name].result(60)
         made.append(name)
         return name
 

@@ -18,6 +18,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+FETCH_WAIT_SECONDS = 0.1
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
@@ -37,7 +38,7 @@ def producer(bootstrap: str, transactional_id: str | None = None, **config: obje
     settings |= _named(config)
     made = Producer(settings)
     if transactional_id is not None:
-        made.init_transactions(30)
+        made.init_transactions(60)
     return made
 
 
@@ -82,9 +83,9 @@ def transaction(
     who.begin_transaction()
     offsets = send(who, topic, values, partition)
     if commit:
-        who.commit_transaction(30)
+        who.commit_transaction(60)
     else:
-        who.abort_transaction(30)
+        who.abort_transaction(60)
     return offsets
 
 
@@ -96,7 +97,8 @@ class Read:
     position: int
     errors: list[str]
     rx_bytes: int
-    seconds: float
+    #: Fetches that were answered at once, at the end of the log too: at least so many did not wait there.
+    prompt_fetches: float
 
     @property
     def values(self) -> list[bytes]:
@@ -115,7 +117,7 @@ def consumer(bootstrap: str, isolation: str = COMMITTED, **config: object) -> Co
         "enable.auto.commit": False,
         "isolation.level": isolation,
         "enable.partition.eof": True,
-        "fetch.wait.max.ms": 100,
+        "fetch.wait.max.ms": int(FETCH_WAIT_SECONDS * 1000),
         "auto.offset.reset": "error",
     }
     settings |= _named(config)
@@ -129,14 +131,18 @@ def read(
     *,
     start: int = OFFSET_BEGINNING,
     partition: int = 0,
-    timeout: float = 30.0,
+    timeout: float = 60.0,
     **config: object,
 ) -> Read:
-    """Read one partition from `start` until librdkafka says that it is at the end."""
+    """Read one partition from `start` until librdkafka says that it is at the end, or that `start` is not there."""
     received: list[int] = []
+    prompt: list[float] = []
 
     def statistics(text: str) -> None:
-        received.append(sum(b["rxbytes"] for b in json.loads(text)["brokers"].values()))
+        brokers = json.loads(text)["brokers"].values()
+        received.append(sum(each["rxbytes"] for each in brokers))
+        fetches = sum(each["req"].get("Fetch", 0) for each in brokers)
+        prompt.append(fetches - (time.monotonic() - started) / FETCH_WAIT_SECONDS)
 
     extra: dict[str, Any] = {"statistics_interval_ms": 50, "stats_cb": statistics, **config}
     who = consumer(bootstrap, isolation, **extra)
@@ -155,7 +161,7 @@ def read(
                     ended = True
                 else:
                     errors.append(error.str())
-        seconds = time.monotonic() - started
+                    ended |= error.code() == KafkaError._AUTO_OFFSET_RESET
         count = len(received)
         while len(received) <= count and time.monotonic() - started < timeout:
             who.poll(0.05)
@@ -164,10 +170,12 @@ def read(
         who.close()
     if not ended:
         errors.append(f"not at the end after {timeout} s")
-    return Read(records, position, errors, received[-1] if received else 0, seconds)
+    return Read(
+        records, position, errors, received[-1] if received else 0, prompt[-1] if prompt else 0
+    )
 
 
-def eventually(ask: Callable[[], Any], expected: object, seconds: float = 10.0) -> None:
+def eventually(ask: Callable[[], Any], expected: object, seconds: float = 60.0) -> None:
     """Asserts that `ask()` comes to give `expected`: Kafka's metadata and markers follow an answer."""
     deadline = time.monotonic() + seconds
     while (got := ask()) != expected and time.monotonic() < deadline:

@@ -293,7 +293,7 @@ def regular_expression(t: Target) -> Outcome:
 
 def _until(m: Member, expected: list[str]) -> list[str]:
     """The ends of the names of the assigned topics; Kafka reads expressions in the background."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while (got := sorted(name[-2:] for name in m.assigned)) != expected:
         if time.monotonic() > deadline:
             break
@@ -321,7 +321,7 @@ def topics_change(t: Target) -> Outcome:
 
 
 def _until_told(m: Member) -> Any:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     told = m.beat(owned=True)
     while told[1] is None and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -91,7 +91,7 @@ class Target:
 
     def settled(self, api: str, version: int, /, **fields: Any) -> Fields:
         """A call repeated while the coordinator says that it is still busy with what came before."""
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while True:
             answer = self.call(api, version, **fields)
             if not (RETRIED & _errors(answer)) or time.monotonic() > deadline:
@@ -106,7 +106,7 @@ class Target:
         answer = self.call("create_topics", 7, topics=[_creatable(name, partitions, 1, rows)])
         assert answer["topics"][0]["error_code"] == 0, answer
         self.topic_ids[name] = answer["topics"][0]["topic_id"]
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not self.has_logs(name, partitions) and time.monotonic() < deadline:
             time.sleep(0.01)
         return name
@@ -226,7 +226,7 @@ class Target:
         version: int = 11,
     ) -> str:
         """Produce in a transaction, again while the one before it is still being ended."""
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while True:
             name = self.verdict(
                 topic,
@@ -317,7 +317,7 @@ class Target:
 
     def await_stable(self, topic: str) -> None:
         """Until no transaction is open in the partition (the markers of Kafka come after EndTxn's answer)."""
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             row = self.fetch(topic, 0)
             if row["last_stable_offset"] == row["high_watermark"]:

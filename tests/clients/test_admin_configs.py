@@ -64,13 +64,13 @@ def alter(admin: AdminClient, topic: str, **configs: str | None) -> None:
         for name, value in configs.items()
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result(15)
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 def own_configs(admin: AdminClient, topic: str) -> dict[str, str]:
     """What was set."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    found = admin.describe_configs([resource])[resource].result(15)
+    found = admin.describe_configs([resource])[resource].result(60)
     return {name: entry.value for name, entry in found.items() if not entry.is_default}
 
 
@@ -78,7 +78,7 @@ def refused(who: Producer, topic: str, value: bytes, **more: Any) -> int:
     """The code of the error that a record gets."""
     errors: list[KafkaError | None] = []
     who.produce(topic, value, partition=0, on_delivery=lambda e, _: errors.append(e), **more)
-    who.flush(15)
+    who.flush(60)
     (error,) = errors
     assert error is not None, "it was taken"
     code: int = error.code()
@@ -134,7 +134,7 @@ def test_without_delete_nothing_is_deleted(
     configs = {"cleanup.policy": policy, "retention.ms": "1000", "retention.bytes": "1"}
     topic = timed.create_topic(f"kept-{policy}", configs=configs)
     who.produce(topic, b"a", b"key", partition=0)
-    who.flush(15)
+    who.flush(60)
     timed.advance(DAY_MS)
     assert watermarks(timed.bootstrap, topic) == (0, 1)
     alter(timed_admin, topic, cleanup_policy=f"delete,{policy}")
@@ -165,17 +165,17 @@ def test_timestamps(timed: Cluster, who: Producer, timed_admin: AdminClient) -> 
     topic = timed.create_topic("dated", configs={"retention.ms": "-1"})
     now_ms = int(time.time() * 1000)
     who.produce(topic, b"a", partition=0, timestamp=5)
-    who.flush(15)
+    who.flush(60)
     alter(timed_admin, topic, message_timestamp_before_max_ms=str(1000 * DAY_MS))
     assert refused(who, topic, b"b", timestamp=5) == KafkaError.INVALID_TIMESTAMP
     ahead = now_ms + 5000 * DAY_MS
     assert refused(who, topic, b"c", timestamp=ahead) == KafkaError.INVALID_TIMESTAMP
     alter(timed_admin, topic, message_timestamp_after_max_ms=str(10_000 * DAY_MS))
     who.produce(topic, b"d", partition=0, timestamp=ahead)
-    who.flush(15)
+    who.flush(60)
     alter(timed_admin, topic, message_timestamp_type="LogAppendTime")
     who.produce(topic, b"e", partition=0, timestamp=5)
-    who.flush(15)
+    who.flush(60)
     found = times(timed.bootstrap, topic, 3)
     assert (found[b"a"], found[b"d"]) == (5, ahead)
     assert now_ms <= found[b"e"] < ahead
@@ -240,5 +240,5 @@ def test_alter_configs_replaces(timed: Cluster, timed_admin: AdminClient) -> Non
     """The older form of the API: what is not named goes back to its default."""
     topic = timed.create_topic("replaced", configs={"retention.ms": "5"})
     resource = ConfigResource(ResourceType.TOPIC, topic, set_config={"retention.bytes": "7"})
-    timed_admin.alter_configs([resource])[resource].result(15)
+    timed_admin.alter_configs([resource])[resource].result(60)
     eventually(lambda: own_configs(timed_admin, topic), {"retention.bytes": "7"})

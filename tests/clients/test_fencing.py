@@ -29,7 +29,7 @@ def _await_stable(bootstrap: str, name: str) -> None:
 
 
 def _commit(who: Producer) -> Callable[[], object]:
-    return lambda: who.commit_transaction(30)
+    return lambda: who.commit_transaction(60)
 
 
 def test_a_zombie_cannot_commit(bootstrap: str, topic: Topic, unique: Unique) -> None:
@@ -97,7 +97,7 @@ def test_transactional_ids_do_not_disturb_each_other(
     send(one, name, [b"one"])
     transaction(two, name, [b"two"], commit=False)
     producer(bootstrap, unique("t"))
-    one.commit_transaction(30)
+    one.commit_transaction(60)
     assert read(bootstrap, name).values == [b"one"]
 
 

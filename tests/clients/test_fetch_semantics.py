@@ -34,7 +34,7 @@ def _by_librdkafka(bootstrap: str, name: str, codec: str) -> None:
     who = producer(bootstrap, compression_type=codec, linger_ms=20)
     for offset, (key, value, headers) in enumerate(ROWS):
         who.produce(name, value, key, partition=0, headers=headers, timestamp=TIME + offset)
-    assert who.flush(20) == 0
+    assert who.flush(60) == 0
 
 
 def _by_kafka_python(bootstrap: str, name: str, codec: str) -> None:
@@ -42,7 +42,7 @@ def _by_kafka_python(bootstrap: str, name: str, codec: str) -> None:
     who = KafkaProducer(bootstrap_servers=bootstrap, compression_type=compression, linger_ms=20)
     for offset, (key, value, headers) in enumerate(ROWS):
         who.send(name, value, key, headers, partition=0, timestamp_ms=TIME + offset)
-    who.flush(20)
+    who.flush(60)
     who.close()
 
 
@@ -62,7 +62,7 @@ def _to_librdkafka(bootstrap: str, name: str) -> list[Row]:
     who = consumer(bootstrap, UNCOMMITTED)
     who.assign([TopicPartition(name, 0, 0)])
     rows: list[Any] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(rows) < len(ROWS) and time.monotonic() < deadline:
         message = who.poll(0.5)
         if message is not None and message.error() is None:
@@ -78,7 +78,7 @@ def _to_kafka_python(bootstrap: str, name: str) -> list[Row]:
     who.assign([part])
     who.seek(part, 0)
     rows: list[Any] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(rows) < len(ROWS) and time.monotonic() < deadline:
         rows += [row for found in who.poll(timeout_ms=500).values() for row in found]
     who.close()
@@ -126,10 +126,10 @@ def test_log_append_time(bootstrap: str, topic: Topic) -> None:
     who.produce(
         name, b"x", partition=0, timestamp=TIME, on_delivery=lambda _, m: told.append(m.timestamp())
     )
-    who.flush(10)
+    who.flush(60)
     reader = consumer(bootstrap)
     reader.assign([TopicPartition(name, 0, 0)])
-    message = reader.poll(10)
+    message = reader.poll(60)
     reader.close()
     assert message is not None
     assert message.timestamp() == told[0]
@@ -142,7 +142,7 @@ def test_offsets_for_times(bootstrap: str, topic: Topic) -> None:
     name, who = topic(), producer(bootstrap)
     for offset in range(20):
         who.produce(name, b"x", partition=0, timestamp=TIME + 10 * offset)
-    who.flush(10)
+    who.flush(60)
     reader = consumer(bootstrap)
     found = [
         reader.offsets_for_times([TopicPartition(name, 0, TIME + delta)], 15)[0].offset
@@ -198,7 +198,7 @@ def test_a_long_fetch_session(bootstrap: str, topic: Topic) -> None:
         partition = (number * 7) % 20
         send(writer, name, [value], partition)
         sent.append((partition, value))
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while len(got) < len(sent) and time.monotonic() < deadline:
             message = who.poll(0.5)
             if message is not None and message.error() is None:

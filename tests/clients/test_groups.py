@@ -15,7 +15,7 @@ from kafka import TopicPartition as PyTopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from .conftest import Topic, Unique
-from .librd import COMMITTED, producer, read, send
+from .librd import COMMITTED, producer, read, send, watermarks
 
 
 def _member(bootstrap: str, group: str, name: str, **config: object) -> Consumer:
@@ -36,7 +36,7 @@ def _member(bootstrap: str, group: str, name: str, **config: object) -> Consumer
 
 
 def _poll_until(
-    members: list[Consumer], done: Callable[[], bool], seconds: float = 30
+    members: list[Consumer], done: Callable[[], bool], seconds: float = 60
 ) -> list[Any]:
     """Polls the members in turn until `done`; the messages that they got."""
     got: list[Any] = []
@@ -131,37 +131,42 @@ def test_offsets_in_a_transaction(bootstrap: str, topic: Topic, unique: Unique) 
             [TopicPartition(source, 0, offset)], who.consumer_group_metadata(), 30
         )
         if commit:
-            writer.commit_transaction(30)
+            writer.commit_transaction(60)
         else:
-            writer.abort_transaction(30)
+            writer.abort_transaction(60)
         assert who.committed([place], 15)[0].offset == expected
     who.close()
     assert read(bootstrap, sink).values == [b"2"]
 
 
+def _positions(member: Consumer) -> list[int]:
+    return [row.offset for row in member.position(member.assignment())]
+
+
 def _transform(
     bootstrap: str, group: str, tid: str, source: str, sink: str, stop_after: int
 ) -> int:
-    """Consume-process-produce; gives up (without a word) in the middle of a transaction."""
+    """Consume-process-produce up to the end; gives up (without a word) in the middle of a transaction."""
     reader, writer = _member(bootstrap, group, source), producer(bootstrap, tid)
+    _, end = watermarks(bootstrap, source)
     done = 0
-    idle_since = time.monotonic()
-    while done < stop_after and time.monotonic() - idle_since < 3:
+    deadline = time.monotonic() + 60
+    while done < stop_after and _positions(reader) != [end]:
+        assert time.monotonic() < deadline, "the group did not get there"
         messages = [m for m in reader.consume(5, 0.1) if m.error() is None]
         if not messages:
             continue
-        idle_since = time.monotonic()
         writer.begin_transaction()
         for message in messages:
             writer.produce(sink, message.value(), partition=0)
-        writer.flush(10)
+        writer.flush(60)
         done += len(messages)
         if done >= stop_after:
             break
         writer.send_offsets_to_transaction(
             reader.position(reader.assignment()), reader.consumer_group_metadata(), 30
         )
-        writer.commit_transaction(30)
+        writer.commit_transaction(60)
     reader.close()
     return done
 
@@ -202,7 +207,7 @@ def test_kafka_python_group_and_transaction(
         enable_auto_commit=False, isolation_level=COMMITTED,
     )  # fmt: skip
     rows: list[Any] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not rows and time.monotonic() < deadline:
         rows = [row for found in who.poll(timeout_ms=500).values() for row in found]
     assert [(row.offset, row.value) for row in rows] == [(offset, b"kept")]
@@ -233,7 +238,7 @@ async def test_aiokafka_group_and_transaction(bootstrap: str, topic: Topic, uniq
         async with writer.transaction():
             await writer.send_and_wait(sink, b"yes", partition=0)
             await writer.send_offsets_to_transaction({part: message.offset + 1}, group)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while await reader.committed(part) is None and time.monotonic() < deadline:
             pass  # aiokafka does not ask for stable offsets, and Kafka's marker may still come
         assert await reader.committed(part) == 1

@@ -31,7 +31,7 @@ def test_librdkafka_over_many_partitions(bootstrap: str, topic: Topic) -> None:
     who = producer(bootstrap, enable_idempotence=True, batch_num_messages=5)
     for value in VALUES:
         who.produce(name, value, partition=int(value) % 8)
-    assert who.flush(30) == 0
+    assert who.flush(60) == 0
     for partition in range(8):
         expected = [value for value in VALUES if int(value) % 8 == partition]
         assert read(bootstrap, name, UNCOMMITTED, partition=partition).values == expected
@@ -42,7 +42,7 @@ def test_kafka_python(bootstrap: str, topic: Topic) -> None:
     name = topic()
     who = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, batch_size=200)
     sent = [who.send(name, value, partition=0) for value in VALUES[:500]]
-    who.flush(30)
+    who.flush(60)
     offsets = [future.get(10).offset for future in sent]
     who.close()
     assert offsets == list(range(500))

@@ -46,7 +46,7 @@ class Seen(NamedTuple):
 class Reader(Protocol):
     """A consumer of partition 0."""
 
-    def take(self, count: int, seconds: float = 10.0) -> list[Seen]:
+    def take(self, count: int, seconds: float = 60.0) -> list[Seen]:
         """The next records, at most `count`."""
         ...
 
@@ -72,7 +72,7 @@ class KafkaPythonReader:
         else:
             self.consumer.assign([self.partition])
 
-    def take(self, count: int, seconds: float = 10.0) -> list[Seen]:
+    def take(self, count: int, seconds: float = 60.0) -> list[Seen]:
         end = time.monotonic() + seconds
         seen: list[Seen] = []
         while len(seen) < count and time.monotonic() < end:
@@ -109,7 +109,7 @@ class LibrdkafkaReader:
         else:
             self.consumer.assign([self.partition])
 
-    def take(self, count: int, seconds: float = 10.0) -> list[Seen]:
+    def take(self, count: int, seconds: float = 60.0) -> list[Seen]:
         end = time.monotonic() + seconds
         seen: list[Seen] = []
         while len(seen) < count and time.monotonic() < end:
@@ -178,7 +178,7 @@ def send_by_librdkafka(bootstrap: str, topic: str, version: str, codec: str) -> 
 
     for index in range(3):
         producer.produce(topic, VALUES[index], b"k", timestamp=TIME + index, on_delivery=delivered)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     return offsets
 
 
@@ -232,7 +232,7 @@ def sent_versions(monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, int]]:
 def write(cluster: Cluster, topic: str) -> None:
     """Offsets 0-2 aborted, 3-4 committed, 5-8 aborted, 9 committed, 10-11 aborted; a batch each."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     for values, is_committed in (
         (b"xxx", False),
         (b"ab", True),
@@ -243,7 +243,7 @@ def write(cluster: Cluster, topic: str) -> None:
         producer.begin_transaction()
         for value in values:
             producer.produce(topic, bytes([value]), b"k", timestamp=TIME)
-            assert producer.flush(10) == 0
+            assert producer.flush(60) == 0
         (producer.commit_transaction if is_committed else producer.abort_transaction)(10)
 
 
@@ -285,7 +285,7 @@ def test_s24_old_consumers_pass_holes(
         assert consumer.take(1, seconds=0.3) == []
         producer = Producer({"bootstrap.servers": old_cluster.bootstrap})
         producer.produce(name, b"new", timestamp=TIME)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         assert consumer.take(1) == [Seen(12, b"new", time_told)]
     assert (FETCH, fetch_version) in sent_versions
 
@@ -315,7 +315,7 @@ def test_s24_old_producers(
     consumer.assign([TopicPartition(name, 0, 0)])
     found = []
     for offset in range(6):
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None
         found.append((message.offset(), message.value()))
         assert message.key() == b"k"

@@ -176,7 +176,7 @@ class Connection:
         self,
         bootstrap: str,
         *,
-        timeout: float = 20.0,
+        timeout: float = 60.0,
         log: list[tuple[str, int, bytes, bytes]] | None = None,
     ) -> None:
         addresses = bootstrap.split(",")

@@ -35,7 +35,7 @@ PARTS = AgentParts(
 )
 LEASE_MS = LEASE_DURATION_MS
 GRACE_MS = 600_000
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 
 
 class CommitLink:

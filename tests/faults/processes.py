@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Self
 
 START_SECONDS = 60.0
-STOP_SECONDS = 30.0
+STOP_SECONDS = 60.0
 ASK_SECONDS = 3.0
 ROOT = Path(__file__).parents[2]
 Heard = Callable[[str], None]
@@ -145,7 +145,7 @@ class Deployment:
         store: Sequence[str],
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        control = f"127.0.0.1:{free_port()}"
+        self.control_address = control = f"127.0.0.1:{free_port()}"
         self.control = Process(
             "control plane",
             "lacuna",

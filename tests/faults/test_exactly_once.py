@@ -30,7 +30,7 @@ INPUTS = 3000
 STEPS = 30
 TRANSACTIONS = INPUTS // 20
 FAULTS = ("agent", "agent", "agent", "worker", "worker", "control", "control")
-DEADLINE_SECONDS = 90.0
+DEADLINE_SECONDS = 300.0
 
 
 class Progress:
@@ -67,7 +67,7 @@ class Feeder(threading.Thread):
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 2,
-                "message.timeout.ms": 80_000,
+                "message.timeout.ms": 290_000,
             }
         )
 
@@ -182,7 +182,7 @@ def refuse_mutations(history: History, rng: random.Random) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(480)
 @pytest.mark.parametrize(("kind", "seed"), [("directory", 1), ("directory", 2), ("s3", 3)])
 def test_every_input_has_its_effect_once(kind: str, seed: int, tmp_path: Path) -> None:
     """S2, S4, S5, S8, S26: whatever dies, and whenever."""
@@ -192,7 +192,7 @@ def test_every_input_has_its_effect_once(kind: str, seed: int, tmp_path: Path) -
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         topics = [NewTopic(name, PARTITIONS) for name in ("source", "sink")]
         for future in admin.create_topics(topics).values():
-            future.result(20)
+            future.result(60)
         feeder = Feeder(cluster.bootstrap, "source", progress)
         feeder.start()
         with workers(cluster.bootstrap, progress) as crew:

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.clients.librd import read
+from tests.clients.librd import eventually, read
 
 from .history import Rows, log_violations, transaction_violations
 from .load import PlainClient, Progress, TransactionalClient
@@ -21,7 +21,7 @@ SECONDS = 60.0
 
 def live_agents(bootstrap: str) -> int:
     """How many an agent's Metadata names."""
-    return len(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=20).brokers)
+    return len(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).brokers)
 
 
 def rows_of(bootstrap: str) -> Rows:
@@ -35,7 +35,7 @@ def rows_of(bootstrap: str) -> Rows:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_what_a_sleeper_had_in_flight(tmp_path: Path) -> None:
     """S10, S12: clients go to the other agent; what the sleeper still commits is refused or known already."""
     progress = Progress()
@@ -58,7 +58,7 @@ def test_what_a_sleeper_had_in_flight(tmp_path: Path) -> None:
         assert progress.wait_for(progress.count + 1000, SECONDS)
         plain.stop()
         transactional.stop()
-        assert live_agents(awake) == 2, "it has a lease again"
+        eventually(lambda: live_agents(awake), 2, SECONDS)  # it has a lease again
         seen = [rows_of(address) for address in cluster.bootstrap.split(",")]
     assert seen[0] == seen[1]
     for partition, rows in seen[0].items():

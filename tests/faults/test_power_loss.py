@@ -87,9 +87,9 @@ def work(bootstrap: str, facts: Facts) -> None:
             facts.rows.append(("value", partition, number, value))
             transactional.produce(TOPIC, value, partition=partition)
         if number % 3 == 2:
-            transactional.abort_transaction(30)
+            transactional.abort_transaction(60)
         else:
-            transactional.commit_transaction(30)
+            transactional.commit_transaction(60)
         facts.rows.append(("end", 0, number, b"abort" if number % 3 == 2 else b"commit"))
 
 
@@ -102,7 +102,7 @@ def _send(plain: Producer, facts: Facts, number: int) -> None:
     for partition in range(PARTITIONS):
         value = b"plain %d " % number + bytes(200)
         plain.produce(TOPIC, value, partition=partition, on_delivery=delivered)
-    assert plain.flush(30) == 0
+    assert plain.flush(60) == 0
 
 
 def create_topic(cluster: PowerCluster) -> None:

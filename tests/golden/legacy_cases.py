@@ -115,7 +115,7 @@ def _error_code(address: tuple[str, int], version: int, topic: str, message_set:
 
 def _answer(address: tuple[str, int], version: int, topic: str, message_set: bytes) -> int:
     """The code, once the new topic has its leader."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         code = _error_code(address, version, topic, message_set)
         if code not in _NOT_YET or time.monotonic() > deadline:

@@ -32,7 +32,7 @@ def running(ready: str, *arguments: str) -> Iterator[str]:
         assert line.startswith(ready)
         yield line.removeprefix(ready).strip()
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.communicate()
@@ -61,7 +61,7 @@ def test_two_agents_of_one_control_plane(
                 producer = clients.transactional(one, "t")
                 producer.begin_transaction()
                 clients.send(producer, "t", ["x"])
-                producer.commit_transaction(30)
+                producer.commit_transaction(60)
                 assert clients.consume(two, "t", 1) == [(0, "x")]
                 assert brokers(one) == brokers(two) == sorted([one, two])
             assert brokers(one) == [one]
@@ -72,5 +72,5 @@ def test_two_agents_of_one_control_plane(
 
 def brokers(bootstrap: str) -> list[str]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    found = admin.list_topics(timeout=30).brokers.values()
+    found = admin.list_topics(timeout=60).brokers.values()
     return sorted(f"{broker.host}:{broker.port}" for broker in found)

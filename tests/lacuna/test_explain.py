@@ -63,9 +63,9 @@ def test_two_transactions_and_a_plain_producer(
     assert [(row[0], row[2]) for row in explain(topic)] == [
         (str(offset), UNDECIDED) for offset in range(6)
     ]
-    aborted.abort_transaction(30)
+    aborted.abort_transaction(60)
     assert [row[2] for row in explain(topic)] == [DROPPED, DELIVERED, *[UNDECIDED] * 4]
-    committed.commit_transaction(30)
+    committed.commit_transaction(60)
     rows = explain(topic)
     assert [(first, end, what, hole_end) for first, end, what, hole_end, _, _ in rows] == [
         ("0", "1", DROPPED, "1"),
@@ -90,7 +90,7 @@ def test_four_transactions_of_one_producer(
         producer.begin_transaction()
         for _ in range(size):
             clients.send(producer, topic, ["x"])
-        producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+        producer.commit_transaction(60) if commit else producer.abort_transaction(60)
     rows = [row[:4] for row in explain(topic)]
     assert rows == [
         ("0", "1", DELIVERED, ""),
@@ -110,7 +110,7 @@ def test_a_range_that_was_aborted_whole(
     producer.begin_transaction()
     for number in range(11):
         clients.send(producer, topic, [f"r{number}"])
-    producer.abort_transaction(30)
+    producer.abort_transaction(60)
     dropped, filler = explain(topic)
     assert dropped[:4] == ("0", "11", DROPPED, "11")
     assert (dropped[4].partition(",")[0], dropped[5]) == ("whole", "11")

@@ -74,7 +74,7 @@ def test_offsets_of_an_open_transaction(
     rows = ask("topics", "describe", topic).rows
     assert rows[1] == ["partition", "agent", "log start", "last stable", "high watermark"]
     assert rows[2][2:] == ["0", "1", "3"]
-    producer.abort_transaction(30)
+    producer.abort_transaction(60)
 
 
 def test_a_group_and_its_lag(
@@ -95,7 +95,7 @@ def test_a_group_and_its_lag(
         }
     )
     consumer.subscribe([topic])
-    message = consumer.poll(30)
+    message = consumer.poll(60)
     assert message is not None
     consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     rows = ask("groups", "describe", "lagging").rows
@@ -140,7 +140,7 @@ def test_an_operator_aborts_a_transaction(
     assert ask("transactions", "describe", "hung").rows[1][3] == "CompleteAbort"
     assert "nothing to abort" in refuse("transactions", "abort", "hung")
     with pytest.raises(KafkaException):
-        producer.commit_transaction(30)
+        producer.commit_transaction(60)
     for topic in topics:
         rows = ask("topics", "describe", topic).rows
         assert rows[2][3] == rows[2][4] == "1"

@@ -20,7 +20,7 @@ from lacuna.testing import ProcessCluster
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
 
-SECONDS = 30.0
+SECONDS = 60.0
 OPTIONS = ["--workers", "2"]
 
 
@@ -63,7 +63,7 @@ def test_two_workers_are_one_cluster(
             producer = clients.transactional(up.bootstrap, f"t{number}")
             producer.begin_transaction()
             clients.send(producer, "t", [f"v{number}"])
-            producer.commit_transaction(30)
+            producer.commit_transaction(60)
         for _ in range(4):
             read = clients.consume(up.bootstrap, "t", 8)
             assert [value for _, value in read] == [f"v{number}" for number in range(8)]

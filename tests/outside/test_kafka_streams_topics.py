@@ -27,7 +27,7 @@ def test_topics_of_kafka_streams_are_made_and_described(
     topic = lacuna_topic(**configs)
     admin = AdminClient({"bootstrap.servers": lacuna_cluster.bootstrap})
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    shown = admin.describe_configs([resource])[resource].result(10)
+    shown = admin.describe_configs([resource])[resource].result(60)
     for name, value in configs.items():
         assert shown[name.replace("_", ".")].value == str(value)
 
@@ -40,7 +40,7 @@ def test_s11_a_compacted_topic_takes_records_with_keys_only_and_keeps_them(
     producer = Producer({"bootstrap.servers": lacuna_cluster.bootstrap})
     for key in (None, b"k"):
         producer.produce(topic, b"v", key, on_delivery=lambda error, _: outcomes.append(error))
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
     refused, kept = outcomes
     assert refused is not None
     assert refused.code() == KafkaError.INVALID_RECORD
@@ -48,5 +48,5 @@ def test_s11_a_compacted_topic_takes_records_with_keys_only_and_keeps_them(
     admin = AdminClient({"bootstrap.servers": lacuna_cluster.bootstrap})
     cut = TopicPartition(topic, 0, 1)
     with pytest.raises(KafkaException) as raised:
-        admin.delete_records([cut])[cut].result(10)
+        admin.delete_records([cut])[cut].result(60)
     assert raised.value.args[0].code() == KafkaError.POLICY_VIOLATION

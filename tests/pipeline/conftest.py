@@ -85,7 +85,7 @@ def _transact(
             **client,
         }
     )
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for is_committed, records in transactions:
         found = written.committed if is_committed else written.aborted
         producer.begin_transaction()
@@ -97,9 +97,9 @@ def _transact(
 
             producer.produce(topic, value, key, partition, on_delivery=delivered)
             producer.poll(0)
-        producer.flush(30)
+        producer.flush(60)
         if is_committed:
-            producer.commit_transaction(30)
+            producer.commit_transaction(60)
         else:
-            producer.abort_transaction(30)
+            producer.abort_transaction(60)
     return written

@@ -103,7 +103,7 @@ def test_ctrl_c_in_the_middle_is_one_line() -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "there\n"
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=280)
     assert told == (
         "lacuna: stopped: what was committed stays; what was not is garbage that collection removes\n"
     )

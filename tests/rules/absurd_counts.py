@@ -30,7 +30,12 @@ def bodies(api: Api, version: int) -> list[bytes]:
     """Some that are well formed."""
     found: list[bytes] = []
 
-    @settings(max_examples=4, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=4,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(st.lists(requests(api.key, version), min_size=1, max_size=2))
     def collect(drawn: list[object]) -> None:
         found.extend(encode_body(request) for request in drawn)

@@ -42,7 +42,7 @@ async def running(tmp_path: Path) -> AsyncIterator[RunningControlPlane]:
 async def _is_served(running: RunningControlPlane, name: str) -> None:
     client = GrpcClient(running.address, Random(1).random)
     client.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         topic = CreateTopic(name=name, partition_count=1)
         reply = await client.call(Command(create_topics=CreateTopics(topics=[topic])))
         created = reply.topics_created.topics[0]
@@ -88,7 +88,7 @@ async def test_any_requests_of_a_session_are_taken(running: RunningControlPlane,
                 if command.WhichOneof("verb") not in ("join_group", "sync_group"):
                     asked.add(command.command_id)
             await stream.write(request)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while asked:
                 answered = await stream.read()
                 asked -= {reply.command_id for reply in answered.replies}
@@ -104,7 +104,7 @@ async def test_a_command_that_no_message_can_hold_is_refused_alone(
     client.start()
     joining = JoinGroup(group_id="g", protocols=[GroupProtocol(metadata=bytes(70 << 20))])
     commands = [Command(list_groups=ListGroups()) for _ in range(3)]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await client.cluster.ready()
         others = [asyncio.ensure_future(client.call(command)) for command in commands]
         with pytest.raises(CommandRefused, match="beyond the bound"):
@@ -125,7 +125,7 @@ async def test_bytes_that_are_no_request_end_that_stream_only(
     async with grpc.aio.insecure_channel(running.address) as channel:
         method: Any = channel.stream_stream
         stream = method(SESSION)()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await stream.read()
             await stream.write(data)
             with pytest.raises(grpc.aio.AioRpcError, match="no SessionRequest"):

@@ -62,7 +62,7 @@ async def test_a_cancelled_fetch_does_not_take_the_read_from_others() -> None:
         gate, get = threading.Event(), log.store.get
 
         def held_get(key: str, position: int, size: int) -> bytearray:
-            gate.wait(10)
+            gate.wait(60)
             return get(key, position, size)
 
         log.store.get = held_get  # type: ignore[method-assign]
@@ -105,7 +105,7 @@ async def test_a_consumer_that_tails_does_not_read_the_store() -> None:
         await log.create_topic("t")
         offset = 0
         for number in range(5):
-            fetch = asyncio.ensure_future(log.fetch(offset, max_wait_ms=10_000))
+            fetch = asyncio.ensure_future(log.fetch(offset, max_wait_ms=600_000))
             await turns()
             await asyncio.gather(log.produce(make_batch(BIG)), log.produce(make_batch(b"small")))
             answer = await fetch
@@ -129,8 +129,9 @@ async def test_what_comes_next_is_read_ahead() -> None:
         for _ in range(6):
             await log.produce(make_batch(BIG))
         await log.fetch(0, partition_max_bytes=1)
-        await asyncio.sleep(0.05)
-        assert log.store.metrics.gets == 6
+        async with asyncio.timeout(60):
+            while log.store.metrics.gets < 6:
+                await asyncio.sleep(0.001)
         for offset in range(1, 6):
             assert records_of(await log.fetch(offset, partition_max_bytes=1))
         assert log.store.metrics.gets == 6

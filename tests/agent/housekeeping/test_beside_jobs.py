@@ -179,14 +179,14 @@ async def merge(cluster: Cluster, control: ControlClient) -> MergeReport:
 def transactions(cluster: Cluster, topic: str) -> None:
     """Sixteen records, each a transaction of its own, every other one aborted."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for number in range(16):
         producer.begin_transaction()
         write(producer, topic, number, 1)
         if number % 2:
-            producer.abort_transaction(30)
+            producer.abort_transaction(60)
         else:
-            producer.commit_transaction(30)
+            producer.commit_transaction(60)
 
 
 @pytest.mark.parametrize("first", ["job", "merge"])

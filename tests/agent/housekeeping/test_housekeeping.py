@@ -81,7 +81,7 @@ def write(producer: Producer, topic: str, first: int, count: int) -> None:
     """One flush a record."""
     for number in range(first, first + count):
         producer.produce(topic, f"v{number}".encode(), key=f"k{number}".encode(), timestamp=number)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
 
 def read(
@@ -101,7 +101,7 @@ def read(
     found = []
     try:
         while True:
-            message = consumer.poll(30)
+            message = consumer.poll(60)
             assert message is not None, "the consumer stands still"
             error = message.error()
             if error is None:
@@ -138,7 +138,7 @@ def test_small_flushes_become_one_object(cluster: Cluster, topic: str) -> None:
 def transactions(cluster: Cluster, topic: str, outcomes: str) -> None:
     """A transaction of one record for each letter: c commits, a aborts."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for number, outcome in enumerate(outcomes):
         producer.begin_transaction()
         write(producer, topic, number, 1)
@@ -186,13 +186,13 @@ def test_an_ongoing_transaction_is_not_touched(cluster: Cluster, topic: str) -> 
     """S3: nothing at or behind the last stable offset is merged."""
     plain = Producer({"bootstrap.servers": cluster.bootstrap})
     held = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
-    held.init_transactions(30)
+    held.init_transactions(60)
     held.begin_transaction()
     write(held, topic, 0, 1)
     write(plain, topic, 1, 20)
     merge_all(cluster)
     assert len(cluster.explain(topic, 0).stretches) == 21
-    held.commit_transaction(30)
+    held.commit_transaction(60)
     merge_all(cluster)
     assert len(cluster.explain(topic, 0).stretches) == 1
     assert [record[0] for record in read(cluster, topic, "read_committed")] == list(range(21))

@@ -287,11 +287,11 @@ async def test_s24_a_tail_hole_is_waited_out(version: int, offset: int) -> None:
         begin = loop.time()
         assert await fetch(it.client, version, offset, wait=80) == [0, 8, b""]
         assert loop.time() - begin >= 0.075
-        waiting = asyncio.ensure_future(fetch(it.client, version, offset, wait=30_000))
+        waiting = asyncio.ensure_future(fetch(it.client, version, offset, wait=600_000))
         other = await RawClient.connect(it.port)
         ((_, error, *_),) = await produce(other, 2, message_set(b"eight"))
         assert error == 0
-        _, watermark, sets = await asyncio.wait_for(waiting, 5)
+        _, watermark, sets = await asyncio.wait_for(waiting, 60)
         assert watermark == 9
         assert values_in(sets) == [(8, b"eight")]
         await other.close()
@@ -364,8 +364,8 @@ async def test_errors_of_partitions() -> None:
     async with served() as (log, client, _):
         await log.produce(make_batch(b"a", b"b"))
         for version in range(4):
-            assert await fetch(client, version, 9, wait=30_000) == [OUT_OF_RANGE, -1, b""]
-            answer = await ask(client, asked(version, {0: 0, 7: 0}, wait=30_000))
+            assert await fetch(client, version, 9, wait=600_000) == [OUT_OF_RANGE, -1, b""]
+            answer = await ask(client, asked(version, {0: 0, 7: 0}, wait=600_000))
             ((_, partitions),) = answer.responses
             codes = {partition: error for partition, error, _, _ in partitions}
             assert codes == {0: 0, 7: UNKNOWN}

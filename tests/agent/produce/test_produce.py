@@ -249,15 +249,17 @@ async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do
 
         def held_put(key: str, parts: Sequence[Part]) -> None:
             if next(calls) == 0:
-                first_put.wait(10)
+                first_put.wait(60)
             put(key, parts)
 
         log.store.put = held_put  # type: ignore[method-assign]
         first = asyncio.ensure_future(log.produce(writer.batch(b"a")))
         await turns()
         second = asyncio.ensure_future(log.produce(writer.batch(b"b")))
-        await asyncio.sleep(0.05)
-        assert log.store.metrics.puts == 1
+        async with asyncio.timeout(60):
+            while log.store.metrics.puts < 1:
+                await asyncio.sleep(0.001)
+        await turns()
         assert not second.done()
         first_put.set()
         assert [(await first).base_offset, (await second).base_offset] == [0, 1]
@@ -422,7 +424,7 @@ async def test_a_flush_interval_gathers_and_a_full_buffer_does_not_wait() -> Non
         await asyncio.sleep(0.02)
         assert log.store.metrics.puts == 0
         rest = [asyncio.ensure_future(log.produce(make_batch(b"x" * 1000))) for _ in range(2)]
-        await asyncio.wait_for(first, 2)
+        await asyncio.wait_for(first, 60)
         assert log.store.metrics.puts == 1
         await log.produce_service.close()
         assert [(await each).error_code for each in rest] == [0, 0]

@@ -117,12 +117,12 @@ def test_leftovers_of_the_dead_are_swept_and_work_of_the_living_is_not(tmp_path:
     class SlowFileSystem(OsFileSystem):
         def fsync(self, fd: int) -> None:
             reached.set()
-            assert go_on.wait(30)
+            assert go_on.wait(60)
 
     slow = DirectoryStore(tmp_path, file_system=SlowFileSystem())
     writer = threading.Thread(target=slow.put, args=("k", [b"x"]))
     writer.start()
-    assert reached.wait(30)
+    assert reached.wait(60)
     DirectoryStore(tmp_path)
     go_on.set()
     writer.join()

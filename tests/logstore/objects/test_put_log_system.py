@@ -45,7 +45,7 @@ class Noting(OsFileSystem):
     def fdatasync(self, fd: int) -> None:
         self.fdatasyncs += 1
         self.reached.set()
-        assert self.go_on.wait(30)
+        assert self.go_on.wait(60)
         super().fdatasync(fd)
 
     def write_at(self, fd: int, parts: Sequence[Part], position: int) -> None:
@@ -62,12 +62,12 @@ def test_puts_at_once_share_a_sync(tmp_path: Path) -> None:
     files.go_on.clear()
     first = threading.Thread(target=store.put, args=("c/first", [PAYLOAD]))
     first.start()
-    assert files.reached.wait(30)
+    assert files.reached.wait(60)
     others = [threading.Thread(target=store.put, args=(f"c/{n}", [PAYLOAD])) for n in range(8)]
     for thread in others:
         thread.start()
     for _ in range(9):
-        assert files.records.acquire(timeout=30)
+        assert files.records.acquire(timeout=60)
     files.go_on.set()
     for thread in (first, *others):
         thread.join()
@@ -107,7 +107,7 @@ def test_a_record_stays_until_its_object_has_its_name(tmp_path: Path) -> None:
         def link(self, source: str, target: str) -> None:
             if target.endswith("/slow"):
                 reached.set()
-                assert go_on.wait(30)
+                assert go_on.wait(60)
             super().link(source, target)
 
         def fsync(self, fd: int) -> None:
@@ -118,13 +118,13 @@ def test_a_record_stays_until_its_object_has_its_name(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path, file_system=SlowLink(), put_log=replace(LIMITS, age_s=1e9))
     slow = threading.Thread(target=store.put, args=("c/slow", [PAYLOAD]))
     slow.start()
-    assert reached.wait(30)
+    assert reached.wait(60)
     for number in range(100):
         store.put(f"c/{number}", [PAYLOAD])
     assert not synced.wait(0.1)
     go_on.set()
     slow.join()
-    assert synced.wait(30)
+    assert synced.wait(60)
     store.close()
 
 
@@ -139,7 +139,7 @@ def test_records_that_grow_old_leave_the_log(tmp_path: Path) -> None:
 
     store = DirectoryStore(tmp_path, file_system=Waiting(), put_log=LIMITS)
     store.put("c/k", [PAYLOAD])
-    assert synced.wait(30)
+    assert synced.wait(60)
     store.close()
 
 
@@ -208,7 +208,7 @@ def test_who_opens_waits_for_a_recovery(tmp_path: Path) -> None:
     class Slow(OsFileSystem):
         def open_for_update(self, path: str) -> int:
             reached.set()
-            assert go_on.wait(30)
+            assert go_on.wait(60)
             return super().open_for_update(path)
 
     def open_second() -> None:
@@ -219,7 +219,7 @@ def test_who_opens_waits_for_a_recovery(tmp_path: Path) -> None:
         target=DirectoryStore, args=(tmp_path,), kwargs={"file_system": Slow()}
     )
     first.start()
-    assert reached.wait(30)
+    assert reached.wait(60)
     second = threading.Thread(target=open_second)
     second.start()
     assert not opened.wait(0.1)

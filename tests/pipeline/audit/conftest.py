@@ -100,13 +100,13 @@ class Bucket:
                 "linger.ms": 0,
             }
         )
-        producer.init_transactions(30)
+        producer.init_transactions(60)
         for is_committed in transactions:
             producer.begin_transaction()
             for number in range(records):
                 for partition in range(partitions):
                     producer.produce(topic, b"v" * 40, b"k%d" % number, partition)
-            producer.flush(30)
+            producer.flush(60)
             (producer.commit_transaction if is_committed else producer.abort_transaction)(30)
             found = self.committed if is_committed else self.aborted
             for partition in range(partitions):
@@ -141,7 +141,7 @@ def fill(bucket: Bucket) -> None:
         )
         for number in range(20):
             producer.produce(times, b"v" * 200, b"k%d" % number)
-        producer.flush(30)
+        producer.flush(60)
     bucket.committed[times, 0] = 80
     bucket.publish()
 

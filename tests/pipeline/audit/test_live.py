@@ -56,18 +56,25 @@ class Load:
             self._errors.append(error)
             raise
 
+    def await_one_after(self, ended: int) -> None:
+        """Until more transactions than these have ended: the load went on all the time."""
+        deadline = time.monotonic() + 60
+        while self.ended <= ended:
+            assert time.monotonic() < deadline, self._errors
+            time.sleep(0.01)
+
     def _produce(self, number: int) -> None:
         name = {"bootstrap.servers": self._cluster.bootstrap, "transactional.id": f"load-{number}"}
         timeout = {"transaction.timeout.ms": 900_000}  # longer than the time that is jumped over
         producer = Producer({**name, **timeout, "linger.ms": 0})
-        producer.init_transactions(30)
+        producer.init_transactions(60)
         count = 0
         while not self._is_over.is_set():
             producer.begin_transaction()
             for topic in self._topics:
                 for partition in range(2):
                     producer.produce(topic, b"v" * 100, b"k%d" % (count % 50), partition)
-            producer.flush(30)
+            producer.flush(60)
             (producer.abort_transaction if count % 3 else producer.commit_transaction)(30)
             count += 1
             self.ended += 1
@@ -89,7 +96,7 @@ def test_a_live_cluster_gives_no_false_alarm() -> None:
                 if rounds % 2:
                     cluster.advance(310_000)
                 rounds += 1
-            assert load.ended > before
+            load.await_one_after(before)
         report = bucket.audit()
         assert report.is_sound
         assert report.unsettled == 0
@@ -103,10 +110,10 @@ def test_ongoing_transactions_are_undecided_and_no_finding(bucket: Bucket) -> No
     first = Producer({**name, "transactional.id": "first"})
     second = Producer({**name, "transactional.id": "second"})
     for producer in (first, second):
-        producer.init_transactions(30)
+        producer.init_transactions(60)
         producer.begin_transaction()
         producer.produce(topic, b"open", partition=0)
-        producer.flush(30)
+        producer.flush(60)
     second.abort_transaction(30)
     report = bucket.audit(topics=(topic,))
     assert report.errors == []
@@ -123,7 +130,7 @@ def test_a_pin_that_was_lost_fails_the_audit(bucket: Bucket) -> None:
         kept.check()
     with bucket.control() as control, ReadHold(control, 0.4) as lost:
         bucket.cluster.advance(10_000)  # longer than the pin
-        assert lost.lost.wait(30)
+        assert lost.lost.wait(60)
         with pytest.raises(StaleMetadataError, match="start the job again"):
             lost.check()
 

@@ -67,7 +67,7 @@ def read_partition(
     with consumer_of(cluster, topic, partition, first, **_WITH_END) as consumer:
         found: list[Read] = []
         while True:
-            message = consumer.poll(30)
+            message = consumer.poll(60)
             assert message is not None, "nothing for 30 seconds"
             error = message.error()
             if error is None:

@@ -26,13 +26,13 @@ def _produce(cluster: Cluster, topic: str, records: list[dict[str, Any]], **sett
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0, **settings})
     for record in records:
         producer.produce(topic, partition=0, **record)
-        producer.flush(30)
+        producer.flush(60)
 
 
 def _delete_records(cluster: Cluster, topic: str, offset: int) -> None:
     client = admin.AdminClient({"bootstrap.servers": cluster.bootstrap})
     (future,) = client.delete_records([TopicPartition(topic, 0, offset)]).values()
-    future.result(30)
+    future.result(60)
 
 
 def _batches(cluster: Cluster, compactor: Compactor, topic: str) -> list[Any]:
@@ -67,7 +67,7 @@ def test_s7_s13_a_log_start_in_the_middle_of_an_extent(
     for number in range(30):
         producer.produce(topic, b"%d" % number, partition=0)
         if number % 10 == 9:
-            producer.flush(30)
+            producer.flush(60)
     _delete_records(cluster, topic, 15)
     before = read_partition(cluster, topic)
     assert [record.offset for record in before] == list(range(15, 30))
@@ -219,7 +219,7 @@ def _alter(cluster: Cluster, topic: str, name: str, value: str) -> None:
         admin.ConfigResource.Type.TOPIC, topic, incremental_configs=[change]
     )
     client = admin.AdminClient({"bootstrap.servers": cluster.bootstrap})
-    client.incremental_alter_configs([resource])[resource].result(30)
+    client.incremental_alter_configs([resource])[resource].result(60)
 
 
 # Damage.

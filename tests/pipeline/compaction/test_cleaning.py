@@ -34,14 +34,14 @@ class Writer:
                 "linger.ms": 0,
             }
         )
-        self.producer.init_transactions(30)
+        self.producer.init_transactions(60)
 
     def write(self, transactions: int, keys: int = 8) -> None:
         """Some transactions, a third of them aborted, with tombstones among them."""
         for _ in range(transactions):
             self.begin(keys)
             if self.random.random() < 1 / 3:
-                self.producer.abort_transaction(30)
+                self.producer.abort_transaction(60)
             else:
                 self.commit()
 
@@ -57,11 +57,11 @@ class Writer:
                 self.topic, value, key, self.partition, on_delivery=self._delivered
             )
             self.producer.poll(0)
-        self.producer.flush(30)
+        self.producer.flush(60)
 
     def commit(self) -> None:
         """Commits what was begun."""
-        self.producer.commit_transaction(30)
+        self.producer.commit_transaction(60)
         self.last.update(self.begun)
 
     def _delivered(self, error: object, message: object) -> None:
@@ -108,7 +108,7 @@ def test_what_is_ongoing_and_behind_it_is_left_alone(
     writer.begin()
     tail = Producer({"bootstrap.servers": cluster.bootstrap})
     tail.produce(topic, b"behind", b"key-0", 0)
-    tail.flush(30)
+    tail.flush(60)
     assert not compactor.run(topic).failed
     assert _by_key(read_partition(cluster, topic)) == stable
     writer.commit()

@@ -20,7 +20,7 @@ from tests.pipeline.compaction.conftest import Read, read_partition
 
 _COMMAND = [sys.executable, "-m", "lacuna", "compact"]
 _SPARK = ["--conf", "spark.driver.memory=512m"]
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 240.0
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def _arguments(cluster: Cluster, *options: str) -> list[str]:
 
 def _compact(cluster: Cluster, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        _arguments(cluster, *options), capture_output=True, text=True, check=False, timeout=110
+        _arguments(cluster, *options), capture_output=True, text=True, check=False, timeout=280
     )
 
 
@@ -129,7 +129,7 @@ def test_what_is_wrong_is_one_line(cluster: Cluster, options: list[str], message
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
     for _ in range(2):
         producer.produce(topic, b"v", partition=0)
-        producer.flush(30)
+        producer.flush(60)
     ran = _compact(cluster, *options)
     assert ran.returncode == 1
     (line,) = [line for line in ran.stderr.splitlines() if line.startswith("lacuna: ")]
@@ -166,7 +166,7 @@ def test_ctrl_c_ends_in_one_line(filled: Cluster) -> None:
     with _started(filled, "--master=local[2]", *_SMALL_TASKS) as process:
         _await(lambda: _segments(filled) - there, process)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=280)
     assert process.returncode == 1
     assert errors.splitlines()[-1].startswith("lacuna: stopped: ")
     assert "Traceback" not in errors
@@ -183,7 +183,7 @@ def test_a_killed_worker_is_replaced(filled: Cluster) -> None:
         workers = _workers_of(process.pid)
         assert workers
         os.kill(workers[0], signal.SIGKILL)
-        output, errors = process.communicate(timeout=100)
+        output, errors = process.communicate(timeout=280)
     assert process.returncode == 0, errors
     assert "2 partitions compacted" in output
     assert _read(filled) == before

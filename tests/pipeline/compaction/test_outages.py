@@ -29,7 +29,7 @@ def _produce(cluster: Cluster, topic: str, count: int = 3) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=0)
-        producer.flush(30)
+        producer.flush(60)
 
 
 class _Forgetful(ControlPlane):
@@ -112,7 +112,7 @@ def test_a_watch_goes_on_behind_an_outage(timed: Compactor) -> None:
 
 def _until_connected(control: ControlPlane) -> None:
     """Until the client's session is there again; while it has none, every call fails at once."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         try:
             control.topics()

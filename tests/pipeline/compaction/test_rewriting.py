@@ -36,7 +36,7 @@ def _fill(cluster: Cluster, name: str, partitions: int) -> str:
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
     for number in range(40):
         producer.produce(topic, chance.randbytes(60_000), partition=number % partitions)
-        producer.flush(30)
+        producer.flush(60)
     return topic
 
 

@@ -63,8 +63,8 @@ def test_s14_s19_consumers_read_on_through_fifty_swaps(
                 codec = _CODECS[swap % len(_CODECS)]
                 report = compactor.run(topic, rewrites_all=True, codec=codec, batch_bytes=1024)
                 assert report.work.partitions == 1, report
-                slow += [read_record(consumer.poll(30)) for _ in range(len(before) // SWAPS)]
-            slow += [read_record(consumer.poll(30)) for _ in range(len(before) - len(slow))]
+                slow += [read_record(consumer.poll(60)) for _ in range(len(before) // SWAPS)]
+            slow += [read_record(consumer.poll(60)) for _ in range(len(before) - len(slow))]
     finally:
         is_over.set()
         reader.join()
@@ -126,7 +126,7 @@ def test_what_changes_at_one_end_of_a_huge_partition_costs_that_piece_alone(
 
     def delete() -> None:
         (future,) = admin.delete_records([TopicPartition(topic, 0, 2)]).values()
-        future.result(30)
+        future.result(60)
 
     report = replace(compactor, progress=_Meanwhile(delete)).run(topic, task_bytes=6000, attempts=1)
     assert [(each.topic, each.partition) for each in report.refused] == [(topic, 0)]
@@ -144,7 +144,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_refused_alone(
         transact(cluster, topic, _transactions(6))
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     other = replace(
-        compactor, progress=_Meanwhile(lambda: admin.delete_topics(["goes"])["goes"].result(30))
+        compactor, progress=_Meanwhile(lambda: admin.delete_topics(["goes"])["goes"].result(60))
     )
     report = other.run(*topics)
     assert [(each.topic, each.reason) for each in report.refused] == [
@@ -187,7 +187,7 @@ def test_records_that_come_meanwhile_are_no_reason_to_refuse(
 
     def produce() -> None:
         producer.produce(topic, b"later", partition=0)
-        producer.flush(30)
+        producer.flush(60)
 
     report = replace(compactor, progress=_Meanwhile(produce)).run(topic)
     assert not report.refused

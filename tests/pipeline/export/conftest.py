@@ -136,7 +136,7 @@ def _read(cluster: Cluster, topic: str, partition: int) -> Iterator[Row]:
     consumer.assign([TopicPartition(topic, partition, 0)])
     try:
         while True:
-            message: Any = consumer.poll(30)
+            message: Any = consumer.poll(60)
             assert message is not None
             if message.error():
                 assert message.error().code() == KafkaError._PARTITION_EOF
@@ -165,7 +165,7 @@ def killed(cluster: Cluster) -> Callable[..., None]:
             env={**os.environ, **CREDENTIALS},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=280,
             check=False,
         )
         assert done.returncode == -9, done.stderr

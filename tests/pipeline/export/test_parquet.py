@@ -51,7 +51,7 @@ def test_spark_reads_what_a_consumer_gets(
     for number, moment in enumerate(moments):
         headers: Any = [("h", b"1"), ("h", None)] if number == 1 else None
         producer.produce(name, b"v%d" % number, b"k", 0, timestamp=moment, headers=headers)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
     report = export(name, to=str(tmp_path), layout=Layout(partition_by="day"))
     assert report.files == 4
     found = spark.read.parquet(str(tmp_path)).orderBy("offset").collect()
@@ -78,16 +78,16 @@ def test_s3_an_open_transaction_holds_the_export_back(
         {"bootstrap.servers": cluster.bootstrap, "transactional.id": f"{name}-open"}
     )
     plain.produce(name, b"before")
-    assert plain.flush(30) == 0
-    open_one.init_transactions(30)
+    assert plain.flush(60) == 0
+    open_one.init_transactions(60)
     open_one.begin_transaction()
     open_one.produce(name, b"open")
-    open_one.flush(30)
+    open_one.flush(60)
     plain.produce(name, b"behind")
-    assert plain.flush(30) == 0
+    assert plain.flush(60) == 0
     assert export(name, to=place.url).offsets == {0: (0, 1)}
     assert [row[4] for row in place.rows(name)] == [b"before"]
-    open_one.commit_transaction(30)
+    open_one.commit_transaction(60)
     assert export(name, to=place.url).offsets == {0: (1, 3)}
     assert place.rows(name) == consume(name)
     assert [row[4] for row in place.rows(name)] == [b"before", b"open", b"behind"]
@@ -101,7 +101,7 @@ def test_a_huge_partition_is_split_in_tasks_and_files(
     for number in range(300):
         producer.produce(name, bytes([number % 256]) * 1000)
         if number % 50 == 49:
-            assert producer.flush(30) == 0
+            assert producer.flush(60) == 0
     split = export(name, to=str(tmp_path), task_bytes=50_000)
     assert split.files >= 5
     files = committed_files(str(tmp_path), name)

@@ -24,8 +24,8 @@ def _produce(cluster: Cluster, topic: str, count: int) -> None:
     for number in range(count):
         producer.produce(topic, os.urandom(2000), b"%d" % number)
         if number % 200 == 199:
-            assert producer.flush(30) == 0
-    assert producer.flush(30) == 0
+            assert producer.flush(60) == 0
+    assert producer.flush(60) == 0
 
 
 def test_tasks_that_die_once(cluster: Cluster, topic: Any, consume: Any, place: Any) -> None:
@@ -35,7 +35,7 @@ def test_tasks_that_die_once(cluster: Cluster, topic: Any, consume: Any, place: 
     subprocess.run(
         [sys.executable, script, str(cluster.data), name, place.url],
         check=True,
-        timeout=110,
+        timeout=280,
         capture_output=True,
     )
     assert place.rows(name) == consume(name)
@@ -62,6 +62,6 @@ def test_a_command_that_is_killed_while_spark_writes(
         process.communicate()
     assert place.names("_staging") != []
     assert place.rows(name) == []
-    done = subprocess.run([*command, "--json"], check=True, timeout=110, capture_output=True)
+    done = subprocess.run([*command, "--json"], check=True, timeout=280, capture_output=True)
     assert b'"records": 4000' in done.stdout
     assert place.rows(name) == consume(name)

@@ -30,7 +30,7 @@ def test_s6_a_topic_that_was_made_again(
     transact(cluster, name, _SOME)
     export(name, to=str(tmp_path), format=kind)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.delete_topics([name])[name].result(30)
+    admin.delete_topics([name])[name].result(60)
     cluster.create_topic(name)
     transact(cluster, name, _SOME)
     with pytest.raises(DestinationError, match=f"{name} was deleted and made again"):
@@ -47,7 +47,7 @@ def test_retention_has_overtaken_the_export(
     export(name, to=place.url)
     transact(cluster, name, _SOME * 2)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.delete_records([TopicPartition(name, 0, 5)])[TopicPartition(name, 0)].result(30)
+    admin.delete_records([TopicPartition(name, 0, 5)])[TopicPartition(name, 0)].result(60)
     with pytest.raises(DataLossError, match=r"partitions 0 \(3 to 4\); go on .* --allow-loss"):
         export(name, to=place.url)
     assert len(place.rows(name)) == 3

@@ -245,7 +245,7 @@ def test_protobuf_by_source_and_descriptors(tmp_path: Path) -> None:
 def _serialized(folder: Path) -> bytes:
     """A message as another program writes it: with generated code, in a process of its own."""
     command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"--python_out={folder}"]
-    subprocess.run([*command, "order.proto"], check=True, timeout=60)
+    subprocess.run([*command, "order.proto"], check=True, timeout=280)
     script = (
         "import sys, order_pb2 as p; o = p.Order(id=7, state=1, lines=[p.Line(sku='a')], "
         "tags={'x': 1}, big=2**64-1, raw=b'\\xff', number=0.5, next=p.Order(id=8)); "
@@ -253,7 +253,7 @@ def _serialized(folder: Path) -> bytes:
         "sys.stdout.buffer.write(o.SerializeToString())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, capture_output=True, check=True, timeout=60
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, check=True, timeout=280
     )
     return done.stdout
 

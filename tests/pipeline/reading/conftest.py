@@ -103,7 +103,7 @@ def consume(cluster: Cluster, topic: str, partition: int) -> list[Any]:
     found: list[Any] = []
     try:
         while True:
-            message = consumer.poll(30)
+            message = consumer.poll(60)
             assert message is not None, "no answer for 30 s"
             if message.error() is not None:
                 return found

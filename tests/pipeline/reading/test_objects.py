@@ -34,10 +34,10 @@ def test_s14_the_plan_view_shows_holes(cluster: Cluster, load: Load, transact: A
     records = [(b"k", b"v")] * 10
     transact(cluster, topic, [(True, records), (False, records), (True, records)])
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "open"})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic, b"v")
-    producer.flush(30)
+    producer.flush(60)
     rows = load(topic, view="plan").orderBy("first_offset").collect()
     ranges = [(row.first_offset, row.end_offset, row.what) for row in rows]
     assert ranges == [
@@ -54,7 +54,7 @@ def test_s14_the_plan_view_shows_holes(cluster: Cluster, load: Load, transact: A
     assert [row.first_offset for row in some] == [15, 20, 30]
     counted = load(topic, "what string, bytes long", view="plan").groupBy("what").count()
     assert dict(counted.collect()) == {"delivered": 2, "dropped": 1, "undecided": 1}
-    producer.abort_transaction(30)
+    producer.abort_transaction(60)
 
 
 def _never_by_itself() -> AgentParts:

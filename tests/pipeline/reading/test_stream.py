@@ -131,14 +131,14 @@ def test_s3_an_open_transaction_holds_the_stream_back(
     """S3, S13."""
     topic = cluster.create_topic("held-back")
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "held"})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for value in (b"first", b"second"):
         producer.begin_transaction()
         producer.produce(topic, value)
-        producer.flush(30)
+        producer.flush(60)
         sink.run(stream(cluster, topic))
         before = sink.records().get(TopicPartition(topic, 0), {})
-        producer.commit_transaction(30)
+        producer.commit_transaction(60)
         sink.run(stream(cluster, topic))
         after = sink.records()[TopicPartition(topic, 0)]
         assert {each for _, each in after.values()} - {each for _, each in before.values()} == {
@@ -157,7 +157,7 @@ class Writing:
         self._producer = Producer(
             {"bootstrap.servers": cluster.bootstrap, "transactional.id": topic, "linger.ms": 0}
         )
-        self._producer.init_transactions(30)
+        self._producer.init_transactions(60)
 
     def run(self) -> None:
         number = 0
@@ -176,11 +176,11 @@ class Writing:
                 index % 2,
                 on_delivery=lambda error, message: found.append(message),
             )
-        self._producer.flush(30)
+        self._producer.flush(60)
         if number % 3 == 1:
-            self._producer.abort_transaction(30)
+            self._producer.abort_transaction(60)
             return
-        self._producer.commit_transaction(30)
+        self._producer.commit_transaction(60)
         for message in found:
             partition = TopicPartition(self._topic, message.partition())
             self.committed.setdefault(partition, {})[message.offset()] = (
@@ -195,7 +195,7 @@ class Writing:
         thread = threading.Thread(target=self.run)
         thread.start()
         try:
-            assert self.has_begun.wait(30)
+            assert self.has_begun.wait(60)
             yield
         finally:
             self._end.set()

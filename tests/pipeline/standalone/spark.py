@@ -14,7 +14,7 @@ from typing import Self
 from pipeline.java import find_java, write_launcher
 
 _START_SECONDS = 90.0
-_STOP_SECONDS = 30.0
+_STOP_SECONDS = 60.0
 _KEPT_LINES = 100
 _LOOK_SECONDS = 0.02
 #: Below a worker's folder, and what an executor writes there when it begins a task.

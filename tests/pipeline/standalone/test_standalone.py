@@ -100,7 +100,7 @@ def test_a_stream_goes_on_from_its_checkpoint(
 
 def test_a_write_is_there_once(run: Run, served: ProcessCluster) -> None:
     admin = AdminClient({"bootstrap.servers": served.bootstrap})
-    admin.create_topics([NewTopic("written", PARTITIONS)])["written"].result(30)
+    admin.create_topics([NewTopic("written", PARTITIONS)])["written"].result(60)
     assert run("write", str(served.data), "written", "1000") == 1000
     assert sorted(map(int, consume(served, "written"))) == list(range(1000))
 
@@ -119,7 +119,7 @@ def consume(served: ProcessCluster, topic: str) -> list[bytes]:
     values: list[bytes] = []
     ends = 0
     while ends < PARTITIONS:
-        message = consumer.poll(30)
+        message = consumer.poll(60)
         assert message is not None
         if message.error() is None:
             values.append(message.value() or b"")

@@ -1,5 +1,6 @@
 """The wheel of this repository, installed where nothing else of the checkout can be imported."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,8 @@ def install_wheel(folder: Path) -> Path:
         shutil.copy(ROOT / name, sources)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), "."]
-    _run([*pip, *build], sources)
+    # How fast it is made counts here, how fast it is does not.
+    _run([*pip, *build], sources, CFLAGS="-O0")
     (wheel,) = folder.glob("lacuna-*.whl")
     environment = folder / "venv"
     venv.create(environment, symlinks=True)
@@ -39,6 +41,13 @@ def install_wheel(folder: Path) -> Path:
     return python
 
 
-def _run(command: list[str], folder: Path) -> None:
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def _run(command: list[str], folder: Path, **environment: str) -> None:
+    ran = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -28,7 +28,7 @@ def _consume(cluster: Cluster, topic: str, partitions: int = 1) -> list[Message]
     ended: set[int] = set()
     try:
         while len(ended) < partitions:
-            message = consumer.poll(30)
+            message = consumer.poll(60)
             assert message is not None, "no answer for 30 s"
             error = message.error()
             if error is None:

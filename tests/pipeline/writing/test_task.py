@@ -30,7 +30,7 @@ def test_keys_go_where_librdkafka_sends_them(cluster: Cluster, consume: Consume)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "partitioner": "murmur2_random"})
     for key in keys:
         producer.produce(theirs, b"", key)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     put(cluster, ours, [{"key": key, "value": b""} for key in keys])
     found, wanted = (
         {m.key(): m.partition() for m in consume(cluster, topic, 7)} for topic in (ours, theirs)

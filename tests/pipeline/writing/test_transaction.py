@@ -152,7 +152,7 @@ def test_progress_outlives_one_of_the_topics(cluster: Cluster) -> None:
 
 def delete(cluster: Cluster, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.delete_topics([topic])[topic].result(30)
+    admin.delete_topics([topic])[topic].result(60)
 
 
 def test_an_expired_lease_fails_the_write_whole(cluster: Cluster, consume: Consume) -> None:
