@@ -18,7 +18,7 @@ from tests.compat.clients import OUT, ClientFileError, Row, chosen, rows
 from tests.compat.clusters import PROCESS_SHAPE, Kafkas, lacuna
 from tests.compat.composed import COMPOSE_SHAPE, composed
 from tests.compat.results import keep, keep_expected
-from tests.compat.running import Bench, Result, run_row
+from tests.compat.running import Bench, Result, prepare, run_row
 from tests.compat.verdicts import Outcome
 
 _MARKS = {
@@ -38,6 +38,7 @@ SHAPES = {"process": (lacuna, PROCESS_SHAPE), "compose": (composed, COMPOSE_SHAP
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--list", action="store_true", help="print the rows and end")
+    parser.add_argument("--build", action="store_true", help="build the rows, run none")
     parser.add_argument("--only", default="", help="NAME or NAME@VERSION, separated by commas")
     parser.add_argument("--lacuna", action="store_true", help="on Lacuna alone")
     parser.add_argument("--kafka", action="store_true", help="on Kafka alone")
@@ -106,6 +107,15 @@ def _run(row: Row, where: Bench, verbose: bool) -> Result | None:
     return result
 
 
+def build(wanted: list[Row], jobs: int) -> int:
+    """Builds rows, so that their runs begin at once; what goes wrong is the run's to tell."""
+    with ThreadPoolExecutor(jobs) as pool:
+        for row, result in zip(wanted, pool.map(prepare, wanted), strict=True):
+            whole = result and result.whole
+            say(f"{row.title}: {f'{_MARKS[whole.outcome]}: {whole.what}' if whole else 'built'}")
+    return 0
+
+
 def main() -> int:
     """The exit code: 0 where no client noticed anything."""
     arguments = _parser().parse_args()
@@ -119,6 +129,8 @@ def main() -> int:
         for row in wanted:
             say(f"{row.title}\t{row.kind}\tbeside Kafka {row.kafka}\t{row.not_run or ''}")
         return 0
+    if arguments.build:
+        return build(wanted, arguments.jobs)
     with bench(arguments) as (where, shape), ThreadPoolExecutor(arguments.jobs) as pool:
         futures: list[Future[Result | None]] = [
             pool.submit(_run, row, where, arguments.verbose) for row in wanted

@@ -46,6 +46,11 @@ class Result:
 
 def run_row(row: Row, bench: Bench) -> Result:
     """Builds and runs a row. Raises KafkaException and RuntimeError where a cluster cannot be fed."""
+    return prepare(row) or run_built(row, bench)
+
+
+def prepare(row: Row) -> Result | None:
+    """Builds a row; the result where it cannot be run."""
     if row.not_run:
         return Result(row, whole=Verdict(Outcome.NOT_RUN, row.not_run))
     if row.missing:
@@ -56,6 +61,11 @@ def run_row(row: Row, bench: Bench) -> Result:
         programs.build(row)
     except programs.BuildError as error:
         return Result(row, whole=Verdict(Outcome.NOT_BUILT, str(error)))
+    return None
+
+
+def run_built(row: Row, bench: Bench) -> Result:
+    """Runs a row that is built. Raises KafkaException and RuntimeError where a cluster cannot be fed."""
     load = workload.make(row.codecs)
     prefix = re.sub(r"[^a-zA-Z0-9]+", "-", f"{row.name}-{row.version}-{uuid.uuid4().hex[:4]}")
     file = bench.logs / f"{prefix}.json"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,11 +118,9 @@ def test_what_is_committed_of_the_feeds() -> None:
     assert {name: line.records for name, line in without_zstd.items()} == lines
 
 
-def _row(folder: Path, script: str, seconds: int = 20) -> Row:
-    made = rows()[0]
-    fields = {name: getattr(made, name) for name in Row.__slots__}
+def _row(folder: Path, script: str, seconds: int = 20, **changed: Any) -> Row:
     run = (sys.executable, "-c", script)
-    return Row(**{**fields, "folder": folder, "run": run, "seconds": seconds})
+    return dataclasses.replace(rows()[0], folder=folder, run=run, seconds=seconds, **changed)
 
 
 def test_a_program_that_prints_other_things_too(tmp_path: Path) -> None:
@@ -141,6 +141,25 @@ def test_a_program_that_hangs_is_killed_with_its_children(tmp_path: Path) -> Non
 def test_a_program_that_fails_is_told_by_its_last_line(tmp_path: Path) -> None:
     ran = programs.run(_row(tmp_path, "raise SystemExit('why')"), "b", tmp_path, "p", tmp_path)
     assert ran.ended == "exit code 1: why"
+
+
+def test_a_build_is_repeated_when_its_sources_have_changed_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.compat.clients.OUT", tmp_path / "out")
+    folder = tmp_path / "client"
+    folder.mkdir()
+    command = ("sh", "-c", "cat source >> {out}/made; test ! -e broken")
+    row = _row(folder, "", build=(command,))
+    for text, made in (("a", "a"), ("a", "a"), ("b", "ab"), ("b", "ab")):
+        (folder / "source").write_text(text)
+        programs.build(row)
+        assert (row.out / "made").read_text() == made
+    (folder / "broken").touch()
+    for made in ("abb", "abbb"):
+        with pytest.raises(programs.BuildError):
+            programs.build(row)
+        assert (row.out / "made").read_text() == made
 
 
 def test_long_records_are_told_by_their_digest() -> None:
