@@ -11,7 +11,7 @@ help:            ## what there is
 
 setup: $(VENV)/.ready  ## a virtual environment in .venv with the `lacuna` command in it
 
-KERNEL := $(foreach part,records/kernel records/rewriting records/pieces records/columns records/encoding objects/reading,logstore/$(part).py $(wildcard logstore/$(part).pxd))
+KERNEL := $(foreach part,records/kernel records/rewriting records/pieces records/columns records/encoding records/legacy/kernel objects/reading,logstore/$(part).py $(wildcard logstore/$(part).pxd))
 
 $(VENV)/.ready: pyproject.toml setup.py $(KERNEL)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

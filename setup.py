@@ -9,6 +9,7 @@ MODULES = (
     "logstore.records.pieces",
     "logstore.records.columns",
     "logstore.records.encoding",
+    "logstore.records.legacy.kernel",
     "logstore.objects.reading",
 )
 KERNEL = [

@@ -1,7 +1,8 @@
 """Where message sets are converted: off the loop, since it takes a while, and few at once.
 
-Record by record in Python, a conversion needs some ten milliseconds for 100 kB, and memory for every
-record. Threads bound both: whoever serves clients of today waits for none of it.
+A megabyte takes a millisecond in the compiled kernel, four with snappy or lz4 and fifty with gzip, in each of which
+the loop could serve others; and it is in memory several times over. Threads bound both: the kernel and the codecs
+hold no lock of Python's, and whoever serves clients of today waits for none of it.
 """
 
 import asyncio

@@ -2,7 +2,8 @@
 
 The kernel is these modules: `kernel` (batches and records), `rewriting` (batches of other batches),
 `pieces` (what a read of a segment brought), `columns` (records as columns), `encoding` (columns as
-batches) and `logstore.objects.reading` (the read itself). Each extension module lands beside its source
+batches), `legacy.kernel` (message sets as batches and back) and `logstore.objects.reading` (the read
+itself). Each extension module lands beside its source
 and import prefers it. Without a C compiler this says so and ends well: the same sources then run
 interpreted.
 """
@@ -24,6 +25,7 @@ SOURCES: Final = {
     "logstore.records.pieces": _ROOT / "records" / "pieces.py",
     "logstore.records.columns": _ROOT / "records" / "columns.py",
     "logstore.records.encoding": _ROOT / "records" / "encoding.py",
+    "logstore.records.legacy.kernel": _ROOT / "records" / "legacy" / "kernel.py",
     "logstore.objects.reading": _ROOT / "objects" / "reading.py",
 }
 """Module to source."""

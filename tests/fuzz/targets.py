@@ -27,8 +27,9 @@ from logstore.records.layout import (
     HEADER_SIZE,
     LOG_OVERHEAD,
 )
-from logstore.records.legacy import from_batches, to_batch
+from logstore.records.legacy import by_objects, from_batches, to_batch
 from logstore.records.legacy.reading import read_messages
+from logstore.records.legacy.validation import MessageSetRules
 from logstore.records.rewriting import coalesce
 from logstore.records.validate import ProduceRules, validate_produced
 from logstore.segments.audit import audit_segment
@@ -139,11 +140,17 @@ def _as_message_sets(data: bytes) -> None:
             return
         end = batch.header.next_offset
     for magic in (0, 1):
-        from_batches(
+        converted = from_batches(
             [data],
             magic=magic,
             first_offset=0,
             max_decompressed_bytes=MAX_DECOMPRESSED_BYTES,
+        )
+        assert converted == b"".join(
+            part
+            for batch in read_batches(data)
+            if not batch.header.is_control
+            for part in by_objects.message_sets(batch, magic, 0, MAX_DECOMPRESSED_BYTES)
         )
 
 
@@ -184,6 +191,8 @@ def message_sets(data: bytes) -> None:
         summary = validate_produced(batch, _RULES, NOW_MS)
     except RecordsError:
         return
+    rules = MessageSetRules(max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+    assert batch == by_objects.to_batch(given, rules)
     messages = list(read_messages(given, max_bytes=MAX_DECOMPRESSED_BYTES))
     assert len(messages) == summary.record_count
     returned = from_batches([batch], magic=1, first_offset=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from logstore.records.compression import codec_of, compress, decompress
 from logstore.records.errors import UnsupportedCodecError
@@ -12,6 +12,9 @@ from logstore.records.legacy.lz4_header import with_old_checksum, with_right_che
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+# Every client that reads message sets has gzip; lz4 and snappy need libraries that it may lack.
+_INSTEAD_OF_ZSTD: Final = Codec.GZIP
 
 
 def legacy_codec(number: int) -> Codec:
@@ -23,6 +26,11 @@ def legacy_codec(number: int) -> Codec:
     if codec is Codec.ZSTD:
         raise UnsupportedCodecError("zstd needs record batches (magic 2); use gzip, snappy or lz4")
     return codec
+
+
+def codec_for(codec: Codec) -> Codec:
+    """The codec of the wrapper that a batch of `codec` becomes."""
+    return _INSTEAD_OF_ZSTD if codec is Codec.ZSTD else codec
 
 
 def compress_set(codec: Codec, inner: Buffer, magic: int) -> bytes:

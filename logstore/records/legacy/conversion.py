@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from logstore.records.batch import BatchToWrite, NewRecord, Record, RecordBatch, read_batches
-from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
-from logstore.records.errors import InvalidTimestampError
-from logstore.records.layout import Codec, TimestampType
-from logstore.records.legacy.layout import MAGIC_1
-from logstore.records.legacy.reading import read_messages
-from logstore.records.legacy.validation import MessageSetRules, validate_message_set
-from logstore.records.legacy.writing import NewMessage, write_message_set
+from logstore.records.batch import RecordBatch, read_batches
+from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress
+from logstore.records.errors import InvalidRecordError, RecordsError
+from logstore.records.layout import LOG_APPEND_TIME_BIT, MAX_INT64, Codec, TimestampType
+from logstore.records.legacy import by_objects, kernel
+from logstore.records.legacy.codecs import codec_for, compress_set
+from logstore.records.legacy.errors import EmptyMessageSetError
+from logstore.records.legacy.layout import MAGIC_0, MAGIC_1, MAX_WRAPPER_RECORDS
+from logstore.records.legacy.reading import read_entries, unwrap
+from logstore.records.legacy.validation import MessageSetRules
+from logstore.records.legacy.writing import write_entry
+from logstore.records.packing import pack_batch
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-# Every client that reads message sets has gzip; lz4 and snappy need libraries that it may lack.
-_INSTEAD_OF_ZSTD: Final = Codec.GZIP
-_INT64_RANGE: Final = 2**63
-# A batch of 1 MiB may hold more than a million records, of which each takes hundreds of bytes while it is
-# converted. Producers do not come near: librdkafka ends a batch at 10,000.
-MAX_WRAPPER_RECORDS: Final = 1 << 14
 
 
 def to_batch(message_set: Buffer, *, max_bytes: int, requires_key: bool, magic: int) -> bytes:
@@ -39,14 +37,9 @@ def to_batch(message_set: Buffer, *, max_bytes: int, requires_key: bool, magic: 
     rules = MessageSetRules(
         max_decompressed_bytes=max_bytes, require_keys=requires_key, max_magic=magic
     )
-    summary = validate_message_set(message_set, rules)
-    messages = read_messages(message_set, max_bytes=max_bytes, verify=False)
-    records = tuple(
-        NewRecord(offset_delta=delta, timestamp=m.timestamp, key=m.key, value=m.value)
-        for delta, m in enumerate(messages)
-    )
-    _check_timestamps(records)
-    return BatchToWrite(records=records, codec=summary.codec, partition_leader_epoch=0).encode()
+    with suppress(RecordsError):  # the kernel knows only that something is wrong
+        return _to_batch(message_set, rules)
+    return by_objects.to_batch(message_set, rules)
 
 
 def from_batches(
@@ -68,59 +61,101 @@ def from_batches(
 
     At most `max_bytes` bytes, whole messages only, but the first whatever its size. What is behind
     the bound is not read from `batches`. Raises as `read_batches` and `RecordBatch.records`;
-    `max_decompressed_bytes` bounds each batch.
+    `max_decompressed_bytes` bounds each batch. ValueError for another magic.
     """
-    parts: list[bytes] = []
-    size = 0
-    for batch in _data_batches(batches):
-        for part in _converted(batch, magic, first_offset, max_decompressed_bytes):
-            if parts and max_bytes is not None and size + len(part) > max_bytes:
-                return b"".join(parts)
-            parts.append(part)
-            size += len(part)
-    return b"".join(parts)
-
-
-def _check_timestamps(records: tuple[NewRecord, ...]) -> None:
-    """A batch keeps differences to the first timestamp, in 64 bits."""
-    base = records[0].timestamp
-    for index, record in enumerate(records):
-        if not -_INT64_RANGE <= record.timestamp - base < _INT64_RANGE:
-            raise InvalidTimestampError(
-                f"timestamps {base} and {record.timestamp} are too far apart for one batch", index
-            )
-
-
-def _data_batches(batches: Iterable[Buffer]) -> Iterator[RecordBatch]:
+    if magic not in (MAGIC_0, MAGIC_1):
+        raise ValueError(f"a message set has magic 0 or 1, not {magic}")
+    converted = _Converted(magic, first_offset, MAX_INT64 if max_bytes is None else max_bytes)
     for buffer in batches:
         for batch in read_batches(buffer):
-            if not batch.header.is_control:
-                yield batch
+            if not batch.header.is_control and not converted.add(batch, max_decompressed_bytes):
+                return converted.message_set()
+    return converted.message_set()
 
 
-def _converted(
-    batch: RecordBatch, magic: int, first_offset: int, max_decompressed_bytes: int
-) -> Iterator[bytes]:
-    """The message sets of a batch that may not be divided further."""
-    for records in batch.record_groups(MAX_WRAPPER_RECORDS, max_decompressed_bytes):
-        if not records or records[-1].offset < first_offset:
-            continue
-        if batch.header.codec is not Codec.NONE:
-            yield _message_set(batch, records, magic)
-            continue
-        for record in records:
-            if record.offset >= first_offset:
-                yield _message_set(batch, (record,), magic)
-
-
-def _message_set(batch: RecordBatch, records: Sequence[Record], magic: int) -> bytes:
-    """Records of a batch as its codec has them: plain or in one wrapper."""
-    codec = batch.header.codec
-    is_timed = magic == MAGIC_1
-    return write_message_set(
-        [NewMessage(each.offset, each.timestamp, each.key, each.value) for each in records],
-        magic=magic,
-        codec=_INSTEAD_OF_ZSTD if codec is Codec.ZSTD else codec,
-        timestamp_type=batch.header.timestamp_type if is_timed else TimestampType.CREATE_TIME,
-        append_time=batch.header.max_timestamp,
+def _to_batch(message_set: Buffer, rules: MessageSetRules) -> bytes:
+    """As `to_batch`, but a RecordsError only means that there is one."""
+    data = memoryview(message_set)
+    writer = kernel.SectionWriter(rules.max_magic, rules.require_keys)
+    codec, left = Codec.NONE, rules.max_decompressed_bytes
+    position, is_wrapper = writer.add(data, 0)
+    while is_wrapper:
+        wrapper = next(read_entries(data[position:], verify=False))
+        inner = unwrap(wrapper, left, rules.max_decompressed_bytes)
+        left -= len(inner)
+        before = writer.count
+        writer.add(inner, 0, True)
+        if writer.count == before:
+            raise EmptyMessageSetError
+        codec = codec or wrapper.codec
+        position, is_wrapper = writer.add(data, position + wrapper.size)
+    if not writer.count:
+        raise EmptyMessageSetError
+    return pack_batch(
+        compress(codec, writer.section()) if codec else writer.section(),
+        base_offset=0,
+        attributes=codec,
+        last_offset_delta=writer.count - 1,
+        base_timestamp=writer.base_timestamp,
+        max_timestamp=writer.max_timestamp,
+        record_count=writer.count,
     )
+
+
+class _Converted:
+    """The message set that batches become, in parts, up to a bound in bytes."""
+
+    def __init__(self, magic: int, first_offset: int, max_bytes: int) -> None:
+        self._magic = magic
+        self._first_offset = first_offset
+        self._left = max_bytes
+        self._parts: list[Buffer] = []
+
+    def add(self, batch: RecordBatch, max_decompressed_bytes: int) -> bool:
+        """Add the records of a batch; whether there may be room for more."""
+        header = batch.header
+        is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        try:
+            reader = kernel.RecordReader(
+                batch.section(max_decompressed_bytes),
+                record_count=header.record_count,
+                base_offset=header.base_offset,
+                last_offset_delta=header.last_offset_delta,
+                base_timestamp=header.base_timestamp,
+                append_time=header.max_timestamp if is_append_time else None,
+            )
+        except InvalidRecordError:
+            sets = by_objects.message_sets(
+                batch, self._magic, self._first_offset, max_decompressed_bytes
+            )
+            return all(map(self._take, sets))
+        attributes = LOG_APPEND_TIME_BIT if is_append_time and self._magic == MAGIC_1 else 0
+        if header.codec is not Codec.NONE:
+            return self._add_wrappers(reader, attributes, codec_for(header.codec))
+        may_exceed = not self._parts
+        part = reader.plain(self._magic, attributes, self._first_offset, self._left, may_exceed)
+        return (not len(part) or self._take(part)) and not reader.is_cut
+
+    def message_set(self) -> bytes:
+        """What was added."""
+        return b"".join(self._parts)
+
+    def _add_wrappers(self, reader: kernel.RecordReader, attributes: int, codec: Codec) -> bool:
+        while reader.left:
+            inner, offset, timestamp = reader.inner(MAX_WRAPPER_RECORDS, self._magic, attributes)
+            if offset < self._first_offset:
+                continue
+            value = compress_set(codec, inner, self._magic)
+            wrapper = write_entry(offset, self._magic, attributes | codec, timestamp, None, value)
+            if not self._take(wrapper):
+                return False
+        return True
+
+    def _take(self, part: Buffer) -> bool:
+        """Whether there was room for a part that may not be divided further; the first is always taken."""
+        size = memoryview(part).nbytes
+        if self._parts and size > self._left:
+            return False
+        self._parts.append(part)
+        self._left -= size
+        return True

@@ -31,3 +31,7 @@ HEAD: Final = (struct.Struct(">bb"), struct.Struct(">bbq"))
 # Where the key's length stands, and the smallest message (null key, null value), by magic.
 KEY_AT: Final = (6, 14)
 MIN_MESSAGE_BYTES: Final = (14, 22)
+
+# A batch of 1 MiB may hold more than a million records; a wrapper of them all would be more than what many a
+# client takes at once. Producers do not come near: librdkafka ends a batch at 10,000.
+MAX_WRAPPER_RECORDS: Final = 1 << 14

@@ -42,6 +42,7 @@ READING = "logstore.objects.reading"
 REWRITING = "logstore.records.rewriting"
 COLUMNS = "logstore.records.columns"
 ENCODING = "logstore.records.encoding"
+LEGACY_KERNEL = "logstore.records.legacy.kernel"
 
 
 @pytest.fixture(scope="session", params=FORMS)
@@ -108,3 +109,16 @@ def encoding(request: pytest.FixtureRequest) -> ModuleType:
 def both_encodings() -> tuple[ModuleType, ModuleType]:
     """The interpreted module and the compiled one."""
     return _interpreted(ENCODING), _compiled(ENCODING)
+
+
+@pytest.fixture(scope="session", params=FORMS)
+def legacy_kernel(request: pytest.FixtureRequest) -> ModuleType:
+    """`logstore.records.legacy.kernel`, interpreted and compiled."""
+    is_compiled = request.param == "compiled"
+    return _compiled(LEGACY_KERNEL) if is_compiled else _interpreted(LEGACY_KERNEL)
+
+
+@pytest.fixture(scope="session")
+def both_legacy_kernels() -> tuple[ModuleType, ModuleType]:
+    """The interpreted module and the compiled one."""
+    return _interpreted(LEGACY_KERNEL), _compiled(LEGACY_KERNEL)

@@ -18,7 +18,7 @@ from logstore.records.errors import (
 )
 from logstore.records.layout import Codec, TimestampType
 from logstore.records.legacy import EmptyMessageSetError, from_batches, to_batch
-from logstore.records.legacy.conversion import MAX_WRAPPER_RECORDS
+from logstore.records.legacy.layout import MAX_WRAPPER_RECORDS
 from logstore.records.legacy.reading import read_entries, read_messages
 from logstore.records.legacy.writing import NewMessage, write_message_set
 from logstore.records.validate import ProduceRules, validate_produced

@@ -1,0 +1,73 @@
+"""Conversion record by record, each an object: what `conversion` does with the kernel, and why it cannot.
+
+What the kernel does not take is given to these, for their error; where they find none, their result is as
+good. Memory: some hundred bytes a record, of at most MAX_WRAPPER_RECORDS at once where batches are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from logstore.records.batch import BatchToWrite, NewRecord, Record, RecordBatch
+from logstore.records.errors import InvalidTimestampError
+from logstore.records.layout import Codec, TimestampType
+from logstore.records.legacy.codecs import codec_for
+from logstore.records.legacy.layout import MAGIC_1, MAX_WRAPPER_RECORDS
+from logstore.records.legacy.reading import read_messages
+from logstore.records.legacy.validation import MessageSetRules, validate_message_set
+from logstore.records.legacy.writing import NewMessage, write_message_set
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_INT64_RANGE: Final = 2**63
+
+
+def to_batch(message_set: Buffer, rules: MessageSetRules) -> bytes:
+    """As `conversion.to_batch`."""
+    summary = validate_message_set(message_set, rules)
+    messages = read_messages(message_set, max_bytes=rules.max_decompressed_bytes, verify=False)
+    records = tuple(
+        NewRecord(offset_delta=delta, timestamp=m.timestamp, key=m.key, value=m.value)
+        for delta, m in enumerate(messages)
+    )
+    _check_timestamps(records)
+    return BatchToWrite(records=records, codec=summary.codec, partition_leader_epoch=0).encode()
+
+
+def message_sets(
+    batch: RecordBatch, magic: int, first_offset: int, max_decompressed_bytes: int
+) -> Iterator[bytes]:
+    """The message sets of a batch that may not be divided further; raises as `conversion.from_batches`."""
+    for records in batch.record_groups(MAX_WRAPPER_RECORDS, max_decompressed_bytes):
+        if not records or records[-1].offset < first_offset:
+            continue
+        if batch.header.codec is not Codec.NONE:
+            yield _message_set(batch, records, magic)
+            continue
+        for record in records:
+            if record.offset >= first_offset:
+                yield _message_set(batch, (record,), magic)
+
+
+def _check_timestamps(records: tuple[NewRecord, ...]) -> None:
+    """A batch keeps differences to the first timestamp, in 64 bits."""
+    base = records[0].timestamp
+    for index, record in enumerate(records):
+        if not -_INT64_RANGE <= record.timestamp - base < _INT64_RANGE:
+            raise InvalidTimestampError(
+                f"timestamps {base} and {record.timestamp} are too far apart for one batch", index
+            )
+
+
+def _message_set(batch: RecordBatch, records: Sequence[Record], magic: int) -> bytes:
+    """Records of a batch as its codec has them: plain or in one wrapper."""
+    is_timed = magic == MAGIC_1
+    return write_message_set(
+        [NewMessage(each.offset, each.timestamp, each.key, each.value) for each in records],
+        magic=magic,
+        codec=codec_for(batch.header.codec),
+        timestamp_type=batch.header.timestamp_type if is_timed else TimestampType.CREATE_TIME,
+        append_time=batch.header.max_timestamp,
+    )

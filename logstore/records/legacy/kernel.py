@@ -1,0 +1,615 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False
+"""The loops over messages of magic 0 and 1 and over the records that become them, or that they become.
+
+One source, compiled by Cython or run by Python as it is; the types that callers see are in `kernel.pyi`.
+Compiled, the loops hold no lock of Python's. They say only that something is wrong: what it is, the modules
+that work on objects say (`by_objects`), which are several ten times slower.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import cython
+
+from logstore.records.errors import InvalidRecordError
+
+# What an entry is.
+_PLAIN = cython.declare(cython.int, 0)
+_WRAPPER = cython.declare(cython.int, 1)
+_CUT_OFF = cython.declare(cython.int, 2)
+_BAD = cython.declare(cython.int, 3)
+_ENTRY_SIZE = cython.declare(cython.Py_ssize_t, 12)
+# Positions in an entry: its offset and its size stand before the message.
+_CRC_AT = cython.declare(cython.Py_ssize_t, 12)
+_CRC_END = cython.declare(cython.Py_ssize_t, 16)
+_ATTRIBUTES_AT = cython.declare(cython.Py_ssize_t, 17)
+_TIMESTAMP_AT = cython.declare(cython.Py_ssize_t, 18)
+# An entry without key and value: 14 bytes of message, and in magic 1 a timestamp.
+_MIN_ENTRY = cython.declare(cython.Py_ssize_t, 26)
+_TIMESTAMP_SIZE = cython.declare(cython.Py_ssize_t, 8)
+_LENGTH_SIZE = cython.declare(cython.Py_ssize_t, 4)
+_CODEC = cython.declare(cython.int, 0x07)
+_LOG_APPEND_TIME = cython.declare(cython.int, 0x08)
+_MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+_SIGN64 = cython.declare(cython.ulonglong, 0x8000000000000000)
+_SIGN32 = cython.declare(cython.longlong, 0x80000000)
+_UINT32 = cython.declare(cython.longlong, 0xFFFFFFFF)
+
+if cython.compiled:
+    lacuna_crc32_prepare()  # noqa: F821 - declared in kernel.pxd
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _int64(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.ulonglong = 0
+    i: cython.Py_ssize_t
+    for i in range(at, at + 8):
+        value = (value << 8) | data[i]
+    return cython.cast(cython.longlong, (value ^ _SIGN64) - _SIGN64)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _int32(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
+    value: cython.longlong = 0
+    i: cython.Py_ssize_t
+    for i in range(at, at + 4):
+        value = (value << 8) | data[i]
+    return (value ^ _SIGN32) - _SIGN32
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _put(
+    out: cython.uchar[::1],
+    at: cython.Py_ssize_t,
+    value: cython.longlong,
+    size: cython.Py_ssize_t,
+) -> cython.void:
+    """Write the lowest `size` bytes of `value`."""
+    i: cython.Py_ssize_t
+    if cython.compiled:
+        for i in range(size):
+            out[at + i] = (value >> (8 * (size - 1 - i))) & 0xFF
+    else:
+        out[at : at + size] = value.to_bytes(size, "big", signed=value < 0)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _put_varint(
+    out: cython.uchar[::1], at: cython.Py_ssize_t, value: cython.longlong
+) -> cython.Py_ssize_t:
+    """Write `value` as a zigzag varint at `at`; the position behind it."""
+    bits: cython.ulonglong = cython.cast(cython.ulonglong, (value << 1) ^ (value >> 63))
+    while bits > 0x7F:
+        out[at] = (bits & 0x7F) | 0x80
+        bits >>= 7
+        at += 1
+    out[at] = bits
+    return at + 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _varint_size(value: cython.longlong) -> cython.Py_ssize_t:
+    bits: cython.ulonglong = cython.cast(cython.ulonglong, (value << 1) ^ (value >> 63))
+    size: cython.Py_ssize_t = 1
+    while bits > 0x7F:
+        bits >>= 7
+        size += 1
+    return size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _copy(
+    out: cython.uchar[::1],
+    at: cython.Py_ssize_t,
+    data: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    length: cython.longlong,
+) -> cython.Py_ssize_t:
+    """Copy data[start:start + length], nothing where `length` is not above 0; the position behind it."""
+    if length <= 0:
+        return at
+    if cython.compiled:
+        memcpy(  # noqa: F821 - declared in kernel.pxd
+            cython.address(out[at]), cython.address(data[start]), length
+        )
+    else:
+        out[at : at + length] = data[start : start + length]
+    return at + length
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _crc32(
+    data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.longlong:
+    if cython.compiled:
+        return lacuna_crc32(cython.address(data[at]), end - at)  # noqa: F821 - declared in kernel.pxd
+    else:  # noqa: RET505 - only one of the two is compiled
+        return crc32(data[at:end])
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_far(base: cython.longlong, timestamp: cython.longlong) -> cython.bint:
+    """Whether timestamp - base does not fit 64 bits."""
+    if base >= 0:
+        return timestamp < base - _MAX_INT64 - 1
+    return timestamp > base + _MAX_INT64
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _overflows(base: cython.longlong, delta: cython.longlong) -> cython.bint:
+    if delta >= 0:
+        return base > _MAX_INT64 - delta
+    return base < -_MAX_INT64 - 1 - delta
+
+
+@cython.final
+@cython.cclass
+class SectionWriter:
+    """Writes messages as the records section of one batch of magic 2 (Produce v0 to v2, S24).
+
+    Offset deltas count from 0, whatever the messages' offsets were; `base_timestamp` is the first
+    one's timestamp and `max_timestamp` the largest (ms, -1 in magic 0). `magic` is the highest that
+    is taken; with `requires_key` no key may be null.
+    """
+
+    count = cython.declare(cython.longlong, visibility="readonly")
+    base_timestamp = cython.declare(cython.longlong, visibility="readonly")
+    max_timestamp = cython.declare(cython.longlong, visibility="readonly")
+    buffer: object
+    out: cython.uchar[::1]
+    capacity: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    max_magic: cython.int
+    keys: cython.bint
+    # Of all messages, -1 before the first.
+    magic: cython.int
+
+    def __init__(self, magic: int, requires_key: bool) -> None:
+        self.max_magic = min(magic, 1)
+        self.keys = requires_key
+        self.magic = -1
+        self.count = 0
+        self.base_timestamp = -1
+        self.max_timestamp = -1
+        self.capacity = 0
+        self.buffer = bytearray()
+        self.out = memoryview(self.buffer)
+        self.size = 0
+
+    def add(self, message_set: object, position: int, is_inner: bool = False) -> tuple:
+        """Add the messages from byte `position` on; where that ended, and whether at a wrapper.
+
+        If so, its inner set is to be added, which has no wrappers (`is_inner`), and then what is behind
+        it; else the set is at its end, and what is cut off there is left. Raises InvalidRecordError
+        where anything is wrong, whatever it is; the writer is then of no use.
+        """
+        data: cython.const[cython.uchar][::1] = message_set
+        length: cython.Py_ssize_t = len(message_set)
+        at: cython.Py_ssize_t = position
+        inside: cython.bint = is_inner
+        found: cython.int = 0
+        if at < 0:
+            raise ValueError(f"position {position} is not in the set")
+        self.reserve(length - at)
+        with cython.nogil:
+            while True:
+                found = self.look(data, at, length, inside)
+                if found != _PLAIN:
+                    break
+                if not self.take(data, at):
+                    found = _BAD
+                    break
+                at += _ENTRY_SIZE + _int32(data, at + 8)
+        if found == _BAD:
+            raise InvalidRecordError("a message is not what it should be")
+        return at, found == _WRAPPER
+
+    def section(self) -> memoryview:
+        """What was written; the writer takes no more as long as the view is there."""
+        return memoryview(self.buffer)[: self.size]
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def reserve(self, needed: cython.Py_ssize_t) -> cython.int:
+        """Make room for `needed` bytes more, which is enough for as many bytes of messages.
+
+        Around key and value a message has 26 bytes and a record at most 23 in magic 0, where the
+        timestamps are all the same; in magic 1 it is 34 and 32.
+        """
+        if self.size + needed > self.capacity:
+            self.capacity = max(self.size + needed, 2 * self.capacity)
+            larger = bytearray(self.capacity)
+            larger[: self.size] = memoryview(self.buffer)[: self.size]
+            self.buffer = larger
+            self.out = memoryview(larger)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def look(
+        self,
+        data: cython.const[cython.uchar][::1],
+        at: cython.Py_ssize_t,
+        length: cython.Py_ssize_t,
+        inside: cython.bint,
+    ) -> cython.int:
+        """What the entry at `at` is, of a wrapper's inner set or not."""
+        size: cython.longlong
+        magic: cython.int
+        attributes: cython.int
+        if length - at < _ENTRY_SIZE:
+            return _CUT_OFF
+        size = _ENTRY_SIZE + _int32(data, at + 8)
+        if size < _MIN_ENTRY:
+            return _BAD
+        if size > length - at:
+            return _CUT_OFF
+        magic = data[at + _CRC_END]
+        if magic > self.max_magic or size < _MIN_ENTRY + magic * _TIMESTAMP_SIZE:
+            return _BAD
+        if _crc32(data, at + _CRC_END, at + size) != (_int32(data, at + _CRC_AT) & _UINT32):
+            return _BAD
+        if magic != self.magic and (inside or self.magic >= 0):
+            return _BAD
+        self.magic = magic
+        attributes = data[at + _ATTRIBUTES_AT]
+        if inside:
+            return _BAD if attributes & _CODEC else _PLAIN
+        if magic != 0 and attributes & _LOG_APPEND_TIME:
+            return _BAD
+        return _WRAPPER if attributes & _CODEC else _PLAIN
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def take(self, data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.bint:
+        """Write the message of the whole entry at `at` as a record. False: it is not what it should be."""
+        end: cython.Py_ssize_t = at + _ENTRY_SIZE + _int32(data, at + 8)
+        timestamp: cython.longlong = -1
+        key_at: cython.Py_ssize_t = at + _TIMESTAMP_AT + _LENGTH_SIZE
+        value_at: cython.Py_ssize_t
+        key_length: cython.longlong
+        value_length: cython.longlong
+        if data[at + _CRC_END] != 0:
+            timestamp = _int64(data, at + _TIMESTAMP_AT)
+            key_at += _TIMESTAMP_SIZE
+        key_length = _int32(data, key_at - _LENGTH_SIZE)
+        if key_length < -1 or key_length > end - key_at - _LENGTH_SIZE:
+            return False
+        if key_length < 0 and self.keys:
+            return False
+        value_at = key_at + max(key_length, 0) + _LENGTH_SIZE
+        value_length = _int32(data, value_at - _LENGTH_SIZE)
+        if value_length < -1 or max(value_length, 0) != end - value_at:
+            return False
+        if self.count == 0:
+            self.base_timestamp = timestamp
+            self.max_timestamp = timestamp
+        if _is_far(self.base_timestamp, timestamp):
+            return False
+        self.put(data, timestamp, key_at, key_length, value_at, value_length)
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def put(
+        self,
+        data: cython.const[cython.uchar][::1],
+        timestamp: cython.longlong,
+        key_at: cython.Py_ssize_t,
+        key_length: cython.longlong,
+        value_at: cython.Py_ssize_t,
+        value_length: cython.longlong,
+    ) -> cython.void:
+        delta: cython.longlong = timestamp - self.base_timestamp
+        size: cython.longlong = 2 + _varint_size(delta) + _varint_size(self.count)
+        at: cython.Py_ssize_t
+        size += _varint_size(key_length) + max(key_length, 0)
+        size += _varint_size(value_length) + max(value_length, 0)
+        at = _put_varint(self.out, self.size, size)
+        self.out[at] = 0
+        at = _put_varint(self.out, at + 1, delta)
+        at = _put_varint(self.out, at, self.count)
+        at = _put_varint(self.out, at, key_length)
+        at = _copy(self.out, at, data, key_at, key_length)
+        at = _put_varint(self.out, at, value_length)
+        at = _copy(self.out, at, data, value_at, value_length)
+        self.out[at] = 0
+        self.size = at + 1
+        self.count += 1
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+
+
+@cython.final
+@cython.cclass
+class RecordReader:
+    """The records of one batch, checked, and written as messages of a set (Fetch v0 to v3, S24).
+
+    `section` is not compressed; the rest is from the batch's header, `append_time` (ms) is None where
+    the records have their own timestamps. `left` is how many records are still to be written,
+    `is_cut` whether `plain` stopped before one for which there was no room. Raises
+    InvalidRecordError where the records are not what the header says, whatever it is.
+    """
+
+    left = cython.declare(cython.longlong, visibility="readonly")
+    is_cut = cython.declare(cython.bint, visibility="readonly")
+    data: cython.const[cython.uchar][::1]
+    position: cython.Py_ssize_t
+    section_end: cython.Py_ssize_t
+    base_offset: cython.longlong
+    base_timestamp: cython.longlong
+    append_time: cython.longlong
+    is_append_time: cython.bint
+    # The record that was read last: where it ends, its fields, whether they could be read.
+    end: cython.Py_ssize_t
+    is_bad: cython.bint
+    offset_delta: cython.longlong
+    timestamp: cython.longlong
+    key_at: cython.Py_ssize_t
+    key_length: cython.longlong
+    value_at: cython.Py_ssize_t
+    value_length: cython.longlong
+    # What `write` met.
+    max_timestamp: cython.longlong
+
+    def __init__(
+        self,
+        section: bytes,
+        *,
+        record_count: int,
+        base_offset: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        append_time: int | None,
+    ) -> None:
+        self.data = section
+        self.position = 0
+        self.section_end = len(section)
+        self.left = max(record_count, 0)
+        self.is_cut = False
+        self.base_offset = base_offset
+        self.base_timestamp = base_timestamp
+        self.is_append_time = append_time is not None
+        self.append_time = -1 if append_time is None else append_time
+        if not self.is_sound(last_offset_delta):
+            raise InvalidRecordError("the records are not what the batch's header says")
+
+    def plain(
+        self, magic: int, attributes: int, first_offset: int, room: int, may_exceed: bool
+    ) -> memoryview:
+        """The records that are left as entries, but those below `first_offset`, in `room` bytes.
+
+        With `may_exceed` the first is given whatever its size.
+        """
+        start: cython.Py_ssize_t = self.position
+        count: cython.longlong = self.left
+        first: cython.longlong = first_offset
+        overhead: cython.Py_ssize_t = _MIN_ENTRY + (_TIMESTAMP_SIZE if magic else 0)
+        limit: cython.longlong = room
+        size: cython.longlong = 0
+        entry: cython.longlong
+        is_free: cython.bint = may_exceed
+        self.is_cut = False
+        with cython.nogil:
+            while self.left > 0:
+                self.read()
+                if self.base_offset + self.offset_delta >= first:
+                    entry = overhead + max(self.key_length, 0) + max(self.value_length, 0)
+                    if size + entry > limit and not is_free:
+                        self.is_cut = True
+                        break
+                    is_free = False
+                    size += entry
+                self.position = self.end
+                self.left -= 1
+        count -= self.left
+        self.position = start
+        return self.write(size, count, magic, attributes, first, 0)
+
+    def inner(self, most: int, magic: int, attributes: int) -> tuple:
+        """The next records, at most `most`, as a wrapper's inner set; with it offset and timestamp.
+
+        Those are the last record's offset and the largest timestamp. Inside, magic 1 has offsets that
+        count from the first's.
+        """
+        start: cython.Py_ssize_t = self.position
+        count: cython.longlong = min(self.left, most)
+        overhead: cython.Py_ssize_t = _MIN_ENTRY + (_TIMESTAMP_SIZE if magic else 0)
+        size: cython.longlong = 0
+        base: cython.longlong = 0
+        i: cython.longlong
+        if count <= 0:
+            raise ValueError("no record is left")
+        with cython.nogil:
+            for i in range(count):
+                self.read()
+                if i == 0:
+                    base = self.base_offset + self.offset_delta
+                size += overhead + max(self.key_length, 0) + max(self.value_length, 0)
+                self.position = self.end
+        self.position = start
+        self.left -= count
+        entries = self.write(size, count, magic, attributes, 0, base if magic else 0)
+        return entries, self.base_offset + self.offset_delta, self.max_timestamp
+
+    @cython.cfunc
+    def write(
+        self,
+        size: cython.Py_ssize_t,
+        count: cython.longlong,
+        magic: cython.int,
+        attributes: cython.int,
+        first_offset: cython.longlong,
+        base: cython.longlong,
+    ) -> object:
+        """The next `count` records but those below `first_offset`, `size` bytes; offsets from `base` on."""
+        buffer = bytearray(size)
+        out: cython.uchar[::1] = buffer
+        at: cython.Py_ssize_t = 0
+        offset: cython.longlong
+        self.max_timestamp = -_MAX_INT64 - 1
+        with cython.nogil:
+            for _ in range(count):
+                self.read()
+                offset = self.base_offset + self.offset_delta
+                if offset >= first_offset:
+                    at = self.put(out, at, offset - base, magic, attributes)
+                self.max_timestamp = max(self.max_timestamp, self.timestamp)
+                self.position = self.end
+        return memoryview(buffer)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def put(
+        self,
+        out: cython.uchar[::1],
+        start: cython.Py_ssize_t,
+        offset: cython.longlong,
+        magic: cython.int,
+        attributes: cython.int,
+    ) -> cython.Py_ssize_t:
+        """Write the record that was read as an entry at `start`; the position behind it."""
+        at: cython.Py_ssize_t = start + _TIMESTAMP_AT
+        _put(out, start, offset, 8)
+        out[start + _CRC_END] = magic
+        out[start + _ATTRIBUTES_AT] = attributes
+        if magic != 0:
+            _put(out, at, self.timestamp, 8)
+            at += _TIMESTAMP_SIZE
+        _put(out, at, self.key_length, 4)
+        at = _copy(out, at + _LENGTH_SIZE, self.data, self.key_at, self.key_length)
+        _put(out, at, self.value_length, 4)
+        at = _copy(out, at + _LENGTH_SIZE, self.data, self.value_at, self.value_length)
+        _put(out, start + 8, at - start - _ENTRY_SIZE, 4)
+        _put(out, start + _CRC_AT, _crc32(out, start + _CRC_END, at), 4)
+        return at
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def is_sound(self, last_offset_delta: cython.longlong) -> cython.bint:
+        """Whether every record can be read, and stands where it should; nothing is behind them."""
+        last: cython.longlong = -1
+        for _ in range(self.left):
+            self.read()
+            self.pass_headers()
+            if self.is_bad or self.position != self.end:
+                return False
+            if self.offset_delta <= last or self.offset_delta > last_offset_delta:
+                return False
+            if self.base_offset > _MAX_INT64 - self.offset_delta:
+                return False
+            if self.base_offset + self.offset_delta < 0:
+                return False
+            last = self.offset_delta
+        if self.position != self.section_end:
+            return False
+        self.position = 0
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def read(self) -> cython.void:
+        """Read the record at the position, up to its headers."""
+        size: cython.longlong
+        delta: cython.longlong
+        self.is_bad = False
+        self.end = self.section_end
+        size = self.varint(32)
+        if size < 1 or size > self.section_end - self.position:
+            self.fail()
+            return
+        self.end = self.position + size
+        self.position += 1
+        delta = self.varint(64)
+        self.offset_delta = self.varint(32)
+        self.key_length = self.length(True)
+        self.key_at = self.position - max(self.key_length, 0)
+        self.value_length = self.length(True)
+        self.value_at = self.position - max(self.value_length, 0)
+        if self.is_append_time:
+            self.timestamp = self.append_time
+        elif _overflows(self.base_timestamp, delta):
+            self.fail()
+        else:
+            self.timestamp = self.base_timestamp + delta
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def pass_headers(self) -> cython.void:
+        count: cython.longlong = self.varint(32)
+        if count < 0 or count > self.end - self.position:
+            self.fail()
+        while count > 0 and not self.is_bad:
+            self.length(False)
+            self.length(True)
+            count -= 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def length(self, nullable: cython.bint) -> cython.longlong:
+        """Pass a length and as many bytes; the length, -1 for null."""
+        length: cython.longlong = self.varint(32)
+        if length < -1 or (length < 0 and not nullable) or length > self.end - self.position:
+            self.fail()
+            return -1
+        self.position += max(length, 0)
+        return length
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def varint(self, max_bits: cython.int) -> cython.longlong:
+        """A zigzag varint of at most `max_bits` bits that ends at or before `end`."""
+        bits: cython.ulonglong = 0
+        shift: cython.int = 0
+        byte: cython.int
+        while self.position < self.end:
+            byte = self.data[self.position]
+            self.position += 1
+            # Only what is left of max_bits may be set in the last byte.
+            if shift + 7 > max_bits and (byte >> (max_bits - shift)) != 0:
+                break
+            bits |= cython.cast(cython.ulonglong, byte & 0x7F) << shift
+            if byte < 0x80:
+                return cython.cast(cython.longlong, bits >> 1) ^ -cython.cast(
+                    cython.longlong, bits & 1
+                )
+            shift += 7
+        self.fail()
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def fail(self) -> cython.void:
+        """What is wrong once stays so: nothing more is read of the record."""
+        self.is_bad = True
+        self.position = self.end
