@@ -25,8 +25,11 @@ run: setup       ## an embedded cluster on 127.0.0.1:9092, data in ./data
 demo: setup      ## the transactional scenario, on a throw-away cluster
 	$(BIN)/lacuna demo
 
-test: setup lint ## lint, types, import contracts, and the tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not java and not docker" tests
+QUICK := $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not java and not docker"
+COVERED := tests/logstore tests/controlplane tests/rules
+
+test: setup $(if $(COVERED_APART),,lint) ## lint, types, import contracts, and the tests
+	$(QUICK) $(if $(COVERED_APART),$(addprefix --ignore=,$(COVERED))) tests
 
 lint: setup
 	$(BIN)/ruff check .
@@ -40,7 +43,7 @@ proto: setup     ## regenerate the messages from proto/
 	$(PROTOC) --python_out=logstore --pyi_out=logstore $(wildcard proto/segments/v1/*.proto)
 
 coverage: setup  ## branch coverage of logstore/ and controlplane/
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 tests/logstore tests/controlplane tests/rules
+	$(QUICK) --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 $(COVERED)
 
 bench: setup     ## Lacuna and Apache Kafka side by side, in full (most of an hour)
 	$(BIN)/python -m bench.run

@@ -1,5 +1,6 @@
 # Sourced by .ci/run: a Docker daemon and a base image made from Debian's own packages, no registry needed.
 # Sets BASE_IMAGE. Ends the daemon with the script if it was started here.
+# With `in-background` the image is there once `await_images` has returned, and the project's own beside it.
 if ! docker info >/dev/null 2>&1; then
   docker_dir=$(mktemp -d)
   dockerd --data-root "$docker_dir/data" >"$docker_dir/dockerd.log" 2>&1 &
@@ -12,7 +13,9 @@ if ! docker info >/dev/null 2>&1; then
   done
 fi
 export BASE_IMAGE=lacuna-base:local
-if ! docker image inspect "$BASE_IMAGE" >/dev/null 2>&1; then
+
+make_base_image() {
+  docker image inspect "$BASE_IMAGE" >/dev/null 2>&1 && return
   root=$(mktemp -d)
   debootstrap --variant=minbase \
     --include=ca-certificates,gcc,libc6-dev,python3,python3-dev,python3-venv bookworm "$root" >"$root.log" 2>&1 \
@@ -22,4 +25,18 @@ if ! docker image inspect "$BASE_IMAGE" >/dev/null 2>&1; then
   tar -C "$root" -c . | docker import \
     --change 'ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt' - "$BASE_IMAGE" >/dev/null
   rm -rf "$root"
+}
+
+# What goes wrong here goes wrong again in the test that builds the image, which says so.
+make_image() {
+  $(command -v docker-compose || echo docker compose) build s3 >/dev/null 2>&1 || true
+}
+
+await_images() { wait "$images_pid"; }
+
+if [ "${1:-}" = in-background ]; then
+  { make_base_image; make_image; } &
+  images_pid=$!
+else
+  make_base_image
 fi

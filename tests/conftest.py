@@ -2,6 +2,15 @@
 
 import signal
 
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run, however slow the machine: what a random search finds is not found in a run that
+# asks for something else. `pytest --hypothesis-profile=default` searches.
+settings.register_profile(
+    "repeated", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("repeated")
+
 # In the background of a shell Ctrl-C is ignored, and what a test starts and ends by it would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
