@@ -67,7 +67,7 @@ def export_to_iceberg(export: Export, topic_name: str) -> TopicReport:
             ExportRunningError
         ):  # the table knows; who took over will find the offsets taken
             log.append(replace(committed, sequence=begun.sequence + 1))
-            _delete_leftovers(destination, log, after)
+            _delete_leftovers(destination, log, after, begun.token)
             log.prune()
     snapshot = after.current_snapshot()
     return replace(
@@ -145,9 +145,9 @@ def _delete_lost_attempts(destination: Destination, token: str, known: set[str])
         destination.delete(name for name in destination.names(folder) if name not in known)
 
 
-def _delete_leftovers(destination: Destination, log: RunLog, table: Table) -> None:
-    """Files of runs that died. Not before our own snapshot is in: until then theirs might still come."""
+def _delete_leftovers(destination: Destination, log: RunLog, table: Table, own: str) -> None:
+    """Files of runs that died. Not before our `own` snapshot is in: until then theirs might still come."""
     for record in log.unfinished():
-        if not has_files_of(table, record.token):
+        if record.token != own and not has_files_of(table, record.token):
             for folder in _folders(record.token).values():
                 destination.delete_folder(folder)

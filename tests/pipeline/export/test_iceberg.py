@@ -57,6 +57,21 @@ def test_three_runs_are_three_snapshots(
     assert len(_table(tmp_path, name).snapshots()) == 3
 
 
+def test_a_topic_without_records_is_exported_and_goes_on(
+    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
+) -> None:
+    """A run without files is a snapshot without files: there is nothing in it that could be listed."""
+    name = topic()
+    transact(cluster, name, _MIXED[1:2])
+    assert export(name, to=str(tmp_path), **_DAYS).records == 0
+    table = _table(tmp_path, name)
+    assert tables.offsets_of(table) == {0: 10}
+    assert not tables.has_files_of(table, "that of a run that died")
+    transact(cluster, name, _MIXED)
+    assert export(name, to=str(tmp_path), **_DAYS).records == 31
+    assert _rows(_table(tmp_path, name)) == _expected(consume(name))
+
+
 @pytest.mark.parametrize("stage", ["snapshot", "committed"])
 def test_a_killed_export_to_a_table(
     stage: str,
@@ -151,7 +166,7 @@ def test_hours_are_partitions(cluster: Cluster, topic: Any, export: Any, tmp_pat
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     for hour in (0, 1, 2, 1, -1):
         producer.produce(name, b"%d" % hour, timestamp=1_700_000_000_000 + hour * 3_600_000)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
     export(name, to=str(tmp_path), format="iceberg", layout=Layout(partition_by="hour"))
     table = _table(tmp_path, name)
     partitions = table.inspect.partitions().to_pylist()
