@@ -27,7 +27,7 @@ from pipeline.audit.inventory import (
 from pipeline.audit.keys import compacted_offsets, count_keys
 from pipeline.audit.logs import check_log, check_outcomes
 from pipeline.audit.matching import PartitionName
-from pipeline.audit.objects import ObjectTask, TaskResult, check_objects
+from pipeline.audit.objects import ObjectTask, TaskResult, check_listed, check_objects
 from pipeline.audit.ongoing import check_ongoing
 from pipeline.audit.progress import Progress, Watcher
 from pipeline.audit.report import KeyCounts, Read, Report, partition_reports
@@ -115,8 +115,12 @@ class _Audit:
             unsettled = self._check_metadata(logs, table)
             read = Read(inventory=inventory)
             keys: dict[int, KeyCounts] = {}
-            if self._options.reads_objects:
-                tasks = self._tasks(inventory, logs, table, read)
+            tasks = self._tasks(inventory, logs, table, read)
+            if not self._options.reads_objects:
+                for task in tasks:
+                    found = check_listed(self._store, self._source.cluster_id, task)
+                    self._findings.add_all(found)
+            else:
                 with nullcontext() if open_spark is None else open_spark() as spark:
                     self._read(spark, tasks, read)
                     if spark is not None and self._options.counts_keys:
@@ -208,10 +212,11 @@ class _Audit:
                     f"{len(left)} objects are not named by the snapshot of metadata: only the control "
                     "plane knows which of them are garbage"
                 )
-            found, size = check_metadata(self._store, inventory.metadata)
-            self._findings.add_all(found)
-            read.bytes_read += size
-            read.objects_checked += len(inventory.metadata) + 1
+            if self._options.reads_objects:
+                found, size = check_metadata(self._store, inventory.metadata)
+                self._findings.add_all(found)
+                read.bytes_read += size
+                read.objects_checked += len(inventory.metadata) + 1
         names = {
             index: PartitionName(log.topic, log.topic_id, log.partition)
             for index, log in enumerate(logs)

@@ -97,6 +97,30 @@ def check_objects(
     return result
 
 
+def check_listed(store: ObjectStore, cluster_id: str, task: ObjectTask) -> Findings:
+    """Whether a task's objects are there and long enough for their extents; none is read.
+
+    Raises PipelineError where the store fails.
+    """
+    findings = Findings()
+    for index, (lease_id, sequence, listed) in enumerate(task.segments):
+        rows = task.rows[task.firsts[index] : task.firsts[index + 1]]
+        if not len(rows):
+            continue
+        key = segment_key(cluster_id, SegmentId(lease_id, sequence))
+        try:
+            size = store.size(key) if listed == UNKNOWN_SIZE else listed
+        except ObjectNotFoundError:
+            findings.add(_missing(key, rows, task.names))
+            continue
+        except ObjectStoreError as error:
+            raise PipelineError(f"object {key!r} could not be looked at: {error}") from error
+        is_beyond = rows["position"] + rows["size"] > size
+        if is_beyond.any():
+            findings.add(_beyond(key, size, rows[is_beyond], task.names))
+    return findings
+
+
 def _read_ahead(
     store: ObjectStore, keys: Sequence[str], sizes: Sequence[int]
 ) -> Iterator[Future[bytearray] | None]:

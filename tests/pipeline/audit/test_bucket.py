@@ -121,6 +121,22 @@ def test_a_missing_and_a_truncated_object(bucket: Bucket, damaged: Damage) -> No
     assert any(finding.hits for finding in errors_in(report, other))
 
 
+def test_the_listing_alone_tells_what_is_missing_and_what_is_short(
+    bucket: Bucket, damaged: Damage
+) -> None:
+    key, other = bucket.live_segments("plain")[:2]
+    damaged(key, None)
+    damaged(other, bytes(bucket.store.get_all(other))[:60])
+    report = bucket.audit(reads_objects=False)
+    found = {each.key: each for each in report.errors}
+    assert {name: each.kind for name, each in found.items()} == {
+        key: Kind.MISSING,
+        other: Kind.TRUNCATED,
+    }
+    assert all(each.hits for each in found.values())
+    assert not report.bytes_read
+
+
 def test_objects_that_changed_places(bucket: Bucket, damaged: Damage) -> None:
     one, two = bucket.live_segments("plain")[:2]
     first, second = bytes(bucket.store.get_all(one)), bytes(bucket.store.get_all(two))
