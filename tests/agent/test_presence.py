@@ -11,7 +11,7 @@ from agent.lease import AgentLease
 from agent.metrics import AgentMetrics
 from agent.settings import AgentSettings
 from controlplane import machine
-from controlplane.client import ControlPlaneUnavailable, GrpcClient
+from controlplane.client import ControlPlaneUnavailable, GrpcClient, GrpcClientSettings
 from controlplane.clock import Clock, ManualClock, SystemClock
 from controlplane.service import RunningControlPlane, ServiceSettings, serve
 from controlplane.state.settings import SESSION_GRACE_MS
@@ -63,7 +63,7 @@ class Client(GrpcClient):
     """Says when the lease was renewed."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(address, lambda: 0.5)
+        super().__init__(address, lambda: 0.5, GrpcClientSettings(give_up_after=60))
         self.renewed = asyncio.Event()
 
     async def call(self, command: Command) -> Reply:

@@ -12,7 +12,7 @@ import grpc.aio
 import pytest
 
 from controlplane import machine
-from controlplane.client import CommandRefused, GrpcClient
+from controlplane.client import CommandRefused, GrpcClient, GrpcClientSettings
 from controlplane.service import RunningControlPlane, ServiceSettings, serve
 from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicPartition
 from controlplane.v1.control_pb2 import Command, SessionRequest
@@ -40,7 +40,7 @@ async def running(tmp_path: Path) -> AsyncIterator[RunningControlPlane]:
 
 
 async def _is_served(running: RunningControlPlane, name: str) -> None:
-    client = GrpcClient(running.address, Random(1).random)
+    client = GrpcClient(running.address, Random(1).random, GrpcClientSettings(give_up_after=60))
     client.start()
     async with asyncio.timeout(60):
         topic = CreateTopic(name=name, partition_count=1)
@@ -100,7 +100,7 @@ async def test_a_command_that_no_message_can_hold_is_refused_alone(
     running: RunningControlPlane,
 ) -> None:
     """A client of ours sends none: the service would end the session, and the calls of others with it."""
-    client = GrpcClient(running.address, Random(1).random)
+    client = GrpcClient(running.address, Random(1).random, GrpcClientSettings(give_up_after=60))
     client.start()
     joining = JoinGroup(group_id="g", protocols=[GroupProtocol(metadata=bytes(70 << 20))])
     commands = [Command(list_groups=ListGroups()) for _ in range(3)]

@@ -27,7 +27,7 @@ async def connect(request: pytest.FixtureRequest, rig: Rig) -> AsyncIterator[Con
         if request.param == "in-process":
             client = rig.client(**bounds)
         else:
-            settings = GrpcClientSettings(**bounds, first_pause=0.001)
+            settings = GrpcClientSettings(**bounds, first_pause=0.001, give_up_after=60)
             client = GrpcClient(server.address, random.Random(1).random, settings)
             client.start()
         clients.append(client)

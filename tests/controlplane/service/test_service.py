@@ -12,7 +12,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from controlplane.client import ControlPlaneUnavailable, GrpcClient
+from controlplane.client import ControlPlaneUnavailable, GrpcClient, GrpcClientSettings
 from controlplane.journal.journal import JournalInUse
 from controlplane.runtime import RuntimeSettings
 from controlplane.service import (
@@ -58,7 +58,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Serve]:
 
 
 async def connected(address: str) -> GrpcClient:
-    client = GrpcClient(address, lambda: 0.5)
+    client = GrpcClient(address, lambda: 0.5, GrpcClientSettings(give_up_after=60))
     client.start()
     await client.cluster.ready()
     return client
