@@ -17,7 +17,7 @@ ROOT = HERE.parents[1]
 OUT = HERE / "out"
 #: The Kafka to compare with, as client.toml names it, and the version that Maven brings.
 KAFKAS = {"4.1": "4.1.0", "3.9": "3.9.1"}
-_SECONDS = 240
+_SECONDS = 600
 _KINDS = ("client", "tool", "framework")
 _CLIENT_KEYS = frozenset(
     {"name", "language", "kind", "needs", "versions", "notes", "advice", "also"}
