@@ -71,10 +71,16 @@ class Connection:
         pause = threading.Event()
         while True:
             try:
-                self.close()
-                return work(self._open())
-            except (ControlPlaneUnavailable, PipelineError):
-                # PipelineError: the data folder names no control plane while none runs on it.
+                return work(self._reopen())
+            except ControlPlaneUnavailable:
                 if time.monotonic() > give_up_at:
                     raise
             pause.wait(_PAUSE)
+
+    def _reopen(self) -> MetadataSource:
+        try:
+            self.close()
+            return self._open()
+        except PipelineError as error:
+            # The data folder names no control plane while none runs on it.
+            raise ControlPlaneUnavailable(str(error)) from error

@@ -1,7 +1,7 @@
 """Reading a stream: one process asks for offsets and plans each micro-batch, tasks read it."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import Final
 
@@ -202,7 +202,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _next(self, begin: Offsets, logs: Logs, limit: ReadLimit) -> Offsets:
         options = self._options
-        firsts = {each: begin.get(each, logs[each].log_start_offset) for each in self._latest}
+        firsts = {
+            each: _first_of(begin, each, self._latest[each], logs[each]) for each in self._latest
+        }
         if isinstance(limit, ReadAllAvailable):
             return self._latest
         if not self._is_available_now and not self._gate.opens(
@@ -225,18 +227,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._report(f"{partition} is gone")
                 continue
             log = logs[partition]
-            first = self._first(partition, start, log)
+            first = self._first(partition, start, end[partition], log)
             latest = log.end_offset(is_committed=self._options.is_committed)
             if end[partition] > latest:
                 self._report(f"{partition} ends at offset {latest}, the batch at {end[partition]}")
             found.append(Stretch(log, first, min(end[partition], latest)))
         return found
 
-    def _first(
-        self, partition: TopicPartition, start: Mapping[TopicPartition, int], log: PartitionLog
-    ) -> int:
-        """Where the batch begins; a partition that is new, at its beginning."""
-        first = start.get(partition, 0)
+    def _first(self, partition: TopicPartition, start: Offsets, end: int, log: PartitionLog) -> int:
+        """Where the batch begins; what was taken away of a partition that is new is loss, too."""
+        first = _first_of(start, partition, end, log) if partition in start else 0
         if first < log.log_start_offset:
             self._report(
                 f"{partition} begins at offset {log.log_start_offset}, the query is at {first}"
@@ -260,6 +260,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._connection.use(partial(unpin, pin_id=pin_id))
             except ControlPlaneUnavailable:
                 return  # it ends by itself
+
+
+def _first_of(start: Offsets, partition: TopicPartition, end: int, log: PartitionLog) -> int:
+    """Where what ends at `end` begins: at the log's beginning where the partition is new, or was made anew
+    meanwhile, as an end before the start tells.
+    """
+    first = start.get(partition, log.log_start_offset)
+    return first if first <= end else log.log_start_offset
 
 
 def _moves(options: ReadOptions) -> bool:

@@ -76,17 +76,18 @@ class StoredMetadata:
     def _newest(
         self, known: MetadataName | None = None, index: MetadataIndex | None = None
     ) -> tuple[MetadataName, MetadataIndex]:
-        """The newest one that is valid, read where it is not the known one."""
+        """The newest one, read where it is not the known one.
+
+        Where it is out of date, one before it is none: a reader that has seen the newer would go back.
+        """
         names = published(self._store, self._cluster_id)
-        now_ms = self._now_ms()
-        valid = [name for name in names if name.valid_until_ms > now_ms]
-        if not valid:
-            old = "the last one is out of date" if names else "there is none"
+        name = max(names, default=None)
+        if name is None or name.valid_until_ms <= self._now_ms():
+            old = "there is none" if name is None else "the last one is out of date"
             raise PipelineError(
                 f"no valid snapshot of metadata in the bucket, {old}: publish one with "
                 "`lacuna metadata publish`, or ask the control plane (metadata=control)"
             )
-        name = max(valid)
         if index is not None and name == known:
             return name, index
         key = name.index_key(self._cluster_id)

@@ -80,6 +80,21 @@ def test_the_newest_valid_snapshot_counts_and_old_ones_are_removed(
     assert len({info.key.split("/")[2] for info in store.list(metadata_prefix(cluster_id))}) == 2
 
 
+def test_nobody_goes_back_to_an_older_snapshot(lacuna_private_cluster: Cluster) -> None:
+    """A stream that did would take its topics for others, or read records again."""
+    cluster = lacuna_private_cluster
+    location = find_cluster(data=str(cluster.data))
+    store = shared_store(location.store)
+    now_ms = wall_clock_ms()
+    with ControlPlane(location.require_control()) as control:
+        publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=now_ms - 2000)
+        publish_metadata(control, store, keep_ms=3000, now_ms=now_ms - 1000)
+    moments = iter([now_ms, now_ms + 5000])
+    reader = StoredMetadata(location.store, lambda: next(moments))
+    with pytest.raises(PipelineError, match="the last one is out of date"):
+        reader.topics()
+
+
 def test_what_a_valid_snapshot_speaks_of_is_not_collected(
     lacuna_private_cluster: Cluster, transact: Callable[..., object]
 ) -> None:

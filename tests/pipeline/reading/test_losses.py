@@ -1,0 +1,78 @@
+"""What a stream does with offsets that are no longer what they were, and with mistakes while it waits."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+
+from controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.testing import Cluster
+from pipeline.datasource.connection import Connection
+from pipeline.datasource.options import Options
+from pipeline.datasource.schema import RECORD_COLUMNS
+from pipeline.datasource.stream import StreamReader
+from pipeline.errors import DataLossError
+from pipeline.location import find_cluster
+from pipeline.metadata import CONTROL, MetadataSource
+from tests.pipeline.reading.conftest import options_of
+
+
+@pytest.mark.parametrize(
+    ("limit", "ends"),
+    [
+        pytest.param(ReadAllAvailable(), [3, 4], id="all"),
+        pytest.param(ReadMaxRows(2), [2, 3, 4], id="limited"),
+    ],
+)
+def test_a_topic_that_was_made_anew(
+    cluster: Cluster, transact: Any, limit: ReadLimit, ends: list[int]
+) -> None:
+    """Its offsets begin anew, at fewer than the query has read: loss, and then all that it holds is read."""
+    topic, name = f"anew-{len(ends)}", f"anew-{len(ends)}-0"
+    cluster.create_topic(topic)
+    transact(cluster, topic, [(True, [(b"k", b"old")] * 5)])
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_topics([topic])[topic].result(60)
+    cluster.create_topic(topic)
+    written = transact(cluster, topic, [(True, [(b"k", b"%d" % n) for n in range(3)])])
+    start = {topic: {"0": 5}}
+
+    failing = StreamReader(Options(options_of(cluster, topic)), RECORD_COLUMNS)
+    try:
+        with pytest.raises(DataLossError, match=f"{name} ends at offset 3, the query has read up"):
+            failing.latestOffset(start, limit)
+    finally:
+        failing.stop()
+
+    options = options_of(cluster, topic, failOnDataLoss="false")
+    reader = StreamReader(Options(options), RECORD_COLUMNS)
+    found: list[bytes] = []
+    try:
+        for end in ends:
+            if end == 4:
+                more = transact(cluster, topic, [(True, [(b"k", b"3")])])
+            assert reader.latestOffset(start, limit) == {topic: {"0": end}}
+            for task in reader.partitions(start, {topic: {"0": end}}):
+                for batch in reader.read(task):
+                    found += batch.column("value").to_pylist()
+            start = {topic: {"0": end}}
+    finally:
+        reader.stop()
+    assert found == [value for _, value in (*written.committed.values(), *more.committed.values())]
+
+
+def test_a_mistake_is_told_at_once_by_who_waited(cluster: Cluster) -> None:
+    """Only the control plane is waited for: what is wrong with the work is wrong again."""
+    connection = Connection(lambda: find_cluster(data=str(cluster.data)), CONTROL)
+    outcomes: list[Exception] = [ControlPlaneUnavailable("away"), DataLossError("gone")]
+
+    def work(_: MetadataSource) -> None:
+        raise outcomes.pop(0)
+
+    try:
+        with pytest.raises(DataLossError, match="gone"):
+            connection.use(work)
+    finally:
+        connection.close()
+    assert not outcomes
