@@ -3,7 +3,9 @@
 import logging
 import threading
 from collections import OrderedDict
+from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from logstore.objects import ObjectStore, ObjectStoreError, open_store
 from logstore.segments import read_marker
@@ -21,14 +23,26 @@ _open: "OrderedDict[str, ObjectStore]" = OrderedDict()
 def shared_store(url: str) -> ObjectStore:
     """The store at `url`, opened at the first use; the least recently used beyond eight is closed.
 
-    Raises StoreMisconfiguredError for a URL that names none. Nothing is asked of it yet.
+    Raises StoreMisconfiguredError for a URL that names none, PipelineError for a folder that is not there.
+    Nothing is asked of it yet.
     """
     with _lock:
-        store = _open.pop(url, None) or open_store(url)
+        store = _open.pop(url, None) or _open_existing(url)
         _open[url] = store
         if len(_open) > _MAX_OPEN:
             _close(*_open.popitem(last=False))
         return store
+
+
+def _open_existing(url: str) -> ObjectStore:
+    """A job never makes a cluster's folder: opening one that is not there would."""
+    parts = urlsplit(url)
+    if parts.scheme == "file" and not (folder := Path(unquote(parts.path))).is_dir():
+        raise PipelineError(
+            f"the bucket {url} is not there: no folder is called {folder} on this machine; check the "
+            "name, and where Spark runs on several machines, mount it on each"
+        )
+    return open_store(url)
 
 
 def _close(url: str, store: ObjectStore) -> None:

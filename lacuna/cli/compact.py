@@ -15,6 +15,7 @@ from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import fail
 from lacuna.cli.location import locate
 from lacuna.cli.options import DEFAULT_MASTER, Control, Data, Master, SparkConf, Store
+from lacuna.cli.report_files import check_report_file
 from lacuna.cli.sizes import parse_size
 from logstore.records.layout import Codec
 
@@ -155,6 +156,7 @@ def compact(
     from lacuna.cli.compaction import open_progress, show_plan, show_report, watching
     from pipeline.compaction.job import Compaction
     from pipeline.control import ControlPlane
+    from pipeline.master import check_master
     from pipeline.prices import Prices
     from pipeline.session import parse_settings, spark_session
     from pipeline.spark_errors import job_errors
@@ -164,9 +166,12 @@ def compact(
         _codec(codec), level, (small_bytes, batch_bytes, segment_bytes, task_bytes)
     )
     settings = replace(settings, rewrites_all=rewrite_all, threshold=threshold)
+    check_report_file("--json", json)
     table = Prices.load(prices)
     spark_settings = parse_settings(conf or ())
     location = locate(data, control, store)
+    if not dry_run:
+        check_master(spark_settings.get("spark.master", master))
     with job_errors(), ExitStack() as stack:
         _interrupt_on_sigterm()
         plane = stack.enter_context(ControlPlane(location.require_control()))

@@ -8,6 +8,7 @@ import typer
 from lacuna.cli.errors import MENDABLE, print_error
 from lacuna.cli.location import locate
 from lacuna.cli.options import DEFAULT_MASTER, Control, Data, Master, SparkConf, Store
+from lacuna.cli.report_files import check_report_file
 from lacuna.errors import UserError
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def verify(
             )
         if keys and no_spark:
             raise UserError("keys are counted by Spark: leave --keys or --no-spark out")
+        check_report_file("--json", json)
+        check_report_file("--html", html)
         location = locate(data, control, store, needs_control=metadata == _SOURCES[0])
         options = AuditOptions(
             topics=tuple(topic or ()),

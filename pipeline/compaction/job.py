@@ -23,8 +23,8 @@ from pipeline.compaction.report import (
 )
 from pipeline.compaction.settings import CompactionSettings
 from pipeline.control import ControlPlane, check
-from pipeline.errors import PipelineError
-from pipeline.extents import PartitionKey
+from pipeline.errors import PipelineError, StaleMetadataError
+from pipeline.extents import PartitionKey, PartitionLog
 from pipeline.holding import JobHold
 from pipeline.stores import check_store
 
@@ -90,8 +90,7 @@ class Compaction:
         before = self._sizes(partitions)
         with JobHold(self._control) as hold:
             outcomes = list(self._rounds(partitions, before, hold))
-        left = partitions_of(self._control)
-        after = self._sizes({key: name for key, name in partitions.items() if key in left})
+        after = self._sizes(partitions)
         by_topic, total = changes(set(partitions.values()), before, after)
         return CompactionReport(
             topics=by_topic,
@@ -205,11 +204,22 @@ class Compaction:
             yield outcome
 
     def _sizes(self, partitions: Topics) -> Sizes:
+        """Of the partitions that are there; topics may be deleted while they are looked at."""
         sizes = Sizes()
         keys = iter(partitions)
         while some := list(islice(keys, _PARTITIONS_AT_ONCE)):
-            sizes.add(self._control.partition_logs(some))
+            sizes.add(self._logs(some))
         return sizes
+
+    def _logs(self, keys: Sequence[PartitionKey]) -> list[PartitionLog]:
+        try:
+            return self._control.partition_logs(keys)
+        except StaleMetadataError:
+            known = partitions_of(self._control)
+            left = [key for key in keys if key in known]
+            if len(left) == len(keys):
+                raise
+            return self._logs(left)
 
 
 def partitions_of(control: ControlPlane, topics: Sequence[str] = ()) -> dict[PartitionKey, str]:

@@ -141,6 +141,8 @@ def test_what_cannot_be_done_is_one_line_and_code_2(bucket: Bucket, tmp_path: Pa
         (("--metadata", "journal"), "--metadata is control or bucket"),
         (("--metadata-only", "--keys"), "leave --keys"),
         (("--no-spark", "--keys"), "counted by Spark"),
+        (("--json", f"{tmp_path}/none-such/report.json"), "there is no folder"),
+        (("--html", str(tmp_path)), "that is a folder"),
         (("--nothing",), "No such option"),
     ):
         done = verify(None, *options)

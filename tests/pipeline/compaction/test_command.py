@@ -120,12 +120,17 @@ def test_a_run_and_its_reports(tmp_path: Path, transact: Callable[..., Any]) -> 
         (["--task-bytes=big"], "write a size such as"),
         (["--interval=often"], "write a duration such as"),
         (["--prices=/none-such"], "the prices in /none-such cannot be read"),
-        (["--store=file:///none-such"], "has no cluster.json"),
+        (["--store=file:///none-such"], "no folder is called /none-such"),
         (["--master=nowhere"], "no Spark master"),
+        (["--master=nowhere", "--threshold=1", "--topic=nothing-to-do"], "no Spark master"),
+        (["--json=/none-such/report.json"], "there is no folder /none-such"),
+        (["--json=/"], "that is a folder"),
     ],
 )
 def test_what_is_wrong_is_one_line(cluster: Cluster, options: list[str], message: str) -> None:
     topic = cluster.create_topic(f"wrong{abs(hash(tuple(options)))}")
+    if "--topic=nothing-to-do" in options:
+        cluster.create_topic("nothing-to-do")
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
     for _ in range(2):
         producer.produce(topic, b"v", partition=0)

@@ -1,7 +1,7 @@
 """Consumers and others at work while the log is rewritten under them."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,9 @@ from lacuna.agents import AgentParts
 from lacuna.testing import Cluster
 from logstore.records.layout import Codec
 from pipeline.compaction.progress import NoProgress
+from pipeline.control import ControlPlane
+from pipeline.extents import PartitionKey, PartitionLog
+from pipeline.location import find_cluster
 from tests.pipeline.compaction.conftest import (
     Compactor,
     Read,
@@ -151,6 +154,39 @@ def test_a_topic_that_is_deleted_meanwhile_is_refused_alone(
         ("goes", "its topic was deleted meanwhile")
     ]
     assert len(compactor.logs("stays")[0].extents) == 1
+
+
+class _Deleting(ControlPlane):
+    """A topic is deleted before the `at`-th time that partitions are looked at."""
+
+    def __init__(self, address: str, admin: AdminClient, topic: str, at: int) -> None:
+        super().__init__(address)
+        self._admin, self._topic, self._left = admin, topic, at
+
+    def partition_logs(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
+        """As ControlPlane says."""
+        self._left -= 1
+        if not self._left:
+            self._admin.delete_topics([self._topic])[self._topic].result(60)
+        return super().partition_logs(keys)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_topic_that_is_deleted_while_sizes_are_looked_at_costs_nothing_else(
+    at: int, cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+) -> None:
+    """S6: before the work and behind it, when the report would be lost."""
+    stays, goes = (cluster.create_topic(f"{name}-{at}") for name in ("sized", "unsized"))
+    for topic in (stays, goes):
+        transact(cluster, topic, _transactions(6))
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    address = find_cluster(data=str(cluster.data)).require_control()
+    with _Deleting(address, admin, goes, at) as control:
+        report = compactor.job(control).run([stays, goes])
+    assert report.work.partitions == at
+    assert report.total.after.extents == 1
+    assert not report.failed
+    assert not report.refused
 
 
 def test_the_embedded_merge_and_a_compaction_at_a_time(
