@@ -4,7 +4,7 @@ from typing import Final
 
 from controlplane.errors import ErrorCode
 from controlplane.groups.consumer import classic
-from controlplane.groups.live import LiveGroup, LiveMember, Protocols
+from controlplane.groups.live import LiveGroup, LiveMember, Protocols, size_of
 from controlplane.groups.membership import find_member_error
 from controlplane.groups.rebalance import (
     complete_join_if_all,
@@ -13,6 +13,7 @@ from controlplane.groups.rebalance import (
     rebalance_or_complete,
     remove_member,
 )
+from controlplane.groups.settings import GroupSettings
 from controlplane.groups.states import GroupState
 from controlplane.groups.turn import Turn
 from controlplane.v1.control_pb2 import Reply
@@ -25,15 +26,9 @@ _LONGEST_NAME: Final = 1000
 
 def decide_join(turn: Turn, command: JoinGroup) -> Reply | None:
     """Answer at once, or park until the others have joined too (None)."""
-    settings = turn.groups.settings
-    if not command.group_id:
-        return _refuse(ErrorCode.INVALID_GROUP_ID, command.member_id)
-    if not (
-        settings.group_min_session_timeout_ms
-        <= command.session_timeout_ms
-        <= settings.group_max_session_timeout_ms
-    ):
-        return _refuse(ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
+    error_code = _find_request_error(turn.groups.settings, command)
+    if error_code:
+        return _refuse(error_code, command.member_id)
     consumer = turn.groups.consumers.get(command.group_id)
     if consumer is not None and consumer.members:
         return classic.join(turn, consumer, command)
@@ -54,14 +49,36 @@ def decide_join(turn: Turn, command: JoinGroup) -> Reply | None:
     return _join_unknown(turn, group, command)
 
 
+def _find_request_error(settings: GroupSettings, command: JoinGroup) -> ErrorCode:
+    """What no group would take, whatever its state."""
+    if not command.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if not (
+        settings.group_min_session_timeout_ms
+        <= command.session_timeout_ms
+        <= settings.group_max_session_timeout_ms
+    ):
+        return ErrorCode.INVALID_SESSION_TIMEOUT
+    if size_of(_protocols_of(command)) > settings.member_metadata_max_bytes:
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE
+
+
 def _has_room(turn: Turn, group: LiveGroup, command: JoinGroup) -> bool:
-    """Members count, in a rebalance only those who are back; pending ones count for new ones."""
+    """Members count, in a rebalance only those who are back; pending ones count for new ones.
+
+    So does what they say of themselves: all of it stands in the answer to the leader.
+    """
     max_size = turn.groups.settings.group_max_size
+    member = group.members.get(command.member_id)
+    before = size_of(member.protocols) if member is not None else 0
+    metadata_size = group.metadata_size - before + size_of(_protocols_of(command))
+    if metadata_size > turn.groups.settings.group_metadata_max_bytes:
+        return False
     if not command.member_id and len(group.pending_joins) >= max_size:
         return False
     if group.state is GroupState.EMPTY:
         return True
-    member = group.members.get(command.member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
         is_back = member is not None and member.join_token is not None
         return is_back or sum(1 for _ in group.joined_members()) < max_size
@@ -91,7 +108,7 @@ def _join_known(turn: Turn, group: LiveGroup, command: JoinGroup) -> Reply | Non
     member = group.members[command.member_id]
     if _is_up_to_date(group, member, command):
         return Reply(group_joined=joined_reply(group, member))
-    _update_member(turn, member, command)
+    _update_member(turn, group, member, command)
     rebalance_or_complete(turn, group)
     return None
 
@@ -130,10 +147,10 @@ def _add_member(turn: Turn, group: LiveGroup, command: JoinGroup, member_id: str
     return None
 
 
-def _update_member(turn: Turn, member: LiveMember, command: JoinGroup) -> None:
+def _update_member(turn: Turn, group: LiveGroup, member: LiveMember, command: JoinGroup) -> None:
     """Take over what the member now says of itself; an older unanswered JoinGroup gives way."""
     turn.answer_join(member, GroupJoined(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    member.protocols = _protocols_of(command)
+    group.change_protocols(member, _protocols_of(command))
     member.session_timeout_ms = command.session_timeout_ms
     member.rebalance_timeout_ms = command.rebalance_timeout_ms
     member.client_id = command.client_id
@@ -151,7 +168,7 @@ def _replace_static(
     fenced = ErrorCode.FENCED_INSTANCE_ID
     turn.answer_join(member, GroupJoined(error_code=fenced, member_id=old_member_id))
     turn.answer_sync(member, GroupSynced(error_code=fenced))
-    _update_member(turn, member, command)
+    _update_member(turn, group, member, command)
     group.expect_heartbeat(member, turn.now_ms)
     if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
         return _keep_replacement(turn, group, member, command, old_leader)

@@ -12,6 +12,12 @@ from controlplane.groups.states import TRANSITIONS, GroupState, IllegalTransitio
 from controlplane.v1.group_records_pb2 import GroupGeneration, GroupMember
 
 Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata), the member's preference first
+_PROTOCOL_SIZE = 64  # of one protocol without its name and metadata
+
+
+def size_of(protocols: Protocols) -> int:
+    """About the bytes that they take."""
+    return sum(len(name) + len(metadata) + _PROTOCOL_SIZE for name, metadata in protocols)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +64,9 @@ class LiveGroup:
     static_members: dict[str, str] = field(default_factory=dict)  # instance id → member id
     pending_joins: dict[str, int] = field(default_factory=dict)  # member id → its deadline
     pending_syncs: set[str] = field(default_factory=set)
+    # Of all members' protocols: their bytes, and how many members speak each.
+    metadata_size: int = 0
+    speakers: Counter[str] = field(default_factory=Counter)
     join_deadline_ms: int | None = None
     sync_deadline_ms: int | None = None
     # Of the first rebalance of an empty group: it may be put off while members keep coming.
@@ -78,6 +87,7 @@ class LiveGroup:
     def add(self, member: LiveMember) -> None:
         """Take in a member; the first one sets the protocol type and leads."""
         self.members[member.member_id] = member
+        self._count(member.protocols, 1)
         if member.group_instance_id:
             self.static_members[member.group_instance_id] = member.member_id
         if not self.leader:
@@ -87,6 +97,8 @@ class LiveGroup:
     def remove(self, member_id: str) -> None:
         """Take a member or a pending one out; the leader's place falls to the oldest."""
         member = self.members.pop(member_id, None)
+        if member is not None:
+            self._count(member.protocols, -1)
         if member is not None and member.group_instance_id:
             del self.static_members[member.group_instance_id]
         if member_id == self.leader:
@@ -109,6 +121,12 @@ class LiveGroup:
             self.pending_syncs.discard(old_member_id)
             self.pending_syncs.add(new_member_id)
         return member
+
+    def change_protocols(self, member: LiveMember, protocols: Protocols) -> None:
+        """Take over what a member now says of itself."""
+        self._count(member.protocols, -1)
+        self._count(protocols, 1)
+        member.protocols = protocols
 
     def joined_members(self) -> Iterator[LiveMember]:
         """Members whose JoinGroup is unanswered."""
@@ -204,9 +222,15 @@ class LiveGroup:
             group.expect_heartbeat(live, now_ms)
         return group
 
+    def _count(self, protocols: Protocols, sign: int) -> None:
+        self.metadata_size += sign * size_of(protocols)
+        for name in {name for name, _ in protocols}:
+            self.speakers[name] += sign
+            if not self.speakers[name]:
+                del self.speakers[name]
+
     def _common_protocols(self) -> set[str]:
-        names = [{name for name, _ in member.protocols} for member in self.members.values()]
-        return set.intersection(*names) if names else set()
+        return {name for name, count in self.speakers.items() if count == len(self.members)}
 
 
 @dataclass(slots=True)

@@ -7,11 +7,15 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """Bounds and delays. All times are milliseconds, all sizes members or characters."""
+    """Bounds and delays. All times are milliseconds, all sizes members or characters where they are not bytes."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 30 * _MINUTE_MS
     group_max_size: int = 10_000
+    # What members of a classic group say in JoinGroup, bytes. Kafka keeps a generation in one record, and so has
+    # max.message.bytes for all of them, which 500 members that name 200 topics each are beyond.
+    member_metadata_max_bytes: int = 1 << 20
+    group_metadata_max_bytes: int = 64 << 20
     # Of consumer groups (KIP-848): the members do not choose.
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000

@@ -11,6 +11,7 @@ state is compared with a replay of the whole journal, and with a snapshot writte
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +29,7 @@ from controlplane.groups import (
     replay,
     tick,
 )
+from controlplane.groups.live import size_of
 from controlplane.v1 import groups_pb2 as g
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.control_pb2 import Command, Reply
@@ -115,6 +117,10 @@ class Bench:
         snapshot = durable(self.groups)
         assert durable(Groups.from_snapshot(GroupsSnapshot.FromString(snapshot))) == snapshot
         assert durable(self.replayed()) == snapshot
+        for group in self.groups.live.groups.values():
+            said = [member.protocols for member in group.members.values()]
+            spoken = Counter(name for each in said for name in {name for name, _ in each})
+            assert (group.metadata_size, group.speakers) == (sum(map(size_of, said)), spoken)
 
     def check_every_prefix(self) -> None:
         """A snapshot of any moment and the journal behind it give the state, too."""

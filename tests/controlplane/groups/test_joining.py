@@ -374,3 +374,30 @@ def test_one_who_went_away_while_waiting_is_not_answered(play: Play) -> None:
     join a                      -> a: gen=3 range leader=a of a,b
     """
     )
+
+
+def test_what_a_member_says_of_itself_has_a_bound(play: Play) -> None:
+    """By 64 bytes a protocol, its name and its metadata; one that joins again may be refused, too."""
+    play(
+        """
+    join a old protocols=range:1234567 -> a: INVALID_REQUEST
+    join a old protocols=range:123456  -> a: gen=1 range leader=a of a
+    sync a a=A                         -> a: synced A
+    join a protocols=range:1,roundrobin:1 -> a: INVALID_REQUEST
+    heartbeat a                        -> a: ok
+        """,
+        member_metadata_max_bytes=75,
+    )
+
+
+def test_what_all_members_say_of_themselves_has_a_bound(play: Play) -> None:
+    play(
+        """
+    join a old protocols=range:12345   -> a: gen=1 range leader=a of a
+    join b old protocols=range:123456  -> b: GROUP_MAX_SIZE_REACHED
+    join b old protocols=range:1234    -> b: waits
+    join a protocols=range:123456      -> a: GROUP_MAX_SIZE_REACHED
+    after 60s                          -> b: gen=2 range leader=b of b
+        """,
+        group_metadata_max_bytes=147,
+    )
