@@ -9,14 +9,18 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.cli import export_options as options
 from lacuna.cli.console import err, is_for_people, out, table
 from lacuna.cli.durations import parse_duration
+from lacuna.cli.errors import print_error
 from lacuna.cli.export_options import MEBIBYTE
 from lacuna.cli.location import locate
 from lacuna.cli.options import DEFAULT_MASTER, Control, Data, Master, SparkConf, Store
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from pipeline.export.job import ExportSettings
     from pipeline.export.report import TopicReport
     from pipeline.location import ClusterLocation
@@ -100,24 +104,42 @@ def _run(
     *,
     as_json: bool,
 ) -> None:
-    from pipeline.export.running import check_topics, export_topics
+    from pipeline.export.running import check_topics
     from pipeline.session import parse_settings, spark_session
 
     check_topics(location, topics)  # before Spark's seconds
     master, conf = spark
     with spark_session("lacuna export", master, parse_settings(conf)) as session:
-        while True:
-            reports: list[TopicReport] = []
-            with ProgressBar() as progress:
-                for report in export_topics(session, location, settings, topics, progress):
-                    reports.append(report)
-                    if as_json:
-                        typer.echo(json.dumps(report.as_json()))
-            if not as_json:
-                print_reports(reports)
-            if not pause:
-                return
+        _export_once(session, location, settings, topics, as_json=as_json)
+        while pause:
             sleep(pause)
+            try:
+                _export_once(session, location, settings, topics, as_json=as_json)
+            except ControlPlaneUnavailable as error:
+                print_error(str(error))  # it may be back behind the next pause
+
+
+def _export_once(
+    session: "SparkSession",
+    location: "ClusterLocation",
+    settings: "ExportSettings",
+    topics: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    """One run for each topic; those before one that fails are reported, too."""
+    from pipeline.export.running import export_topics
+
+    reports: list[TopicReport] = []
+    try:
+        with ProgressBar() as progress:
+            for report in export_topics(session, location, settings, topics, progress):
+                reports.append(report)
+                if as_json:
+                    typer.echo(json.dumps(report.as_json()))
+    finally:
+        if reports and not as_json:
+            print_reports(reports)
 
 
 def print_reports(reports: Sequence["TopicReport"]) -> None:

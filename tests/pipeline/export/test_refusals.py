@@ -1,17 +1,21 @@
 """What an export cannot do is one line that says what to do; nothing of the run is visible."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.cli.app import app
 from lacuna.testing import Cluster
 from pipeline.errors import DamagedDataError, DataLossError, PipelineError
 from pipeline.export.errors import DestinationError
 from pipeline.export.layout import Layout
+from pipeline.export.report import TopicReport
+from pipeline.export.running import export_topics
 from pipeline.spark_errors import job_errors
 from pipeline.stores import shared_store
 
@@ -183,3 +187,46 @@ def test_watching_goes_on_from_run_to_run(
     reports = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [report["records"] for report in reports] == [0, 3, 3]
     assert pauses == [600, 600, 600]
+
+
+def test_watching_outlives_a_control_plane_that_is_away(
+    cluster: Cluster,
+    spark: Any,
+    topic: Any,
+    transact: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was exported before it went is reported; the run behind the next pause goes on."""
+    names = [topic(), topic()]
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+        for name in names:
+            transact(cluster, name, _SOME)
+
+    def export_then_fail(*arguments: Any) -> Iterator[TopicReport]:
+        for report in export_topics(*arguments):
+            yield report
+            if len(pauses) == 1:
+                raise ControlPlaneUnavailable("nobody is there")
+
+    monkeypatch.setattr("lacuna.cli.export.sleep", pause)
+    monkeypatch.setattr("pipeline.export.running.export_topics", export_then_fail)
+    with pytest.raises(PipelineError, match="stopped"):
+        _lacuna(
+            "export", *names, "--data", str(cluster.data), "--to", str(tmp_path), "--watch", "1m"
+        )
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[1:] == [
+        "topic\tpartition\tfrom\tto",
+        f"{names[0]}\t0\t0\t3",
+        "topic\tpartition\tfrom\tto",
+        f"{names[0]}\t0\t3\t6",
+        f"{names[1]}\t0\t0\t6",
+    ]
+    assert "nobody is there" in shown.err
