@@ -1,6 +1,7 @@
 """Produce v0-v2 and Fetch v0-v3 over a log with transactions and holes (S24); kafka-python makes and reads the sets."""
 
 import asyncio
+import struct
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -240,6 +241,39 @@ async def test_acks_0_is_not_answered_and_closes_where_it_fails() -> None:
             other = await RawClient.connect(port)
             await send(other, PRODUCE[1](0, 1000, [("t", [(0, bad)])]))
             assert await other.is_closed()
+
+
+async def test_s12_requests_are_converted_side_by_side_and_kept_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first conversions end last, one of them in an error of ours; offsets are those of the order sent."""
+    ended = [asyncio.Event() for _ in range(6)]
+    begun: list[int] = []
+
+    async def backwards(function: Any, *args: Any) -> Any:
+        number = len(begun)
+        begun.append(number)
+        if number + 1 < len(ended):
+            await ended[number + 1].wait()
+        ended[number].set()
+        if number == 3:
+            raise ValueError("a mistake")
+        return function(*args)
+
+    monkeypatch.setattr("agent.apis.produce_message_sets.convert", backwards)
+    async with served(failed=1) as (log, client, _):
+        for number in range(6):
+            data = message_set(*[b"%d" % number] * (number + 1))
+            await send(client, PRODUCE[2](1, 5000, [("t", [(0, data)])]))
+        errors_and_offsets = []
+        for _ in range(6):
+            answer = await client.frame()
+            # Correlation id, one topic, "t", one partition, its index; then error and offset.
+            errors_and_offsets.append(struct.unpack_from(">hq", answer, 4 + 4 + 3 + 4 + 4))
+        assert begun == list(range(6))
+        assert errors_and_offsets == [(0, 0), (0, 1), (0, 3), (-1, -1), (0, 6), (0, 11)]
+        values = [value for _, value in records_of(await log.fetch(0))]
+        assert values == [b"%d" % n for n in (0, 1, 2, 4, 5) for _ in range(n + 1)]
 
 
 async def holes(log: Log) -> None:
