@@ -268,7 +268,9 @@ def test_records_beyond_64_bits_are_invalid(
     base_offset: int, base_timestamp: int, timestamp_delta: int
 ) -> None:
     """As every reader of the kernel has it; nothing that writes int64 need be asked again."""
-    section = bytes((0,)) + varint(timestamp_delta) + varint(1) + varint(-1) + varint(-1) + varint(0)
+    section = (
+        bytes((0,)) + varint(timestamp_delta) + varint(1) + varint(-1) + varint(-1) + varint(0)
+    )
     section = varint(len(section)) + section
     header = read_one(BATCH.encode()).header._replace(
         base_offset=base_offset,
