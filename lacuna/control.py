@@ -13,8 +13,8 @@ from lacuna.errors import UserError
 DEFAULT_DATA = Path("data")
 ADDRESS_NAME = "control.address"
 STORE_NAME = "store.url"
-#: Somebody waits at a prompt.
-_QUESTION = GrpcClientSettings(give_up_after=2.0)
+#: Somebody waits at a prompt; a busy machine may need seconds for a first answer.
+_QUESTION = GrpcClientSettings(give_up_after=5.0)
 
 
 @asynccontextmanager
