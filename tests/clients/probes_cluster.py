@@ -239,6 +239,7 @@ def features(t: Target) -> Outcome:
         "as it is, v0": update(known, 2, version=0),
         "as it is": update(known, 2),
         "as it is, v2": update(known, 2, version=2),
+        "metadata.version as it is": update("metadata.version", 27),
         "beyond": update(known, 3),
         "down without saying so": update(known, 1),
         "unknown": update("no.such", 1),

@@ -74,7 +74,7 @@ final class ClusterTools {
     }
 
     private static void features(Steps steps) throws Exception {
-        UnaryOperator<String> mask = line -> line.matches("Feature: (transaction|group)\\.version.*")
+        UnaryOperator<String> mask = line -> line.matches("Feature: (transaction|group|metadata)\\.version.*")
                 ? line.replaceAll("Epoch: -?\\d+", "Epoch: #")
                 : "";
         steps.run("describe", mask, FEATURES, "describe");
