@@ -1,9 +1,10 @@
 """Compression of a batch's records section, byte-compatible with Kafka's clients.
 
 Framings, as the Java client writes them: gzip members; snappy in xerial blocks; an LZ4 frame with
-independent blocks (the Java reader refuses linked ones); a zstd frame. Read besides: raw snappy
-(some clients write it), concatenated gzip members and zstd frames, zstd frames that do not say how
-large their content is.
+independent blocks (the Java reader refuses linked ones); a zstd frame. Read besides, as the Java
+client does: raw snappy (some clients write it), concatenated gzip members, xerial streams and zstd
+frames, zstd frames that do not say how large their content is; what follows a gzip member and is none
+(padding) is passed over.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
 
 _GZIP_WBITS: Final = 31
+_GZIP_MAGIC: Final = b"\x1f\x8b"
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
@@ -182,7 +184,7 @@ def _decompress_gzip(data: memoryview, max_bytes: int) -> bytes:
         left -= len(part)
         parts.append(part)
         rest = member.unused_data
-        if not rest:
+        if not rest.startswith(_GZIP_MAGIC):
             return b"".join(parts)
 
 
@@ -191,10 +193,13 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
         return _decompress_snappy_block(data, max_bytes, max_bytes)
     parts: list[bytes] = []
     left = max_bytes
-    position = len(_XERIAL_HEADER)
-    if len(data) < position:
-        raise CorruptRecordsError("snappy: the data ends inside the xerial header")
+    position = 0
     while position < len(data):
+        if bytes(data[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
+            position += len(_XERIAL_HEADER)
+            if len(data) < position:
+                raise CorruptRecordsError("snappy: the data ends inside the xerial header")
+            continue
         if len(data) - position < _INT32.size:
             raise CorruptRecordsError("snappy: the data ends inside a block's size")
         (size,) = _INT32.unpack_from(data, position)

@@ -17,6 +17,7 @@ import zlib
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from logstore.records.compression import compress
 from logstore.records.layout import Codec
 from logstore.records.legacy import to_batch
 from logstore.records.legacy.writing import NewMessage, write_message_set
@@ -44,6 +45,16 @@ def _with_right_checksum(body: bytes) -> bytes:
     return entry(0, struct.pack(">I", zlib.crc32(body)) + body)
 
 
+def _wrapped(codec: Codec, value: bytes) -> bytes:
+    return entry(1, message(1, codec, 0, None, value))
+
+
+def _halved(codec: Codec) -> bytes:
+    """The inner set compressed in two parts, one behind the other."""
+    middle = len(_INNER) // 2
+    return compress(codec, _INNER[:middle]) + compress(codec, _INNER[middle:])
+
+
 _ONE = plain(1, [Rec(0, -1, b"k", b"v")])
 _INNER = plain(1, [Rec(0, -1, b"k", b"v"), Rec(1, -1, b"k", b"v")])
 _KEYLESS = plain(1, [Rec(0, -1, None, b"v")])
@@ -65,6 +76,9 @@ CASES: dict[str, bytes] = {
     "another magic in a wrapper": wrapper(1, 1, plain(0, [Rec(0, 0, None, b"v")])),
     "zstd": entry(0, message(1, 4, 0, None, b"v")),
     "codec 5": entry(0, message(1, 5, 0, None, b"v")),
+    "two gzip members": _wrapped(Codec.GZIP, _halved(Codec.GZIP)),
+    "padding behind gzip": _wrapped(Codec.GZIP, compress(Codec.GZIP, _INNER) + bytes(8)),
+    "two xerial streams": _wrapped(Codec.SNAPPY, _halved(Codec.SNAPPY)),
     "garbage under gzip": entry(0, message(1, 1, 0, None, b"garbage")),
     "LogAppendTime without a time": plain(1, [Rec(0, -1, None, b"v")], 8),
     "LogAppendTime": plain(1, [Rec(0, 1, None, b"v")], 8),

@@ -98,6 +98,25 @@ def test_gzip_members_are_concatenated() -> None:
     assert decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two")) == b"onetwo"
 
 
+@pytest.mark.parametrize("padding", [bytes(8), b"\x1f", b"more"])
+def test_what_is_no_gzip_member_is_passed_over(padding: bytes) -> None:
+    """As Java's reader does it; a member that is cut off is an error."""
+    assert decompress(Codec.GZIP, gzip.compress(b"ab") + padding) == b"ab"
+    for cut in range(2, 20):
+        with pytest.raises(CorruptRecordsError):
+            decompress(Codec.GZIP, gzip.compress(b"ab") + gzip.compress(b"cd")[:cut])
+
+
+def test_xerial_streams_are_concatenated() -> None:
+    """As snappy-java reads them; the second one's header must be whole."""
+    both = compress(Codec.SNAPPY, b"ab") + compress(Codec.SNAPPY, b"cd")
+    assert decompress(Codec.SNAPPY, both) == b"abcd"
+    first = len(compress(Codec.SNAPPY, b"ab"))
+    for cut in range(first + 1, first + 16):
+        with pytest.raises(CorruptRecordsError):
+            decompress(Codec.SNAPPY, both[:cut])
+
+
 def test_the_bound_counts_all_gzip_members() -> None:
     with pytest.raises(DecompressedTooLargeError):
         decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two"), 5)
