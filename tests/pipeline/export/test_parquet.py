@@ -75,7 +75,11 @@ def test_s3_an_open_transaction_holds_the_export_back(
     name = topic()
     plain = Producer({"bootstrap.servers": cluster.bootstrap})
     open_one = Producer(
-        {"bootstrap.servers": cluster.bootstrap, "transactional.id": f"{name}-open"}
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": f"{name}-open",
+            "transaction.timeout.ms": 900_000,  # however long Spark takes to start
+        }
     )
     plain.produce(name, b"before")
     assert plain.flush(60) == 0

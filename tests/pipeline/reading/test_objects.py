@@ -33,7 +33,13 @@ def test_s14_the_plan_view_shows_holes(cluster: Cluster, load: Load, transact: A
     topic = cluster.create_topic("shown")
     records = [(b"k", b"v")] * 10
     transact(cluster, topic, [(True, records), (False, records), (True, records)])
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "open"})
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": "open",
+            "transaction.timeout.ms": 900_000,  # however long Spark takes to start
+        }
+    )
     producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic, b"v")

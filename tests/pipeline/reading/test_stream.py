@@ -130,7 +130,13 @@ def test_s3_an_open_transaction_holds_the_stream_back(
 ) -> None:
     """S3, S13."""
     topic = cluster.create_topic("held-back")
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "held"})
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": "held",
+            "transaction.timeout.ms": 900_000,  # however long Spark takes to start
+        }
+    )
     producer.init_transactions(60)
     for value in (b"first", b"second"):
         producer.begin_transaction()
