@@ -9,9 +9,14 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from agent.housekeeping import HousekeepingSettings
+from lacuna.agents import AgentParts
 from lacuna.moto import CREDENTIALS
 from lacuna.testing import Cluster
 from pipeline.session import spark_session
+
+#: Agents that merge nothing by themselves: extents are as they were written, however long Spark takes to start.
+UNMERGED = AgentParts(housekeeping=HousekeepingSettings(merge_interval_seconds=1e9))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,7 +52,7 @@ def active_session(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="module", params=["directory"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A cluster for the module's tests; parametrize it indirectly with "moto" for S3."""
-    with Cluster(moto=request.param == "moto") as running:
+    with Cluster(moto=request.param == "moto", parts=UNMERGED) as running:
         yield running
 
 

@@ -16,6 +16,7 @@ from pipeline.compaction.report import CompactionReport
 from pipeline.compaction.settings import CompactionSettings, RewriteSettings
 from pipeline.control import ControlPlane
 from pipeline.location import find_cluster
+from tests.pipeline.conftest import UNMERGED
 
 
 class Read(NamedTuple):
@@ -124,5 +125,5 @@ def compactor(cluster: Cluster, spark: SparkSession) -> Compactor:
 @pytest.fixture
 def timed(spark: SparkSession) -> Iterator[Compactor]:
     """For a cluster of its own, whose time a test may move."""
-    with Cluster() as cluster:
+    with Cluster(parts=UNMERGED) as cluster:
         yield Compactor(cluster, spark)

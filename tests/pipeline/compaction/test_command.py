@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 
 from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import Read, read_partition
+from tests.pipeline.conftest import UNMERGED
 
 _COMMAND = [sys.executable, "-m", "lacuna", "compact"]
 _SPARK = ["--conf", "spark.driver.memory=512m"]
@@ -26,7 +27,7 @@ WAIT_SECONDS = 240.0
 @pytest.fixture
 def filled() -> Iterator[Cluster]:
     """A cluster of its own with 24 MB in topic t that every run rewrites in 24 tasks."""
-    with Cluster() as cluster:
+    with Cluster(parts=UNMERGED) as cluster:
         cluster.create_topic("t", 2)
         chance = Random(1)
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5})
@@ -89,7 +90,7 @@ _SMALL_TASKS = ("--all", "--task-bytes=1MiB", "--segment-bytes=1MiB")
 
 def test_a_run_and_its_reports(tmp_path: Path, transact: Callable[..., Any]) -> None:
     """A plan that changes nothing, a run, its table and its JSON, and nothing left to do."""
-    with Cluster() as cluster:
+    with Cluster(parts=UNMERGED) as cluster:
         topic = cluster.create_topic("shown")
         transact(cluster, topic, [(number % 2 == 0, [(b"k", b"v" * 99)]) for number in range(20)])
         plan = json.loads(_compact(cluster, "--dry-run", "--json=-").stdout)

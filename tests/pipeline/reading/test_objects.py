@@ -1,7 +1,7 @@
 """What the plan shows, and what a task does when objects are gone, damaged or replaced meanwhile."""
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,6 @@ from pipeline.stores import shared_store
 from tests.pipeline.reading.conftest import Load, Planned, options_of
 
 Plan = Callable[..., Planned]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """One that merges nothing by itself: Spark may take longer to start than a merge waits."""
-    with Cluster(parts=_never_by_itself()) as running:
-        yield running
 
 
 def test_s14_the_plan_view_shows_holes(cluster: Cluster, load: Load, transact: Any) -> None:
