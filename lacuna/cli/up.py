@@ -77,6 +77,8 @@ def up(
             os.environ.update(CREDENTIALS)
             # The objects are gone with moto, so the journal that speaks of them is too.
             data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lacuna-moto-")))
+            given = " ".join(f"{name}={value}" for name, value in CREDENTIALS.items())
+            typer.echo(f"jobs (compact, export, verify) need --data {data} and {given}", err=True)
         elif not bucket and (endpoint or create_bucket):
             fail("--endpoint and --create-bucket go with --bucket: name the bucket")
         options = AgentOptions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
@@ -119,8 +120,28 @@ def test_a_signal_ends_it_cleanly(
     assert process.stdout.readline().startswith("bootstrap: 127.0.0.1:")
     process.send_signal(number)
     out, err = process.communicate(timeout=280)
-    assert (process.returncode, out, err) == (0, "", "")
+    assert (process.returncode, out) == (0, "")
+    assert len(err.splitlines()) == ("--moto" in options)  # where it is to be found
     assert not (data / "control.address").exists()
+
+
+@pytest.mark.slow
+def test_jobs_find_a_cluster_with_moto(lacuna: Command) -> None:
+    """What it says is what they need: the folder, and for jobs the keys."""
+    process = start("--moto")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    said = process.stderr.readline()
+    assert process.stdout.readline().startswith("bootstrap: ")
+    found = re.fullmatch(r"jobs \(compact, export, verify\) need --data (\S+) and (.+)\n", said)
+    assert found is not None, said
+    folder, keys = found.groups()
+    environment = dict(each.split("=", 1) for each in keys.split())
+    verified = lacuna("verify", "--data", folder, **environment)
+    assert verified.code == 0, verified
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=280)
+    assert not Path(folder).exists()
 
 
 @pytest.mark.slow
