@@ -29,7 +29,12 @@ class FolderDestination:
 
     def check(self) -> None:
         with _errors(self.root):
-            self.root.mkdir(parents=True, exist_ok=True)
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+            except (FileExistsError, NotADirectoryError):
+                raise DestinationError(
+                    f"{self.root} is not a folder, or lies below a file: name another with --to"
+                ) from None
         if not os.access(self.root, os.W_OK | os.X_OK):
             raise DestinationError(
                 f"{self.root} cannot be written to: give us the right, or another folder"

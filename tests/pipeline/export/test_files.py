@@ -138,3 +138,12 @@ def test_a_file_that_was_changed_behind_our_back_is_noticed(tmp_path: Path) -> N
     (tmp_path / moves[0].final).write_bytes(b"")
     with pytest.raises(DestinationError, match="something else writes or deletes there"):
         destination.publish(moves, "_staging", "final")
+
+
+@pytest.mark.parametrize("below", ["", "below"])
+def test_a_file_is_no_folder_to_export_to(below: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"kept")
+    with pytest.raises(DestinationError, match="is not a folder, or lies below a file"):
+        FolderDestination(path / below).check()
+    assert path.read_bytes() == b"kept"
