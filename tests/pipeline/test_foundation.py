@@ -64,7 +64,9 @@ def test_errors_name_the_object(cluster: Cluster, tmp_path: Path) -> None:
         find_cluster(data=str(tmp_path))
     with pytest.raises(PipelineError, match="no bucket was named"):
         find_cluster(control="127.0.0.1:1", environment={})
-    with pytest.raises(PipelineError, match="there is no cluster in the bucket"):
+    with pytest.raises(PipelineError, match="no folder is called"):
         check_store(f"file://{tmp_path}/nothing")
+    with pytest.raises(PipelineError, match="there is no cluster in the bucket"):
+        check_store(f"file://{tmp_path}")
     assert issubclass(DamagedDataError, PipelineError)
     assert issubclass(DataLossError, PipelineError)
