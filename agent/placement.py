@@ -26,6 +26,17 @@ def live_agents(context: "AgentContext") -> Sequence[Agent]:
     return [found[node_id] for node_id in sorted(found)]
 
 
+def known_agents(context: "AgentContext") -> Sequence[Agent]:
+    """The live agents and those that are hidden until their leases end, ordered by node id.
+
+    Nothing is placed on a hidden one, but a client that waits for it is to go on trying: librdkafka ends
+    what waits for a broker that has left Metadata only when some broker comes or goes.
+    """
+    found = {agent.node_id: agent for agent in context.control.cluster.hidden_agents}
+    found.update((agent.node_id, agent) for agent in live_agents(context))
+    return [found[node_id] for node_id in sorted(found)]
+
+
 def candidates(context: "AgentContext") -> Sequence[Agent]:
     """The live agents that work is given to: those of our zone if there are any, else all."""
     agents = live_agents(context)

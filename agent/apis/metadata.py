@@ -8,7 +8,7 @@
   already.
 - The leader of a partition is the live agent that rendezvous hashing gives, in our zone first; it
   is the only replica, leader epoch 0 (S6). Kafka's controller is any agent; the one that is asked
-  names itself.
+  names itself. A hidden agent is still among the brokers (ADR 18).
 - Authorized operations (KIP-430) are given when asked for: everything.
 - Answered from the view of the cluster, also while the control plane is away.
 """
@@ -169,7 +169,7 @@ def _partition(request: Any, topic_id: bytes, partition: int, node_ids: tuple[in
 
 
 def _answer(context: "AgentContext", request: Any, topics: Sequence[Any]) -> Any:
-    agents = placement.live_agents(context)
+    agents = placement.known_agents(context)
     asked = getattr(request, "include_cluster_authorized_operations", False)
     return build(
         request,

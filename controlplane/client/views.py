@@ -208,7 +208,8 @@ class ClusterView:
         self.topics_by_id: dict[bytes, Topic] = {}
         self.topics_by_name: dict[str, Topic] = {}
         self.agents: tuple[Agent, ...] = ()  # those that clients are sent to
-        self.hidden_lease_ids: frozenset[int] = frozenset()  # of agents that they are not sent to
+        self.hidden_agents: tuple[Agent, ...] = ()  # those that they are not sent to, with a lease
+        self.hidden_lease_ids: frozenset[int] = frozenset()
         self.sessions = 0  # how many it has been brought up to date by
         self.is_current = False
         self._feed = feed
@@ -245,6 +246,7 @@ class ClusterView:
             self.topics_by_name[topic.name] = topic
         if delta.is_snapshot or delta.has_agents:
             self.agents = tuple(delta.agents)
+            self.hidden_agents = tuple(delta.hidden_agents)
             self.hidden_lease_ids = frozenset(delta.hidden_lease_ids)
         self.version = delta.version
         self.is_current = True

@@ -1,8 +1,8 @@
 """Which agents clients are sent to: those with a lease and a session over which it is renewed.
 
 An agent that dies breaks its session at once, and its lease ends seconds later. Between the two it
-keeps what a lease gives (its commits are taken, its objects are not swept), and is hidden: no
-Metadata, no FindCoordinator names it. All of this is volatile: a hidden lease is in no record, and
+keeps what a lease gives (its commits are taken, its objects are not swept), and is hidden: it leads
+and coordinates nothing, though it is still among the brokers of Metadata. All of this is volatile: a hidden lease is in no record, and
 after a restart every agent has the time to connect again.
 """
 

@@ -159,10 +159,12 @@ class State:
         return delta
 
     def put_agents(self, delta: ClusterDelta) -> None:
-        """Fills in the agents that clients are sent to, and the leases of those that they are not."""
+        """Fills in the agents that clients are sent to, and with their leases those that they are not."""
+        live = self.live_agents()
         delta.has_agents = True
-        delta.agents.extend(self.live_agents())
+        delta.agents.extend(live)
         delta.hidden_lease_ids.extend(sorted(self.hidden_leases))
+        delta.hidden_agents.extend(each for each in self.leased_agents() if each not in live)
 
     def live_agents(self) -> list[Agent]:
         """The nodes that clients are sent to, by node id: with a lease that is not hidden."""

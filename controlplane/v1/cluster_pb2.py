@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x63ontrolplane/v1/cluster.proto\x12\x0f\x63ontrolplane.v1\"5\n\x0eTopicPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\"B\n\x05\x41gent\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x0c\n\x04zone\x18\x04 \x01(\t\"\xa6\x01\n\x05Topic\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x17\n\x0fpartition_count\x18\x03 \x01(\x05\x12\x34\n\x07\x63onfigs\x18\x04 \x03(\x0b\x32#.controlplane.v1.Topic.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xe1\x01\n\x0c\x43lusterDelta\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x13\n\x0bis_snapshot\x18\x02 \x01(\x08\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12&\n\x06topics\x18\x04 \x03(\x0b\x32\x16.controlplane.v1.Topic\x12\x19\n\x11\x64\x65leted_topic_ids\x18\x05 \x03(\x0c\x12\x12\n\nhas_agents\x18\x06 \x01(\x08\x12&\n\x06\x61gents\x18\x07 \x03(\x0b\x32\x16.controlplane.v1.Agent\x12\x18\n\x10hidden_lease_ids\x18\x08 \x03(\x03\"9\n\rRegisterAgent\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\x05\x12\x0c\n\x04zone\x18\x03 \x01(\t\"w\n\x0f\x41gentRegistered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x0f\n\x07node_id\x18\x02 \x01(\x05\x12\x10\n\x08lease_id\x18\x03 \x01(\x03\x12\x19\n\x11lease_duration_ms\x18\x04 \x01(\x03\x12\x12\n\ncluster_id\x18\x05 \x01(\t\" \n\tOpenLease\x12\x13\n\x0b\x64uration_ms\x18\x01 \x01(\x03\"b\n\x0bLeaseOpened\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x10\n\x08lease_id\x18\x02 \x01(\x03\x12\x19\n\x11lease_duration_ms\x18\x03 \x01(\x03\x12\x12\n\ncluster_id\x18\x04 \x01(\t\"\x1e\n\nRenewLease\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\"\"\n\x0cLeaseRenewed\x12\x12\n\nerror_code\x18\x01 \x01(\x05\" \n\x0cReleaseLease\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\"#\n\rLeaseReleased\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"\xa0\x01\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fpartition_count\x18\x02 \x01(\x05\x12:\n\x07\x63onfigs\x18\x03 \x03(\x0b\x32).controlplane.v1.CreateTopic.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"S\n\x0c\x43reateTopics\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.CreateTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"q\n\x0bTopicResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x12\n\nerror_code\x18\x03 \x01(\x05\x12\x15\n\rerror_message\x18\x04 \x01(\t\x12\x17\n\x0fpartition_count\x18\x05 \x01(\x05\"=\n\rTopicsCreated\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\"!\n\x0c\x44\x65leteTopics\x12\x11\n\ttopic_ids\x18\x01 \x03(\x0c\"=\n\rTopicsDeleted\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\">\n\x15\x43reatePartitionsTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fpartition_count\x18\x02 \x01(\x05\"a\n\x10\x43reatePartitions\x12\x36\n\x06topics\x18\x01 \x03(\x0b\x32&.controlplane.v1.CreatePartitionsTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"A\n\x11PartitionsCreated\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\">\n\x0c\x43onfigChange\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\toperation\x18\x02 \x01(\x05\x12\r\n\x05value\x18\x03 \x01(\t\"~\n\x11\x41lterTopicConfigs\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x07\x63hanges\x18\x02 \x03(\x0b\x32\x1d.controlplane.v1.ConfigChange\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\x12\x14\n\x0creplaces_all\x18\x04 \x01(\x08\"@\n\x13TopicConfigsAltered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x63ontrolplane/v1/cluster.proto\x12\x0f\x63ontrolplane.v1\"5\n\x0eTopicPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\"B\n\x05\x41gent\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x0c\n\x04zone\x18\x04 \x01(\t\"\xa6\x01\n\x05Topic\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x17\n\x0fpartition_count\x18\x03 \x01(\x05\x12\x34\n\x07\x63onfigs\x18\x04 \x03(\x0b\x32#.controlplane.v1.Topic.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x90\x02\n\x0c\x43lusterDelta\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x13\n\x0bis_snapshot\x18\x02 \x01(\x08\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12&\n\x06topics\x18\x04 \x03(\x0b\x32\x16.controlplane.v1.Topic\x12\x19\n\x11\x64\x65leted_topic_ids\x18\x05 \x03(\x0c\x12\x12\n\nhas_agents\x18\x06 \x01(\x08\x12&\n\x06\x61gents\x18\x07 \x03(\x0b\x32\x16.controlplane.v1.Agent\x12\x18\n\x10hidden_lease_ids\x18\x08 \x03(\x03\x12-\n\rhidden_agents\x18\t \x03(\x0b\x32\x16.controlplane.v1.Agent\"9\n\rRegisterAgent\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\x05\x12\x0c\n\x04zone\x18\x03 \x01(\t\"w\n\x0f\x41gentRegistered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x0f\n\x07node_id\x18\x02 \x01(\x05\x12\x10\n\x08lease_id\x18\x03 \x01(\x03\x12\x19\n\x11lease_duration_ms\x18\x04 \x01(\x03\x12\x12\n\ncluster_id\x18\x05 \x01(\t\" \n\tOpenLease\x12\x13\n\x0b\x64uration_ms\x18\x01 \x01(\x03\"b\n\x0bLeaseOpened\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x10\n\x08lease_id\x18\x02 \x01(\x03\x12\x19\n\x11lease_duration_ms\x18\x03 \x01(\x03\x12\x12\n\ncluster_id\x18\x04 \x01(\t\"\x1e\n\nRenewLease\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\"\"\n\x0cLeaseRenewed\x12\x12\n\nerror_code\x18\x01 \x01(\x05\" \n\x0cReleaseLease\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\"#\n\rLeaseReleased\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"\xa0\x01\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fpartition_count\x18\x02 \x01(\x05\x12:\n\x07\x63onfigs\x18\x03 \x03(\x0b\x32).controlplane.v1.CreateTopic.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"S\n\x0c\x43reateTopics\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.CreateTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"q\n\x0bTopicResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x12\n\nerror_code\x18\x03 \x01(\x05\x12\x15\n\rerror_message\x18\x04 \x01(\t\x12\x17\n\x0fpartition_count\x18\x05 \x01(\x05\"=\n\rTopicsCreated\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\"!\n\x0c\x44\x65leteTopics\x12\x11\n\ttopic_ids\x18\x01 \x03(\x0c\"=\n\rTopicsDeleted\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\">\n\x15\x43reatePartitionsTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fpartition_count\x18\x02 \x01(\x05\"a\n\x10\x43reatePartitions\x12\x36\n\x06topics\x18\x01 \x03(\x0b\x32&.controlplane.v1.CreatePartitionsTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"A\n\x11PartitionsCreated\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\">\n\x0c\x43onfigChange\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\toperation\x18\x02 \x01(\x05\x12\r\n\x05value\x18\x03 \x01(\t\"~\n\x11\x41lterTopicConfigs\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x07\x63hanges\x18\x02 \x03(\x0b\x32\x1d.controlplane.v1.ConfigChange\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\x12\x14\n\x0creplaces_all\x18\x04 \x01(\x08\"@\n\x13TopicConfigsAltered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,47 +44,47 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOPIC_CONFIGSENTRY']._serialized_start=294
   _globals['_TOPIC_CONFIGSENTRY']._serialized_end=340
   _globals['_CLUSTERDELTA']._serialized_start=343
-  _globals['_CLUSTERDELTA']._serialized_end=568
-  _globals['_REGISTERAGENT']._serialized_start=570
-  _globals['_REGISTERAGENT']._serialized_end=627
-  _globals['_AGENTREGISTERED']._serialized_start=629
-  _globals['_AGENTREGISTERED']._serialized_end=748
-  _globals['_OPENLEASE']._serialized_start=750
-  _globals['_OPENLEASE']._serialized_end=782
-  _globals['_LEASEOPENED']._serialized_start=784
-  _globals['_LEASEOPENED']._serialized_end=882
-  _globals['_RENEWLEASE']._serialized_start=884
-  _globals['_RENEWLEASE']._serialized_end=914
-  _globals['_LEASERENEWED']._serialized_start=916
-  _globals['_LEASERENEWED']._serialized_end=950
-  _globals['_RELEASELEASE']._serialized_start=952
-  _globals['_RELEASELEASE']._serialized_end=984
-  _globals['_LEASERELEASED']._serialized_start=986
-  _globals['_LEASERELEASED']._serialized_end=1021
-  _globals['_CREATETOPIC']._serialized_start=1024
-  _globals['_CREATETOPIC']._serialized_end=1184
+  _globals['_CLUSTERDELTA']._serialized_end=615
+  _globals['_REGISTERAGENT']._serialized_start=617
+  _globals['_REGISTERAGENT']._serialized_end=674
+  _globals['_AGENTREGISTERED']._serialized_start=676
+  _globals['_AGENTREGISTERED']._serialized_end=795
+  _globals['_OPENLEASE']._serialized_start=797
+  _globals['_OPENLEASE']._serialized_end=829
+  _globals['_LEASEOPENED']._serialized_start=831
+  _globals['_LEASEOPENED']._serialized_end=929
+  _globals['_RENEWLEASE']._serialized_start=931
+  _globals['_RENEWLEASE']._serialized_end=961
+  _globals['_LEASERENEWED']._serialized_start=963
+  _globals['_LEASERENEWED']._serialized_end=997
+  _globals['_RELEASELEASE']._serialized_start=999
+  _globals['_RELEASELEASE']._serialized_end=1031
+  _globals['_LEASERELEASED']._serialized_start=1033
+  _globals['_LEASERELEASED']._serialized_end=1068
+  _globals['_CREATETOPIC']._serialized_start=1071
+  _globals['_CREATETOPIC']._serialized_end=1231
   _globals['_CREATETOPIC_CONFIGSENTRY']._serialized_start=294
   _globals['_CREATETOPIC_CONFIGSENTRY']._serialized_end=340
-  _globals['_CREATETOPICS']._serialized_start=1186
-  _globals['_CREATETOPICS']._serialized_end=1269
-  _globals['_TOPICRESULT']._serialized_start=1271
-  _globals['_TOPICRESULT']._serialized_end=1384
-  _globals['_TOPICSCREATED']._serialized_start=1386
-  _globals['_TOPICSCREATED']._serialized_end=1447
-  _globals['_DELETETOPICS']._serialized_start=1449
-  _globals['_DELETETOPICS']._serialized_end=1482
-  _globals['_TOPICSDELETED']._serialized_start=1484
-  _globals['_TOPICSDELETED']._serialized_end=1545
-  _globals['_CREATEPARTITIONSTOPIC']._serialized_start=1547
-  _globals['_CREATEPARTITIONSTOPIC']._serialized_end=1609
-  _globals['_CREATEPARTITIONS']._serialized_start=1611
-  _globals['_CREATEPARTITIONS']._serialized_end=1708
-  _globals['_PARTITIONSCREATED']._serialized_start=1710
-  _globals['_PARTITIONSCREATED']._serialized_end=1775
-  _globals['_CONFIGCHANGE']._serialized_start=1777
-  _globals['_CONFIGCHANGE']._serialized_end=1839
-  _globals['_ALTERTOPICCONFIGS']._serialized_start=1841
-  _globals['_ALTERTOPICCONFIGS']._serialized_end=1967
-  _globals['_TOPICCONFIGSALTERED']._serialized_start=1969
-  _globals['_TOPICCONFIGSALTERED']._serialized_end=2033
+  _globals['_CREATETOPICS']._serialized_start=1233
+  _globals['_CREATETOPICS']._serialized_end=1316
+  _globals['_TOPICRESULT']._serialized_start=1318
+  _globals['_TOPICRESULT']._serialized_end=1431
+  _globals['_TOPICSCREATED']._serialized_start=1433
+  _globals['_TOPICSCREATED']._serialized_end=1494
+  _globals['_DELETETOPICS']._serialized_start=1496
+  _globals['_DELETETOPICS']._serialized_end=1529
+  _globals['_TOPICSDELETED']._serialized_start=1531
+  _globals['_TOPICSDELETED']._serialized_end=1592
+  _globals['_CREATEPARTITIONSTOPIC']._serialized_start=1594
+  _globals['_CREATEPARTITIONSTOPIC']._serialized_end=1656
+  _globals['_CREATEPARTITIONS']._serialized_start=1658
+  _globals['_CREATEPARTITIONS']._serialized_end=1755
+  _globals['_PARTITIONSCREATED']._serialized_start=1757
+  _globals['_PARTITIONSCREATED']._serialized_end=1822
+  _globals['_CONFIGCHANGE']._serialized_start=1824
+  _globals['_CONFIGCHANGE']._serialized_end=1886
+  _globals['_ALTERTOPICCONFIGS']._serialized_start=1888
+  _globals['_ALTERTOPICCONFIGS']._serialized_end=2014
+  _globals['_TOPICCONFIGSALTERED']._serialized_start=2016
+  _globals['_TOPICCONFIGSALTERED']._serialized_end=2080
 # @@protoc_insertion_point(module_scope)

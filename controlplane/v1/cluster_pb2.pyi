@@ -46,7 +46,7 @@ class Topic(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., name: _Optional[str] = ..., partition_count: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ClusterDelta(_message.Message):
-    __slots__ = ("version", "is_snapshot", "cluster_id", "topics", "deleted_topic_ids", "has_agents", "agents", "hidden_lease_ids")
+    __slots__ = ("version", "is_snapshot", "cluster_id", "topics", "deleted_topic_ids", "has_agents", "agents", "hidden_lease_ids", "hidden_agents")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     IS_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class ClusterDelta(_message.Message):
     HAS_AGENTS_FIELD_NUMBER: _ClassVar[int]
     AGENTS_FIELD_NUMBER: _ClassVar[int]
     HIDDEN_LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    HIDDEN_AGENTS_FIELD_NUMBER: _ClassVar[int]
     version: int
     is_snapshot: bool
     cluster_id: str
@@ -63,7 +64,8 @@ class ClusterDelta(_message.Message):
     has_agents: bool
     agents: _containers.RepeatedCompositeFieldContainer[Agent]
     hidden_lease_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topic_ids: _Optional[_Iterable[bytes]] = ..., has_agents: _Optional[bool] = ..., agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ..., hidden_lease_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    hidden_agents: _containers.RepeatedCompositeFieldContainer[Agent]
+    def __init__(self, version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topic_ids: _Optional[_Iterable[bytes]] = ..., has_agents: _Optional[bool] = ..., agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ..., hidden_lease_ids: _Optional[_Iterable[int]] = ..., hidden_agents: _Optional[_Iterable[_Union[Agent, _Mapping]]] = ...) -> None: ...
 
 class RegisterAgent(_message.Message):
     __slots__ = ("host", "port", "zone")

@@ -178,6 +178,23 @@ def test_placement_spreads_and_moves_only_what_it_must() -> None:
     assert all(after[key] == before[key] for key in keys if before[key] != 2)
 
 
+async def test_a_hidden_agent_is_a_broker_and_leads_nothing() -> None:
+    """A client that waits for it goes on trying, and finds out who took its place (ADR 18)."""
+    setup = Setup()
+    one, two = agents(2)
+    hiding = ClusterDelta(
+        version=1, has_agents=True, agents=[two], hidden_agents=[one], hidden_lease_ids=[7]
+    )
+    setup.control.cluster.apply(hiding)
+    answer = await setup.ask(12, (asked(12, "t"),))
+    assert [broker.node_id for broker in answer.brokers] == [1, 2]
+    assert {each.leader_id for each in answer.topics[0].partitions} == {2}
+    assert answer.controller_id == 2
+    setup.control.cluster.apply(ClusterDelta(version=2, has_agents=True, agents=[two]))
+    answer = await setup.ask(12, (asked(12, "t"),))
+    assert [broker.node_id for broker in answer.brokers] == [2]
+
+
 def test_placement_keeps_to_our_zone() -> None:
     control = ScriptedControl()
     control.cluster.apply(snapshot(TOPIC, agents=agents(4, "ab")))

@@ -24,7 +24,7 @@ from .load import Progress, TransactionalClient
 from .processes import Deployment
 
 TOPIC = "t"
-PARTITIONS = 4
+PARTITIONS = 16  # so many that each of two agents leads some
 SECONDS = 60.0
 SESSION_SECONDS = 20.0
 
@@ -89,10 +89,10 @@ class Member(threading.Thread):
             raise self.failure
 
 
-def live_ports(bootstrap: str) -> set[int]:
-    """The agents that this one's Metadata names."""
-    brokers = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).brokers
-    return {broker.port for broker in brokers.values()}
+def leading_ports(bootstrap: str) -> set[int]:
+    """The agents that lead, by what this one's Metadata says."""
+    found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60)
+    return {found.brokers[each.leader].port for each in found.topics[TOPIC].partitions.values()}
 
 
 def coordinated_by(bootstrap: str, port: int) -> str:
@@ -106,10 +106,10 @@ def coordinated_by(bootstrap: str, port: int) -> str:
 
 
 def await_ports(bootstrap: str, expected: set[int]) -> None:
-    """Asks until Metadata names exactly these."""
+    """Asks until exactly these lead."""
     deadline = time.monotonic() + SECONDS
-    while (found := live_ports(bootstrap)) != expected:
-        assert time.monotonic() < deadline, f"Metadata names {found}"
+    while (found := leading_ports(bootstrap)) != expected:
+        assert time.monotonic() < deadline, f"the leaders are {found}"
 
 
 @contextmanager

@@ -54,6 +54,11 @@ class Sessions:
         """The nodes that a new session is told of."""
         return [agent.node_id for agent in machine.cluster_snapshot(self.cluster.state).agents]
 
+    def hidden(self) -> list[int]:
+        """The nodes that it is told of beside them."""
+        snapshot = machine.cluster_snapshot(self.cluster.state)
+        return [agent.node_id for agent in snapshot.hidden_agents]
+
     def told(self) -> list[tuple[list[int], list[int]]]:
         """Nodes and hidden leases of each delta since the last call."""
         changes = machine.take_changes(self.cluster.state)
@@ -81,12 +86,13 @@ def test_an_agent_whose_session_broke_is_hidden_and_keeps_its_lease() -> None:
     assert (sessions.shown(), sessions.told()) == ([1, 2], [])
     sessions.pass_ms(1)
     assert (sessions.shown(), sessions.told()) == ([2], [([2], [1])])
+    assert sessions.hidden() == [1]
     sessions.cluster.lease_id = 1
     assert sessions.cluster.put("t-0") == 0
     assert sessions.renew(20, 1) == ErrorCode.NONE
     assert (sessions.shown(), sessions.told()) == ([1, 2], [([1, 2], [])])
     sessions.pass_ms(SESSION_GRACE_MS)
-    assert sessions.shown() == [1, 2]
+    assert (sessions.shown(), sessions.hidden()) == ([1, 2], [])
     sessions.cluster.check()
 
 
