@@ -2,8 +2,8 @@
 
 An agent that dies breaks its session at once, and its lease ends seconds later. Between the two it
 keeps what a lease gives (its commits are taken, its objects are not swept), and is hidden: it leads
-and coordinates nothing, though it is still among the brokers of Metadata. All of this is volatile: a hidden lease is in no record, and
-after a restart every agent has the time to connect again.
+and coordinates nothing, though it is still among the brokers of Metadata. All of this is volatile:
+a hidden lease is in no record, and after a restart every agent has the time to connect again.
 """
 
 from typing import NamedTuple
