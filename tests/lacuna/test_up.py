@@ -131,16 +131,18 @@ def test_jobs_find_a_cluster_with_moto(lacuna: Command) -> None:
     process = start("--moto")
     assert process.stdout is not None
     assert process.stderr is not None
-    said = process.stderr.readline()
-    assert process.stdout.readline().startswith("bootstrap: ")
-    found = re.fullmatch(r"jobs \(compact, export, verify\) need --data (\S+) and (.+)\n", said)
-    assert found is not None, said
-    folder, keys = found.groups()
-    environment = dict(each.split("=", 1) for each in keys.split())
-    verified = lacuna("verify", "--data", folder, **environment)
-    assert verified.code == 0, verified
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=280)
+    try:
+        said = process.stderr.readline()
+        assert process.stdout.readline().startswith("bootstrap: ")
+        found = re.fullmatch(r"jobs \(compact, export, verify\) need --data (\S+) and (.+)\n", said)
+        assert found is not None, said
+        folder, keys = found.groups()
+        environment = dict(each.split("=", 1) for each in keys.split())
+        verified = lacuna("verify", "--data", folder, **environment)
+        assert verified.code == 0, verified
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=280)
     assert not Path(folder).exists()
 
 
