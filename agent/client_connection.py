@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from agent.apis.registry import Api, Peer, response_header_version
@@ -323,7 +324,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _peer_of(self, frame: RequestFrame) -> Peer:
         if frame.client_id != self._peer.client_id:
-            self._peer = Peer(host=self._peer.host, port=self._peer.port, client_id=frame.client_id)
+            self._peer = replace(self._peer, client_id=frame.client_id)
         return self._peer
 
     # Answers and bounds.

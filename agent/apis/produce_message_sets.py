@@ -8,9 +8,8 @@ offset. v1 answers a throttle time, v2 (KIP-32) the time of a LogAppendTime topi
 Requests of a connection are converted side by side and go on in the order in which they came (S12).
 """
 
-import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from agent.apis import produce
 from agent.apis.registry import Api, Peer
@@ -60,7 +59,7 @@ async def handle(
     context: "AgentContext", request: ProduceRequest, peer: Peer
 ) -> ProduceResponse | None:
     """Convert, produce what could be converted; None where no answer is wanted."""
-    turn = _Turn(peer)
+    turn = peer.turns.take()
     try:
         cluster = context.control.cluster
         if not cluster.is_current:
@@ -88,35 +87,6 @@ async def handle(
         whole = [next(rest) if isinstance(one, ProducePartition) else one for one in some]
         topics.append(topic._replace(partitions=whole))
     return ProduceResponse(topics)
-
-
-class _Turn:
-    """The place of a request among those of its connection, from its beginning to where it goes on."""
-
-    _last: ClassVar[dict[tuple[asyncio.AbstractEventLoop, str, int], asyncio.Future[None]]] = {}
-
-    def __init__(self, peer: Peer) -> None:
-        loop = asyncio.get_running_loop()
-        self._connection = loop, peer.host, peer.port
-        self._before = self._last.get(self._connection)
-        self._done = self._last[self._connection] = loop.create_future()
-
-    async def come(self) -> None:
-        """Wait until the requests before have gone on."""
-        if self._before is not None:
-            await asyncio.shield(self._before)
-
-    def end(self) -> None:
-        """Let the next one go on, in a later turn of the loop; not before those before this one have."""
-        if self._before is None or self._before.done():
-            self._let_next()
-        else:
-            self._before.add_done_callback(lambda _: self._let_next())
-
-    def _let_next(self) -> None:
-        self._done.set_result(None)
-        if self._last[self._connection] is self._done:
-            del self._last[self._connection]
 
 
 def _max_batch_bytes(context: "AgentContext", name: str) -> int | None:

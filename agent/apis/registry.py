@@ -25,6 +25,9 @@ A module in `agent/apis/` that has a name `API` (an `Api`) is served; nothing el
   that order. Answers leave in the order of the requests always. Everything else runs one request
   at a time on a connection.
 
+- `peer.turns`: where a pipelined handler must wait before it may do what has an order, it takes its turn at its
+  beginning (agent/turns.py).
+
 - `waits`: an answer may be long in coming, since it waits for others (records, members). Once the client is gone such
   a wait ends; everything else that was read of it is served, as Kafka does: a LeaveGroup is the last thing that
   many clients say.
@@ -37,7 +40,7 @@ to what is served. An API that Kafka does not advertise is served in silence.
 
 import pkgutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from io import BytesIO
@@ -49,6 +52,7 @@ from kio.serial.errors import SerialError
 
 from agent.apis.nulls import UnexpectedNullError, reject_nulls
 from agent.apis.schema import kio_versions, request_class
+from agent.turns import Turns
 from agent.wire import Buffer, MalformedRequest
 from controlplane.errors import ErrorCode
 
@@ -131,11 +135,15 @@ BEFORE_KAFKA_4: Mapping[int, int] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """Who sent a request. `client_id` is that of the request's header, "" where it was null."""
+    """Who sent a request. `client_id` is that of the request's header, "" where it was null.
+
+    `turns` are those of its connection.
+    """
 
     host: str
     port: int
     client_id: str = ""
+    turns: Turns = field(default_factory=Turns, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
