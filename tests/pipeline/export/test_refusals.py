@@ -70,7 +70,9 @@ def test_another_partitioning_or_place(
         export(name, to=str(tmp_path), layout=Layout(partition_by="day"))
     file = tmp_path / "file"
     file.write_bytes(b"")
-    with pytest.raises(DestinationError, match="file is not a folder, or lies below a file: name another"):
+    with pytest.raises(
+        DestinationError, match="file is not a folder, or lies below a file: name another"
+    ):
         export(name, to=str(file))
     with pytest.raises(DestinationError, match="names no place to export to: write a folder"):
         export(name, to="ftp://host/path")
