@@ -37,6 +37,10 @@ LONGEST_PIN_MS: Final = 7 * 24 * 3_600_000
 #: A tick's records name at most so many things; the next tick goes on.
 MAX_PER_TICK: Final = 10_000
 
+#: Retention goes over all partitions so often, as Kafka does (log.retention.check.interval.ms): records with
+#: timestamps of long ago are there for a while, so that whoever replays or tests with such can read them.
+RETENTION_CHECK_MS: Final = 300_000
+
 #: A tick looks at so many partitions for records past their retention.
 RETENTION_SCAN: Final = 256
 

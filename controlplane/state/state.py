@@ -110,6 +110,7 @@ class State:
         self.retention_queue: list[
             PartitionKey
         ] = []  # not yet looked at in this round, the next last
+        self.retention_due_ms = 0  # when the next round may begin
         self.merge_cursor = 0
         self.merge_horizons = Horizons()
         self.compaction_horizons = Horizons()

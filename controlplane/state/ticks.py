@@ -4,7 +4,12 @@ from controlplane.decision import Context
 from controlplane.state.housekeeping import log_starts_moved, pins_ended
 from controlplane.state.log_replay import HOUR_MS
 from controlplane.state.partition import Partition, PartitionKey
-from controlplane.state.settings import MAX_PER_TICK, PRODUCER_ID_EXPIRATION_MS, RETENTION_SCAN
+from controlplane.state.settings import (
+    MAX_PER_TICK,
+    PRODUCER_ID_EXPIRATION_MS,
+    RETENTION_CHECK_MS,
+    RETENTION_SCAN,
+)
 from controlplane.state.state import State
 from controlplane.state.transactions import coordinator_abort
 from controlplane.topic_configs import effective, is_deleted_by_retention
@@ -97,27 +102,30 @@ def _take_expired(
 def tick_retention(state: State, context: Context) -> list[JournalRecord]:
     """retention.ms and retention.bytes: whole extents from the front, below the LSO.
 
-    A tick looks at RETENTION_SCAN partitions and the next one goes on, so that it costs the same with
-    however many; Kafka looks once in five minutes (log.retention.check.interval.ms).
+    All partitions are looked at once in RETENTION_CHECK_MS, RETENTION_SCAN of them in a tick, so that it
+    costs the same with however many.
     """
     moves: list[LogStartMove] = []
     limits: dict[bytes, _Limits] = {}
-    for partition in _in_turn(state):
+    for partition in _in_turn(state, context.now_ms):
         if not len(partition.extents):
             continue
         topic_id = partition.key[0]
         if topic_id not in limits:
             limits[topic_id] = _limits_of(state.topics[topic_id].configs, context.now_ms)
         offset = _retained_from(partition, *limits[topic_id])
+        if _may_go_on(partition, offset):
+            state.retention_queue.insert(0, partition.key)
         if offset > partition.log_start_offset:
             moves.append(LogStartMove(partition=partition.message, log_start_offset=offset))
     return [log_starts_moved(moves, context.now_ms)] if moves else []
 
 
-def _in_turn(state: State) -> list[Partition]:
-    """The next partitions to look at; each once before any comes again."""
+def _in_turn(state: State, now_ms: int) -> list[Partition]:
+    """The next partitions to look at; each once before any comes again, none before it is due."""
     queue = state.retention_queue
-    if not queue:
+    if not queue and now_ms >= state.retention_due_ms:
+        state.retention_due_ms = now_ms + RETENTION_CHECK_MS
         queue.extend(each.key for topic in state.topics.values() for each in topic.partitions)
         queue.reverse()
     keys = queue[-RETENTION_SCAN:]
@@ -152,6 +160,12 @@ def _retained_from(partition: Partition, oldest_ms: int | None, retention_bytes:
             break
         offset = extents.next_offsets[index]
     return offset
+
+
+def _may_go_on(partition: Partition, offset: int) -> bool:
+    """Whether all that a tick may take of a partition was taken, so that there may be more."""
+    extents = partition.extents
+    return len(extents) > MAX_PER_TICK and offset == extents.next_offsets[MAX_PER_TICK - 1]
 
 
 def tick_pins(state: State, context: Context) -> list[JournalRecord]:

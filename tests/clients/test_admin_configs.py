@@ -32,6 +32,8 @@ from .librd import consumer, eventually, producer, read, send, watermarks
 from .wire import Connection
 
 DAY_MS = 86_400_000
+#: Within it everything is held against its retention once (RETENTION_CHECK_MS, as Kafka's default).
+ROUND_MS = 300_000
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +114,22 @@ def test_retention_ms(timed: Cluster, who: Producer, timed_admin: AdminClient) -
     timed.advance(9 * DAY_MS)
     assert watermarks(timed.bootstrap, topic) == (0, 2)
     alter(timed_admin, topic, retention_ms=str(DAY_MS))
-    timed.advance(1000)
+    timed.advance(ROUND_MS)
     assert watermarks(timed.bootstrap, topic) == (2, 2)
+
+
+def test_what_is_older_than_retention_when_it_comes_is_there_for_a_while(
+    timed: Cluster, who: Producer
+) -> None:
+    """A replay, or a test with timestamps of its own, can read what it wrote, as on Kafka."""
+    topic = timed.create_topic("replayed")
+    timed.advance(ROUND_MS)  # the next round is that far away
+    who.produce(topic, b"a", timestamp=1_000, partition=0)
+    who.flush(60)
+    timed.advance(ROUND_MS // 2)
+    assert times(timed.bootstrap, topic, 1) == {b"a": 1_000}
+    timed.advance(ROUND_MS)
+    assert watermarks(timed.bootstrap, topic) == (1, 1)
 
 
 def test_retention_bytes(timed: Cluster, who: Producer) -> None:
@@ -121,7 +137,7 @@ def test_retention_bytes(timed: Cluster, who: Producer) -> None:
     topic = timed.create_topic("large", configs={"retention.ms": "-1", "retention.bytes": "25000"})
     for number in range(5):
         send(who, topic, [b"%d" % number * 10_000])
-    timed.advance(1000)
+    timed.advance(ROUND_MS)
     assert watermarks(timed.bootstrap, topic) == (2, 5)
     assert 30_000 < stored_bytes(timed.bootstrap, topic) < 31_000
 
@@ -138,7 +154,7 @@ def test_without_delete_nothing_is_deleted(
     timed.advance(DAY_MS)
     assert watermarks(timed.bootstrap, topic) == (0, 1)
     alter(timed_admin, topic, cleanup_policy=f"delete,{policy}")
-    timed.advance(1000)
+    timed.advance(ROUND_MS)
     assert watermarks(timed.bootstrap, topic) == (1, 1)
 
 

@@ -1,7 +1,10 @@
 """DeleteRecords, retention, collection: what is gone leaves nothing behind."""
 
+import pytest
+
 from controlplane import machine
 from controlplane.errors import ErrorCode
+from controlplane.state import ticks
 from controlplane.state.settings import COLLECTION_GRACE_MS, LONGEST_PIN_MS
 from controlplane.v1.cluster_pb2 import ReleaseLease
 from controlplane.v1.log_pb2 import (
@@ -77,23 +80,47 @@ def test_retention_ms_takes_whole_extents_below_the_lso() -> None:
         put a-0 x1 1/0@0 tv2                   -> 2
         put b-0 x1 lat=1                       -> 0
         put c-0 x1 lat=1000000                 -> 0
-        clock +1000                            ->
-        clock +1                               -> log_starts_moved
+        clock +1001                            -> log_starts_moved
         see a-0                                -> 1..2..3
-        clock +5000                            -> log_starts_moved
+        clock +300000                          -> log_starts_moved
         see a-0                                -> 2..2..3
         end2 x 1/0 commit                      -> 1/1
-        clock +0                               -> log_starts_moved
+        clock +300000                          -> log_starts_moved
         see a-0                                -> 3..3..3
         see b-0                                -> 0..1..1
         see c-0                                -> 0..1..1
         delete-records c-0 -1                  -> 1
         put c-0 x1 lat=1000000                 -> 1
-        clock +604793000                       -> producers_expired
+        clock +604198999                       -> producers_expired
         see c-0                                -> 1..2..2
-        clock +1000                            -> log_starts_moved
+        clock +300000                          -> log_starts_moved
         see c-0                                -> 2..2..2
     """)
+
+
+def test_retention_looks_once_in_five_minutes() -> None:
+    """A replay with the timestamps of long ago can be read before it is deleted, as from Kafka."""
+    run("""
+        topic a 1 retention.ms=1000
+        clock +0                               ->
+        put a-0 x1 lat=5                       -> 0
+        clock +0                               ->
+        clock +299999                          ->
+        see a-0                                -> 0..1..1
+        clock +1                               -> log_starts_moved
+        see a-0                                -> 1..1..1
+    """)
+
+
+def test_retention_goes_on_at_once_with_a_partition_of_many_extents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ticks, "MAX_PER_TICK", 2)
+    cluster = run("topic a 1 retention.ms=1000")
+    for _ in range(5):
+        cluster.put("a-0", timestamp=5)
+    assert [cluster.tick() for _ in range(4)] == [["log_starts_moved"]] * 3 + [[]]
+    run("see a-0 -> 5..5..5", cluster)
 
 
 def test_retention_without_timestamps_keeps() -> None:
@@ -110,9 +137,9 @@ def test_retention_bytes_takes_the_oldest_beyond_the_limit() -> None:
         put a-0 x1
         clock +0                               ->
         put a-0 x1
-        clock +0                               ->     # 300 - 100 would be below the limit
+        clock +300000                          ->     # 300 - 100 would be below the limit
         put a-0 x1
-        clock +0                               -> log_starts_moved
+        clock +300000                          -> log_starts_moved
         see a-0                                -> 1..4..4
     """)
     run("""
@@ -120,7 +147,7 @@ def test_retention_bytes_takes_the_oldest_beyond_the_limit() -> None:
         put a-0 x1
         clock +0                               -> log_starts_moved
         see a-0                                -> 1..1..1
-        clock +0                               ->
+        clock +300000                          ->
     """)
 
 
