@@ -138,6 +138,6 @@ def list_transactions(state: State, command: ListTransactions, context: Context)
 
 
 def _is_older(found: TransactionalId, duration_ms: int, now_ms: int) -> bool:
-    if duration_ms < 0:
+    if duration_ms <= 0:  # 0 is what clients send that know of no filter; Kafka lists all by it too
         return True
     return found.is_ongoing and now_ms - found.start_time_ms > duration_ms

@@ -429,6 +429,7 @@ def test_s21_list_transactions_filters() -> None:
     assert listed(producer_ids=[2, 3]) == (["young", "idle"], [])
     assert listed(duration_ms=100) == (["old"], [])
     assert listed(duration_ms=99) == (["old", "young"], [])
+    assert listed(duration_ms=0) == (["old", "young", "idle"], [])
 
 
 def test_s26_offsets_are_pending_until_the_flip_and_flip_with_it() -> None:
