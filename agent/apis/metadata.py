@@ -2,7 +2,7 @@
 
 - Null topics (v0: an empty list) are all topics, an empty list is none. A topic is asked for by
   name or, from v10 on, by id (KIP-516); an unknown id is UNKNOWN_TOPIC_ID, an illegal name
-  INVALID_TOPIC_EXCEPTION.
+  INVALID_TOPIC_EXCEPTION, and so is one of Kafka's own topics, as __consumer_offsets.
 - An unknown name is created when the request allows it (v4+; always below), `auto_create_topics` is
   on and the name is legal. Unlike Kafka, which answers an error first, the answer has the new topic
   already.

@@ -16,6 +16,7 @@ from controlplane.state.settings import (
 )
 from controlplane.state.state import State, TopicState
 from controlplane.topic_configs import InvalidConfig, alter, check_all, check_together, shorten
+from controlplane.topic_names import KAFKAS_OWN
 from controlplane.v1.cluster_pb2 import (
     AlterTopicConfigs,
     CreatePartitions,
@@ -136,6 +137,8 @@ def _check_name(name: str) -> None:
         problem = f"the length of '{shorten(name)}' is longer than the max allowed length {MAX_TOPIC_NAME}"
     elif not _LEGAL_NAME.fullmatch(name):
         problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    elif name in KAFKAS_OWN:
+        problem = f"'{name}' is Kafka's own, and what it holds there is kept in no topic here"
     else:
         return
     raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")

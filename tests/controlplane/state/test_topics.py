@@ -33,6 +33,8 @@ NAME_LIMIT = "n" * 249
         ("a/b", 1, "INVALID_TOPIC_EXCEPTION", "ASCII"),
         ("a\n", 1, "INVALID_TOPIC_EXCEPTION", "ASCII"),
         ("ä", 1, "INVALID_TOPIC_EXCEPTION", "ASCII"),
+        ("__consumer_offsets", 50, "INVALID_TOPIC_EXCEPTION", "is Kafka's own"),
+        ("__transaction_state", 50, "INVALID_TOPIC_EXCEPTION", "is Kafka's own"),
         ("old", 1, "TOPIC_ALREADY_EXISTS", "already exists"),
         ("o_l.d", 1, "INVALID_TOPIC_EXCEPTION", "collides with existing topic: o.l_d"),
         ("a", 0, "INVALID_PARTITIONS", "was 0"),
