@@ -13,6 +13,14 @@ from pipeline.location import ClusterLocation, find_cluster
 LOCATION_OPTIONS: Final = ("data", "control", "store")
 #: What Spark itself adds for its own use.
 _OF_SPARK: Final = frozenset({"path", "paths", "checkpointlocation", "queryname"})
+#: What Spark adds of a table of its catalog. Of such a table's own options it hands over copies with this
+#: prefix when the table is made, and nothing when it is read or written.
+_OF_TABLE: Final = "option."
+_PROVIDER: Final = "provider"
+_TABLES_LOSE_OPTIONS: Final = (
+    "a table of CREATE TABLE cannot be read, as Spark does not hand its options on to a data source in "
+    "Python: say CREATE TEMPORARY VIEW NAME USING lacuna OPTIONS (...)"
+)
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION: Final = re.compile(r"(\d+)\s*([a-z]*)")
 
@@ -99,6 +107,8 @@ class Options:
 
         `hints` says of further names what to do instead. All such options are in one message.
         """
+        if _PROVIDER in self._given or any(name.startswith(_OF_TABLE) for name in self._given):
+            raise OptionError(_TABLES_LOSE_OPTIONS)
         allowed = {name.lower() for name in known}
         instead = {**{name.lower(): text for name, text in (hints or {}).items()}, **_OF_KAFKA}
         wrong = [
@@ -114,13 +124,20 @@ class Options:
     def location(self, *, needs_control: bool) -> ClusterLocation:
         """The cluster that `data`, `control` and `store` name, each else taken from the environment."""
         data, control, store = (self.text(name) for name in LOCATION_OPTIONS)
-        return find_cluster(
-            data=data,
-            control=control,
-            store=store,
-            needs_control=needs_control,
-            environment=os.environ,
-        )
+        try:
+            return find_cluster(
+                data=data,
+                control=control,
+                store=store,
+                needs_control=needs_control,
+                environment=os.environ,
+            )
+        except PipelineError as error:
+            raise PipelineError(f"{error}{self.where_none()}") from None
+
+    def where_none(self) -> str:
+        """The end of a message that misses an option, where none at all was given: it may have got lost."""
+        return "" if self._given else f". In SQL, {_TABLES_LOSE_OPTIONS}"
 
 
 def _hint_of(name: str, instead: Mapping[str, str]) -> str:

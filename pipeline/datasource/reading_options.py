@@ -142,6 +142,7 @@ def _selection(options: Options) -> Selection:
         raise OptionError(
             f"{'only ' if given else ''}one of the options {', '.join(_STRATEGIES)} says what to "
             f"read{'; given are ' + ' and '.join(given) if given else ', and none is given'}"
+            f"{options.where_none()}"
         )
     text = options.text(given[0]) or ""
     if given == ["assign"]:

@@ -1,7 +1,9 @@
 """Options that do not fit: one message each, which says what would."""
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from lacuna.testing import Cluster
 from pipeline.datasource.bounds import EARLIEST, LATEST, AtEdge
@@ -30,7 +32,12 @@ _HOW = {**_WHERE, "subscribe": "a"}
         ({**_WHERE, "assign": "a-0"}, "option assign=a-0: it is no JSON"),
         ({**_WHERE, "assign": '{"a":["0"]}'}, 'it looks like {"topicA":\\[0,1\\]'),
         ({**_WHERE, "assign": "{}"}, 'it looks like {"topicA":\\[0,1\\]'),
-        ({"subscribe": "a"}, "no bucket was named"),
+        ({"subscribe": "a"}, "no bucket was named[^.]*$"),
+        ({}, "no bucket was named.*In SQL, a table of CREATE TABLE .* CREATE TEMPORARY VIEW"),
+        (
+            {**_HOW, "option.subscribe": "a", "owner": "me", "provider": "lacuna"},
+            "^a table of CREATE TABLE cannot be read",
+        ),
         ({**_HOW, "control": ""}, "this needs the control plane"),
         (
             {**_HOW, "startingOffsets": "soon"},
@@ -135,6 +142,27 @@ def test_options_in_any_case_and_their_defaults() -> None:
     assert batch.is_committed
     assert batch.fail_on_data_loss
     assert batch.pin == 3600
+
+
+def test_sql(spark: SparkSession, cluster: Cluster) -> None:
+    """A view works, and a table, which Spark reads without its options, says so."""
+    topic = cluster.create_topic("sql", partitions=1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    producer.produce(topic, b"value")
+    assert producer.flush(60) == 0
+    options = f"OPTIONS (data '{cluster.data}', subscribe '{topic}', includeHeaders 'true')"
+    spark.sql(f"CREATE TEMPORARY VIEW sql_view USING lacuna {options}")
+    (row,) = spark.sql("SELECT CAST(value AS STRING), headers FROM sql_view").collect()
+    assert tuple(row) == ("value", None)
+
+    with pytest.raises(PySparkException, match="OptionError: a table of CREATE TABLE cannot be"):
+        spark.sql(f"CREATE TABLE sql_table USING lacuna {options}")
+    spark.sql(f"CREATE TABLE sql_table (value BINARY) USING lacuna {options}")
+    try:
+        with pytest.raises(PySparkException, match="In SQL, a table of CREATE TABLE cannot be"):
+            spark.sql("SELECT * FROM sql_table").collect()
+    finally:
+        spark.sql("DROP TABLE sql_table")
 
 
 def test_a_mistake_is_one_line_of_spark(load: Load) -> None:
