@@ -19,16 +19,9 @@ KAFKA: Final = PAGE.parents[1] / "tests" / "golden" / "api_versions_kafka_4_1.js
 _SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 #: What Kafka 4.1 answers and an agent does not: what there is instead, or why there is nothing.
-_SASL: Final = "nothing yet: connections are not authenticated"
 _SHARE: Final = "share groups are not served: use a consumer group"
 _RAFT: Final = "the control plane is no Raft quorum of brokers: nobody votes"
 _INSTEAD: Final[Mapping[str, str]] = {
-    "SaslHandshake": _SASL,
-    "SaslAuthenticate": _SASL,
-    "CreateDelegationToken": _SASL,
-    "RenewDelegationToken": _SASL,
-    "ExpireDelegationToken": _SASL,
-    "DescribeDelegationToken": _SASL,
     "ShareGroupHeartbeat": _SHARE,
     "ShareGroupDescribe": _SHARE,
     "ShareFetch": _SHARE,
