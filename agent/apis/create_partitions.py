@@ -1,7 +1,7 @@
 """CreatePartitions v0-v3 (KIP-195).
 
-A topic grows, never shrinks: a count that is not larger is INVALID_PARTITIONS. Of replica assignments only their
-number is looked at: another than that of the new partitions is INVALID_REPLICA_ASSIGNMENT.
+A topic grows, never shrinks: a count that is not larger is INVALID_PARTITIONS. Replica assignments of another
+number than that of the new partitions, and those that name no broker or one twice, are INVALID_REPLICA_ASSIGNMENT.
 A topic that the request has twice is INVALID_REQUEST.
 """
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode as KafkaError
 
 from agent.apis.registry import Api, Peer
+from agent.apis.replica_assignments import problem_of
 from agent.apis.schema import build
 from controlplane.v1.cluster_pb2 import CreatePartitions, CreatePartitionsTopic, TopicResult
 from controlplane.v1.control_pb2 import Command
@@ -39,20 +40,26 @@ async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # n
 
 
 def _misassigned(context: "AgentContext", topic: Any) -> TopicResult | None:
-    """The refusal of assignments that are not one for each new partition."""
+    """The refusal of assignments that are not a sound one for each new partition."""
     known = context.control.cluster.topics_by_name.get(topic.name)
     if topic.assignments is None or known is None:
         return None
     more, assigned = topic.count - known.partition_count, len(topic.assignments)
-    if more <= 0 or assigned == more:
+    if more <= 0:
+        return None
+    if assigned == more:
+        problem = problem_of(each.broker_ids for each in topic.assignments)
+    else:
+        problem = (
+            f"Attempted to add {more} additional partition(s), but only {assigned} "
+            "assignment(s) were specified."
+        )
+    if not problem:
         return None
     return TopicResult(
         name=topic.name,
         error_code=int(KafkaError.invalid_replica_assignment),
-        error_message=(
-            f"Attempted to add {more} additional partition(s), but only {assigned} "
-            "assignment(s) were specified."
-        ),
+        error_message=problem,
     )
 
 

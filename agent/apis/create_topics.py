@@ -2,10 +2,9 @@
 
 Any replication factor from 1 on is accepted, and -1: there are no replicas, records are in the object store
 before they are acknowledged. A replica assignment is accepted for its count of partitions, which must be numbered from
-0 on; a count or a factor beside it is INVALID_REQUEST, as in Kafka. -1 partitions are `num_partitions`. A config
-that Kafka has not, or that promises what nobody keeps, is INVALID_CONFIG. A name that the request has twice is
-INVALID_REQUEST. v5+ answers
-counts and configs (KIP-525), v7 topic ids (KIP-516).
+0 on, each with as many different brokers as the others; a count or a factor beside it is INVALID_REQUEST, as in Kafka.
+-1 partitions are `num_partitions`. A config that Kafka has not, or that promises what nobody keeps, is INVALID_CONFIG.
+A name that the request has twice is INVALID_REQUEST. v5+ answers counts and configs (KIP-525), v7 topic ids (KIP-516).
 """
 
 from collections import Counter
@@ -16,6 +15,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from agent.apis import configs
 from agent.apis.registry import Api, Peer
+from agent.apis.replica_assignments import problem_of
 from agent.apis.schema import build
 from controlplane.topic_configs import check_all, shorten
 from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicResult
@@ -82,7 +82,8 @@ def _check(topic: Any, count: int) -> tuple[int, str]:
     if numbers != list(range(len(numbers))):
         message = "The partitions of the assignment are not numbered from 0 on."
         return KafkaError.invalid_replica_assignment, message
-    return 0, ""
+    problem = problem_of(each.broker_ids for each in topic.assignments)
+    return (KafkaError.invalid_replica_assignment, problem) if problem else (0, "")
 
 
 def _creation(context: "AgentContext", topic: Any) -> CreateTopic:

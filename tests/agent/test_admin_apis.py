@@ -108,6 +108,48 @@ async def test_what_create_topics_refuses(setup: Setup, wanted: Any, code: int) 
         assert found.num_partitions == 2
 
 
+@pytest.mark.parametrize(
+    ("brokers", "said"),
+    [
+        (((1,), (2,)), ""),
+        (((1, 2), (2, 1)), ""),
+        (((1,), ()), "an empty replica list"),
+        (((1, 2, 1), (1, 2, 3)), "the broker 1 more than once"),
+        (((1, 2), (3,)), "a partition with 1 replica(s)"),
+    ],
+)
+async def test_an_assignment_names_as_many_different_brokers_for_each_partition(
+    setup: Setup, brokers: tuple[tuple[int, ...], ...], said: str
+) -> None:
+    """As Kafka has it, of topics that are made and of those that grow; which brokers there are is not looked at."""
+    assignments = tuple(
+        nested(19, 7, "CreatableReplicaAssignment", partition_index=index, broker_ids=each)
+        for index, each in enumerate(brokers)
+    )
+    made = nested(
+        19,
+        7,
+        "CreatableTopic",
+        name="t",
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=assignments,
+        configs=(),
+    )
+    (found,) = await setup.create(made)
+    assert found.error_code == (39 if said else 0)
+    assert said in (found.error_message or "")
+    await setup.create(topic("u", 2))
+    more = tuple(nested(37, 3, "CreatePartitionsAssignment", broker_ids=each) for each in brokers)
+    growth = nested(37, 3, "CreatePartitionsTopic", name="u", count=4, assignments=more)
+    answer = await setup.ask(37, 3, topics=(growth,), timeout=SECOND, validate_only=False)
+    (grown,) = answer.results
+    assert grown.error_code == (39 if said else 0)
+    assert said in (grown.error_message or "")
+    known = setup.running.control.cluster.topics_by_name
+    assert ("t" in known, known["u"].partition_count) == (not said, 2 if said else 4)
+
+
 async def test_topics_fail_alone_and_twice_is_not_at_all(setup: Setup) -> None:
     found = await setup.create(topic("a"), topic("x/y"), topic("b"), topic("b"))
     assert [(each.name, each.error_code) for each in found] == [("a", 0), ("x/y", 17), ("b", 42)]
