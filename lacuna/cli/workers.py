@@ -39,6 +39,8 @@ def reserved_port(host: str, port: int) -> Iterator[int]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as alone, socket.socket(family) as shared:
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        # Connections of a single process that was here a moment ago do not share the port.
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             alone.bind((host, port))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lacuna.cli.workers import reserved_port
 from lacuna.testing import ProcessCluster
 
 if TYPE_CHECKING:
@@ -113,3 +114,15 @@ def test_workers_do_not_join_the_port_of_others(tmp_path: Path, refused: Refusal
         address = f"127.0.0.1:{other.getsockname()[1]}"
         said = refused("up", "--data", str(tmp_path / "d"), "--listen", address, *OPTIONS)
         assert said.startswith(f"cannot listen on {address}")
+
+
+def test_workers_take_the_port_that_a_single_process_has_just_left() -> None:
+    """Connections that it closed wait for a minute, and do not share the port."""
+    with socket.create_server(("127.0.0.1", 0)) as left:
+        host, port = left.getsockname()
+        with socket.create_connection((host, port)) as client:
+            accepted, _ = left.accept()
+            accepted.close()
+            assert client.recv(1) == b""
+    with reserved_port(host, port) as taken:
+        assert taken == port
