@@ -26,8 +26,6 @@ MIN_VERSION: Final = 4
 MAX_VERSION: Final = 18
 FIRST_TOPIC_ID: Final = 13
 FIRST_FLEXIBLE: Final = 12
-# zstd came with v10 (KIP-110): older clients cannot read it.
-FIRST_ZSTD: Final = 10
 _FIRST_LOG_START: Final = 5
 # Before KIP-112 clients know no KAFKA_STORAGE_ERROR.
 _FIRST_STORAGE_ERROR: Final = 6

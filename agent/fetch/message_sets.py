@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from agent.conversions import convert
 from agent.fetch.codec import (
-    FIRST_ZSTD,
     KAFKA_STORAGE_ERROR,
     NO_SESSION,
     NOT_LEADER_OR_FOLLOWER,
@@ -81,8 +80,7 @@ class _Reading:
         self._service = service
         self._is_cut = request.version < FIRST_WITH_MAX_BYTES
         self._magic = 1 if request.version >= _FIRST_MAGIC_1 else 0
-        # What is converted may be of any codec: these clients need not know it.
-        self._request = request._replace(version=FIRST_ZSTD)
+        self._request = request
         self._wanted = wanted
         self._left = min(request.max_bytes, service.settings.max_response_bytes)
         self._has_given = False

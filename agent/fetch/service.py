@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from agent.fetch.cache import ExtentCache
 from agent.fetch.codec import (
-    FIRST_ZSTD,
     KAFKA_STORAGE_ERROR,
     NO_SESSION,
     READ_COMMITTED,
@@ -28,7 +27,7 @@ from agent.fetch.loading import ExtentCorruptError, ExtentError, ExtentGoneError
 from agent.fetch.plan import Plan, plan_fetch
 from agent.fetch.sessions import Interest, Opened, Sessions, Watch
 from agent.fetch.settings import FetchSettings
-from agent.fetch.synthesize import emit, holds_zstd
+from agent.fetch.synthesize import emit
 from controlplane.errors import ErrorCode
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.control_pb2 import Command
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lacuna.agent.fetch")
 
-UNSUPPORTED_COMPRESSION_TYPE: Final = 76
 # What a partition may fill of an answer whatever others have.
 SMALLEST_SHARE_BYTES: Final = 2 << 20
 # What an answer may hold however many others wait for their clients.
@@ -289,11 +287,11 @@ class FetchService:
         served: dict[Interest, PartitionAnswer] = {}
         for look, found in zip(planned, gathered, strict=True):
             limit = min(look.interest.partition_max_bytes, left)
-            answer = self._emit(request, look, found, limit, at_least_one)
+            answer = self._emit(look, found, limit, at_least_one)
             if at_least_one and found.is_coalesced and answer.size > limit and look.plan:
                 # Only a batch that came as large may pass the limit (KIP-74).
                 (whole,) = await self._gatherer.gather([look.plan], may_coalesce=False)
-                answer = self._emit(request, look, whole, limit, at_least_one)
+                answer = self._emit(look, whole, limit, at_least_one)
             served[look.interest] = answer
             left = max(left - answer.size, 0)
             at_least_one = at_least_one and not answer.size
@@ -349,18 +347,9 @@ class FetchService:
             runs.append(ahead.pieces)
         self.cache.read_ahead(runs)
 
-    def _emit(
-        self,
-        request: FetchRequest,
-        look: Look,
-        found: Gathered,
-        limit: int,
-        at_least_one: bool,
-    ) -> PartitionAnswer:
+    def _emit(self, look: Look, found: Gathered, limit: int, at_least_one: bool) -> PartitionAnswer:
         if found.error is not None and not found.spans:
             return PartitionAnswer(look.interest.partition, _error_code(found.error))
-        if request.version < FIRST_ZSTD and any(map(holds_zstd, found.spans)):
-            return PartitionAnswer(look.interest.partition, UNSUPPORTED_COMPRESSION_TYPE)
         emission = emit(
             found.spans, look.interest.fetch_offset, found.resume_offset, limit, at_least_one
         )

@@ -19,7 +19,6 @@ from agent.wire import Buffer
 from logstore.records.control import filler
 from logstore.records.errors import RecordsError
 from logstore.records.kernel import coalesce, walk_stored
-from logstore.records.layout import ATTRIBUTES_AT, CODEC_MASK, Codec
 
 COALESCE_SOURCE_BYTES: Final = 1 << 20
 COALESCED_BATCH_BYTES: Final = 64 * 1024
@@ -179,13 +178,3 @@ def _part(span: Span, first: int, end: int) -> Span:
     part = span.stretch.part(first, end)
     assert part is not None, "every piece of what was read has a batch"
     return part
-
-
-def holds_zstd(span: Span) -> bool:
-    """Whether any batch is compressed with zstd, which Fetch below v10 may not carry (KIP-110)."""
-    data = span.stretch.data
-    low_attributes = ATTRIBUTES_AT + 1
-    return any(
-        data[low_attributes + position] & CODEC_MASK == Codec.ZSTD
-        for position in span.stretch.positions[span.first : span.end]
-    )

@@ -6,7 +6,7 @@ import time
 import uuid
 from typing import Any
 
-from .batch import TIMESTAMP, Rec, batch, headers_of
+from .batch import CODECS, TIMESTAMP, Rec, batch, headers_of
 from .probing import Outcome, Target, error_name, probe
 from .wire import ClosedError, Fields
 
@@ -105,6 +105,36 @@ def addressing(t: Target) -> Outcome:
             b.partition_leader_epoch for b in headers_of(t.fetch(topic, 0)["records"])
         ],
     }
+
+
+def _fetch_v4(t: Target, topic: str) -> Fields:
+    """The lowest version that carries batches."""
+    part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    answer = t.call(
+        "fetch",
+        4,
+        replica_id=-1,
+        max_wait=0,
+        min_bytes=0,
+        max_bytes=1 << 20,
+        isolation_level=0,
+        topics=[{"topic": topic, "partitions": [part]}],
+    )
+    row: Fields = answer["responses"][0]["partitions"][0]
+    return row
+
+
+@probe("fetch")
+def codecs(t: Target) -> Outcome:
+    """KIP-110 kept zstd from Fetch below v10; since 4.0 Kafka sends it there, too."""
+    out = {}
+    for name, codec in CODECS.items():
+        topic = t.topic()
+        assert t.verdict(topic, batch([b"x" * 100] * 3, codec=codec)) == "NONE"
+        for version, row in (("v4", _fetch_v4(t, topic)), ("v12", t.fetch(topic, 0))):
+            served = [header.attributes for header in headers_of(row["records"] or b"")]
+            out[f"{name}, {version}"] = [error_name(row["error_code"]), served]
+    return out
 
 
 @probe("fetch")
