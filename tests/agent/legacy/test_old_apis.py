@@ -66,7 +66,7 @@ async def test_topics_come_and_go() -> None:
         assert created.topics == [("a", 0), ("/", INVALID_TOPIC)]
         tried = await ask(client, CreateTopicsRequest_v1([("b", 1, 1, [], [])], 1000, True))
         assert tried.topics == [("b", 0, None)]
-        assigned = CreateTopicsRequest_v1([("b", -1, -1, [(0, [1]), (1, [1, 2])], [])], 1000, False)
+        assigned = CreateTopicsRequest_v1([("b", -1, -1, [(0, [1]), (1, [2])], [])], 1000, False)
         assert (await ask(client, assigned)).topics == [("b", 0, None)]
         ((name, code, message),) = (await ask(client, assigned)).topics
         assert (name, code) == ("b", TOPIC_EXISTS)
