@@ -37,8 +37,9 @@ LONGEST_PIN_MS: Final = 7 * 24 * 3_600_000
 #: A tick's records name at most so many things; the next tick goes on.
 MAX_PER_TICK: Final = 10_000
 
-#: Retention goes over all partitions so often, as Kafka does (log.retention.check.interval.ms): records with
-#: timestamps of long ago are there for a while, so that whoever replays or tests with such can read them.
+#: The ages of a partition's records are held against retention.ms so often, as Kafka does
+#: (log.retention.check.interval.ms), and once in retention.ms where that is shorter: records that are too old when they
+#: come, a replay or a test with timestamps of its own, can be read for a while.
 RETENTION_CHECK_MS: Final = 300_000
 
 #: A tick looks at so many partitions for records past their retention.

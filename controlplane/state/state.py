@@ -110,7 +110,11 @@ class State:
         self.retention_queue: list[
             PartitionKey
         ] = []  # not yet looked at in this round, the next last
-        self.retention_due_ms = 0  # when the next round may begin
+        #: when the ages of a partition's records were last held against retention.ms
+        self.retention_ages: dict[PartitionKey, int] = {}
+        self.retention_ticked_ms: int | None = (
+            None  # when the last tick was: what is new came since
+        )
         self.merge_cursor = 0
         self.merge_horizons = Horizons()
         self.compaction_horizons = Horizons()

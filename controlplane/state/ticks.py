@@ -102,47 +102,55 @@ def _take_expired(
 def tick_retention(state: State, context: Context) -> list[JournalRecord]:
     """retention.ms and retention.bytes: whole extents from the front, below the LSO.
 
-    All partitions are looked at once in RETENTION_CHECK_MS, RETENTION_SCAN of them in a tick, so that it
-    costs the same with however many.
+    A tick looks at RETENTION_SCAN partitions and the next one goes on, so that it costs the same with however many.
     """
     moves: list[LogStartMove] = []
     limits: dict[bytes, _Limits] = {}
-    for partition in _in_turn(state, context.now_ms):
-        if not len(partition.extents):
-            continue
+    for partition in _in_turn(state):
         topic_id = partition.key[0]
         if topic_id not in limits:
-            limits[topic_id] = _limits_of(state.topics[topic_id].configs, context.now_ms)
-        offset = _retained_from(partition, *limits[topic_id])
-        if _may_go_on(partition, offset):
-            state.retention_queue.insert(0, partition.key)
+            limits[topic_id] = _limits_of(state.topics[topic_id].configs)
+        retention_ms, retention_bytes = limits[topic_id]
+        oldest_ms = _oldest_ms(state, partition.key, retention_ms, context.now_ms)
+        offset = _retained_from(partition, oldest_ms, retention_bytes)
+        if oldest_ms is not None and not _may_go_on(partition, offset):
+            state.retention_ages[partition.key] = context.now_ms
         if offset > partition.log_start_offset:
             moves.append(LogStartMove(partition=partition.message, log_start_offset=offset))
+    state.retention_ticked_ms = context.now_ms
     return [log_starts_moved(moves, context.now_ms)] if moves else []
 
 
-def _in_turn(state: State, now_ms: int) -> list[Partition]:
-    """The next partitions to look at; each once before any comes again, none before it is due."""
+def _in_turn(state: State) -> list[Partition]:
+    """The next partitions to look at; each once before any comes again."""
     queue = state.retention_queue
-    if not queue and now_ms >= state.retention_due_ms:
-        state.retention_due_ms = now_ms + RETENTION_CHECK_MS
+    if not queue:
         queue.extend(each.key for topic in state.topics.values() for each in topic.partitions)
         queue.reverse()
+        ages = state.retention_ages
+        state.retention_ages = {key: ages[key] for key in queue if key in ages}
     keys = queue[-RETENTION_SCAN:]
     del queue[-RETENTION_SCAN:]
     return [state.partitions[key] for key in reversed(keys) if key in state.partitions]
 
 
-#: Records older than the time go, and what is beyond the bytes; None and -1 keep all.
-_Limits = tuple[int | None, int]
+#: Milliseconds and bytes, -1: no limit.
+_Limits = tuple[int, int]
 
 
-def _limits_of(configs: dict[str, str], now_ms: int) -> _Limits:
+def _limits_of(configs: dict[str, str]) -> _Limits:
     if not is_deleted_by_retention(configs):
-        return None, -1
-    retention_ms = int(effective(configs, "retention.ms"))
-    retention_bytes = int(effective(configs, "retention.bytes"))
-    return (now_ms - retention_ms if retention_ms >= 0 else None), retention_bytes
+        return -1, -1
+    return int(effective(configs, "retention.ms")), int(effective(configs, "retention.bytes"))
+
+
+def _oldest_ms(state: State, key: PartitionKey, retention_ms: int, now_ms: int) -> int | None:
+    """Records of before go; None: none does, or it is not yet time to look at them again."""
+    ticked_ms = state.retention_ticked_ms
+    looked_ms = state.retention_ages.setdefault(key, now_ms if ticked_ms is None else ticked_ms)
+    if retention_ms < 0 or now_ms < looked_ms + min(retention_ms, RETENTION_CHECK_MS):
+        return None
+    return now_ms - retention_ms
 
 
 def _retained_from(partition: Partition, oldest_ms: int | None, retention_bytes: int) -> int:

@@ -6,7 +6,7 @@ from controlplane import machine
 from controlplane.errors import ErrorCode
 from controlplane.state import ticks
 from controlplane.state.settings import COLLECTION_GRACE_MS, LONGEST_PIN_MS
-from controlplane.v1.cluster_pb2 import ReleaseLease
+from controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange, ReleaseLease
 from controlplane.v1.log_pb2 import (
     ConfirmCollection,
     DeleteRecords,
@@ -80,34 +80,63 @@ def test_retention_ms_takes_whole_extents_below_the_lso() -> None:
         put a-0 x1 1/0@0 tv2                   -> 2
         put b-0 x1 lat=1                       -> 0
         put c-0 x1 lat=1000000                 -> 0
+        clock +0                               ->
         clock +1001                            -> log_starts_moved
         see a-0                                -> 1..2..3
-        clock +300000                          -> log_starts_moved
+        clock +1000                            -> log_starts_moved
         see a-0                                -> 2..2..3
         end2 x 1/0 commit                      -> 1/1
-        clock +300000                          -> log_starts_moved
+        clock +1000                            -> log_starts_moved
         see a-0                                -> 3..3..3
         see b-0                                -> 0..1..1
         see c-0                                -> 0..1..1
         delete-records c-0 -1                  -> 1
         put c-0 x1 lat=1000000                 -> 1
-        clock +604198999                       -> producers_expired
+        clock +604796999                       -> producers_expired
         see c-0                                -> 1..2..2
-        clock +300000                          -> log_starts_moved
+        clock +300000                          -> transactional_ids_expired log_starts_moved
         see c-0                                -> 2..2..2
     """)
 
 
-def test_retention_looks_once_in_five_minutes() -> None:
+def test_ages_are_looked_at_once_in_five_minutes() -> None:
     """A replay with the timestamps of long ago can be read before it is deleted, as from Kafka."""
     run("""
-        topic a 1 retention.ms=1000
+        topic a 1 retention.ms=500000
         clock +0                               ->
         put a-0 x1 lat=5                       -> 0
-        clock +0                               ->
         clock +299999                          ->
         see a-0                                -> 0..1..1
         clock +1                               -> log_starts_moved
+        see a-0                                -> 1..1..1
+        clock +299999                          ->
+        put a-0 x1 lat=5                       -> 1
+        clock +0                               ->
+        clock +1                               -> log_starts_moved
+        see a-0                                -> 2..2..2
+    """)
+
+
+def test_ages_are_looked_at_as_often_as_retention_ms_says() -> None:
+    """Who shortens it need not wait for five minutes."""
+    cluster = run("""
+        topic a 1 retention.ms=500000
+        clock +0                               ->
+        put a-0 x1 lat=5                       -> 0
+        clock +1000                            ->
+    """)
+    change = ConfigChange(name="retention.ms", value="1000")
+    cluster.do("alter_topic_configs", AlterTopicConfigs(name="a", changes=[change]))
+    run("clock +0 -> log_starts_moved\nsee a-0 -> 1..1..1", cluster)
+
+
+def test_a_partition_is_as_old_as_the_tick_before_it() -> None:
+    """Time that passed since then is retention's time, whether or not a tick has seen the partition."""
+    run("""
+        clock +0                               ->
+        topic a 1 retention.ms=1000
+        put a-0 x1 lat=1000000                 -> 0
+        clock +2000                            -> log_starts_moved
         see a-0                                -> 1..1..1
     """)
 
@@ -119,7 +148,8 @@ def test_retention_goes_on_at_once_with_a_partition_of_many_extents(
     cluster = run("topic a 1 retention.ms=1000")
     for _ in range(5):
         cluster.put("a-0", timestamp=5)
-    assert [cluster.tick() for _ in range(4)] == [["log_starts_moved"]] * 3 + [[]]
+    run("clock +0 ->\nclock +1000 -> log_starts_moved", cluster)
+    assert [cluster.tick() for _ in range(3)] == [["log_starts_moved"]] * 2 + [[]]
     run("see a-0 -> 5..5..5", cluster)
 
 
@@ -158,6 +188,7 @@ def test_a_topic_that_is_only_compacted_keeps_what_retention_would_take() -> Non
         put a-0 x1 lat=1000000                 -> 0
         put b-0 x1 lat=1000000                 -> 0
         delete-records a-0 1                   -> POLICY_VIOLATION
+        clock +0                               ->
         clock +5000                            -> log_starts_moved
         see a-0                                -> 0..1..1
         see b-0                                -> 1..1..1
