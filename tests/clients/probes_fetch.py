@@ -374,6 +374,25 @@ def under_transactions(t: Target) -> Outcome:
 
 
 @probe("list_offsets")
+def by_time_over_markers(t: Target) -> Outcome:
+    """A transaction of older records: Kafka's marker has the time of the commit, not theirs."""
+    topic, who = t.topic(), t.transactional()
+    t.add_partitions(who, topic)
+    data = t.txn_batch(who, 0, b"a", base_timestamp=TIMESTAMP)
+    t.produce(topic, data, transactional_id=who.transactional_id)
+    t.end(who, True)
+    t.await_stable(topic)
+    for delta in (100, 200):
+        t.produce(topic, batch([b"b"], base_timestamp=TIMESTAMP + delta))
+    end = t.list_offset(topic, -1)["offset"]
+    out: dict[str, Any] = {}
+    for word, delta in (("first", 0), ("second", 100), ("third", 150), ("behind all", 300)):
+        row = t.list_offset(topic, TIMESTAMP + delta, isolation=1)
+        out[word] = -1 if row["offset"] == -1 else end - row["offset"]
+    return out
+
+
+@probe("list_offsets")
 def for_leader_epoch(t: Target) -> Outcome:
     topic = t.topic()
     _fill(t, topic, 2)

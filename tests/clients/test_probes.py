@@ -81,6 +81,12 @@ DIFFERENCES: dict[str, Differences] = {
     "fetch.strange_isolation_level": {
         "": (["NONE", 0, 0, 0, None, [], "bytes"], "what is not read_committed is uncommitted"),
     },
+    "list_offsets.by_time_over_markers": {
+        "first": (3, "S1: no marker between it and the end"),
+        "second": (2, "S1: Kafka's marker is found, with the time of the commit"),
+        "third": (1, "S1, the same"),
+        "behind all": (-1, "S1, the same"),
+    },
     "list_offsets.under_transactions": {
         "max, isolation 1": (["NONE", 0], "S21: the largest among what may be read"),
     },
