@@ -146,9 +146,6 @@ DIFFERENCES: dict[str, Differences] = {
         "v1": (SET_PRODUCED[:-1] + "100000000", "S24"),
         "v2": (SET_PRODUCED[:-1] + "2ffffffffffffffff00000000", "S24"),
     },
-    "frames.unknown_api_or_version": {
-        "SaslHandshake v0 without SASL": ("closed", "SASL is not served yet"),
-    },
     "frames.not_kafka": {
         "name that is not UTF-8": ("closed", "Java replaces the bytes, which names nobody's topic"),
     },
