@@ -43,11 +43,12 @@ def _answer(request: Any, groups: list[Any]) -> Any:
 def _describe(request: Any, group: DescribedGroup) -> Any:
     is_missing = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     is_hidden = is_missing and version_of(request) < FIRST_NOT_FOUND
-    asks_operations = getattr(request, "include_authorized_operations", False)
+    error_code = 0 if is_hidden else group.error_code
+    is_asked = getattr(request, "include_authorized_operations", False) and not error_code
     return build(
         request,
         "DescribedGroup",
-        error_code=0 if is_hidden else group.error_code,
+        error_code=error_code,
         error_message=or_none(group.error_message),
         group_id=group.group_id,
         group_state=group.state,
@@ -66,7 +67,7 @@ def _describe(request: Any, group: DescribedGroup) -> Any:
             )
             for member in group.members
         ),
-        authorized_operations=operations.GROUP if asks_operations else operations.NOT_ASKED,
+        authorized_operations=operations.GROUP if is_asked else operations.NOT_ASKED,
     )
 
 

@@ -128,12 +128,20 @@ def _failed(request: Any, name: str | None, topic_id: bytes | None, error_code: 
         name="" if name is None and version_of(request) < FIRST_NULL_NAME else name,
         topic_id=None if topic_id is None else UUID(bytes=topic_id),
         partitions=(),
+        # As in Kafka, what one may do with a name is told whether there is such a topic or not.
+        topic_authorized_operations=(
+            operations.NOT_ASKED if name is None else _operations(request)
+        ),
     )
+
+
+def _operations(request: Any) -> int:
+    asked = getattr(request, "include_topic_authorized_operations", False)
+    return operations.TOPIC if asked else operations.NOT_ASKED
 
 
 def _topic(context: "AgentContext", request: Any, topic: Topic) -> Any:
     node_ids = tuple(agent.node_id for agent in placement.candidates(context))
-    asked = getattr(request, "include_topic_authorized_operations", False)
     return build(
         request,
         "MetadataResponseTopic",
@@ -145,7 +153,7 @@ def _topic(context: "AgentContext", request: Any, topic: Topic) -> Any:
             _partition(request, topic.topic_id, partition, node_ids)
             for partition in range(topic.partition_count)
         ),
-        topic_authorized_operations=operations.TOPIC if asked else operations.NOT_ASKED,
+        topic_authorized_operations=_operations(request),
     )
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from agent import placement
+from agent.apis import operations
 from agent.apis.schema import request_class
 from agent.settings import AgentSettings
 from controlplane.client import ControlPlaneUnavailable
@@ -85,6 +86,20 @@ async def test_a_known_topic_at_every_version(version: int) -> None:
     assert getattr(topic, "topic_authorized_operations", NOT_ASKED) == NOT_ASKED
     if version >= 10:
         assert topic.topic_id == UUID(bytes=TOPIC_ID)
+
+
+@pytest.mark.parametrize("version", [8, 13])
+async def test_operations_are_told_of_names_that_are_no_topics_too(version: int) -> None:
+    topics = [asked(version, name) for name in ("t", "no", "/")]
+    topics += [asked(version, None, b"n" * 16)] * (version >= 12)
+    fields = request_fields(version, tuple(topics)) | {"include_topic_authorized_operations": True}
+    async with serving(Setup().context) as server:
+        client = await RawClient.connect(server.port)
+        answer = await client.ask(3, version, **fields)
+        await client.close()
+    told = [topic.topic_authorized_operations for topic in answer.topics]
+    assert told[:3] == [operations.TOPIC] * 3
+    assert set(told[3:]) <= {NOT_ASKED}
 
 
 @pytest.mark.parametrize(

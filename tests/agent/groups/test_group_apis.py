@@ -383,6 +383,7 @@ async def test_describe_at_every_version(version: int) -> None:
         assert getattr(group, "authorized_operations", 1) > 0
         assert nobody.group_state == "Dead"
         assert nobody.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else 0)
+        assert (getattr(nobody, "authorized_operations", 1) > 0) is (version < 6)
 
 
 @pytest.mark.parametrize("version", range(6))
