@@ -68,19 +68,21 @@ def _check(topic: Any, count: int) -> tuple[int, str]:
     """Error code and message of what can be told from the request alone."""
     if count > 1:
         return KafkaError.invalid_request, "The request names this topic more than once."
-    for config in topic.configs:
-        if config.value is None:
-            return KafkaError.invalid_config, f"{shorten(config.name)}: a config needs a value."
+    empty = [config.name for config in topic.configs if config.value is None]
+    if empty:
+        message = f"Null value not supported for topic configs: {shorten(','.join(empty))}"
+        return KafkaError.invalid_config, message
     if not topic.assignments:
         if topic.replication_factor == DEFAULT or topic.replication_factor >= 1:
             return 0, ""
-        return KafkaError.invalid_replication_factor, "The replication factor is below 1."
+        message = "Replication factor must be larger than 0, or -1 to use the default value."
+        return KafkaError.invalid_replication_factor, message
     if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
         message = "With an assignment, leave the count and the replication factor at -1."
         return KafkaError.invalid_request, message
     numbers = sorted(each.partition_index for each in topic.assignments)
     if numbers != list(range(len(numbers))):
-        message = "The partitions of the assignment are not numbered from 0 on."
+        message = "partitions should be a consecutive 0-based integer sequence"
         return KafkaError.invalid_replica_assignment, message
     problem = problem_of(each.broker_ids for each in topic.assignments)
     return (KafkaError.invalid_replica_assignment, problem) if problem else (0, "")

@@ -111,11 +111,12 @@ def _new_topic(
             f"Topic '{wanted.name}' collides with existing topic: {other.name}",
         )
     count = _count(wanted)
-    if not 1 <= count <= MAX_PARTITIONS:
-        raise Refused(
-            ErrorCode.INVALID_PARTITIONS,
-            f"Number of partitions was {count}; it must be from 1 to {MAX_PARTITIONS}.",
-        )
+    if count < 1:
+        message = "Number of partitions was set to an invalid non-positive value."
+        raise Refused(ErrorCode.INVALID_PARTITIONS, message)
+    if count > MAX_PARTITIONS:
+        message = f"Number of partitions was {count}; a topic has at most {MAX_PARTITIONS}."
+        raise Refused(ErrorCode.INVALID_PARTITIONS, message)
     try:
         configs = check_all(wanted.configs)
     except InvalidConfig as invalid:
@@ -221,7 +222,8 @@ def _check_increase(state: State, wanted: CreatePartitionsTopic) -> TopicState:
 def _find(state: State, name: str) -> TopicState:
     topic = state.topics_by_name.get(name)
     if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {shorten(name)}.")
+        message = f"The topic '{shorten(name)}' does not exist."
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
     return topic
 
 

@@ -150,6 +150,29 @@ async def test_an_assignment_names_as_many_different_brokers_for_each_partition(
     assert ("t" in known, known["u"].partition_count) == (not said, 2 if said else 4)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (topic("t", 0), "Number of partitions was set to an invalid non-positive value."),
+        (
+            topic("t", 1, 0),
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        ),
+        (
+            topic("t", configs={"retention.ms": None, "segment.ms": None}),
+            "Null value not supported for topic configs: retention.ms,segment.ms",
+        ),
+        (
+            topic("t", -1, -1, assigned=(0, 2)),
+            "partitions should be a consecutive 0-based integer sequence",
+        ),
+    ],
+)
+async def test_create_topics_refuses_in_kafkas_words(setup: Setup, wanted: Any, said: str) -> None:
+    (found,) = await setup.create(wanted)
+    assert found.error_message == said
+
+
 async def test_topics_fail_alone_and_twice_is_not_at_all(setup: Setup) -> None:
     found = await setup.create(topic("a"), topic("x/y"), topic("b"), topic("b"))
     assert [(each.name, each.error_code) for each in found] == [("a", 0), ("x/y", 17), ("b", 42)]

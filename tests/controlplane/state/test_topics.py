@@ -37,8 +37,8 @@ NAME_LIMIT = "n" * 249
         ("__transaction_state", 50, "INVALID_TOPIC_EXCEPTION", "is Kafka's own"),
         ("old", 1, "TOPIC_ALREADY_EXISTS", "already exists"),
         ("o_l.d", 1, "INVALID_TOPIC_EXCEPTION", "collides with existing topic: o.l_d"),
-        ("a", 0, "INVALID_PARTITIONS", "was 0"),
-        ("a", -2, "INVALID_PARTITIONS", "was -2"),
+        ("a", 0, "INVALID_PARTITIONS", "non-positive"),
+        ("a", -2, "INVALID_PARTITIONS", "non-positive"),
         ("a", 10_001, "INVALID_PARTITIONS", "10000"),
     ],
 )
@@ -106,7 +106,7 @@ def test_delete_topics() -> None:
         ("a", 2, "INVALID_PARTITIONS", "already has 2 partition(s)"),
         ("a", 1, "INVALID_PARTITIONS", "currently has 2"),
         ("a", 10_001, "INVALID_PARTITIONS", "at most 10000"),
-        ("b", 3, "UNKNOWN_TOPIC_OR_PARTITION", "no topic b"),
+        ("b", 3, "UNKNOWN_TOPIC_OR_PARTITION", "'b' does not exist"),
     ],
 )
 @pytest.mark.parametrize("validate_only", [False, True])
