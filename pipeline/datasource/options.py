@@ -18,7 +18,7 @@ _OF_SPARK: Final = frozenset({"path", "paths", "checkpointlocation", "queryname"
 _OF_TABLE: Final = "option."
 _PROVIDER: Final = "provider"
 _TABLES_LOSE_OPTIONS: Final = (
-    "a table of CREATE TABLE cannot be read, as Spark does not hand its options on to a data source in "
+    "a table of CREATE TABLE cannot be used, as Spark does not hand its options on to a data source in "
     "Python: say CREATE TEMPORARY VIEW NAME USING lacuna OPTIONS (...)"
 )
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}

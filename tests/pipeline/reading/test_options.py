@@ -36,7 +36,7 @@ _HOW = {**_WHERE, "subscribe": "a"}
         ({}, "no bucket was named.*In SQL, a table of CREATE TABLE .* CREATE TEMPORARY VIEW"),
         (
             {**_HOW, "option.subscribe": "a", "owner": "me", "provider": "lacuna"},
-            "^a table of CREATE TABLE cannot be read",
+            "^a table of CREATE TABLE cannot be used",
         ),
         ({**_HOW, "control": ""}, "this needs the control plane"),
         (

@@ -51,6 +51,15 @@ def test_every_column_arrives(spark: SparkSession, cluster: Cluster, consume: Co
     assert -1 < age < 600
 
 
+def test_sql_inserts_into_a_view(spark: SparkSession, cluster: Cluster, consume: Consume) -> None:
+    topic = cluster.create_topic("inserted")
+    columns, options = "(key STRING, value STRING)", f"data '{cluster.data}', topic '{topic}'"
+    spark.sql(f"CREATE TEMPORARY VIEW inserted {columns} USING lacuna OPTIONS ({options})")
+    spark.sql("INSERT INTO inserted VALUES ('a', '1'), ('b', NULL)")
+    found = {(message.key(), message.value()) for message in consume(cluster, topic)}
+    assert found == {(b"a", b"1"), (b"b", None)}
+
+
 def test_a_write_with_a_number_is_done_once(
     spark: SparkSession, cluster: Cluster, consume: Consume
 ) -> None:
