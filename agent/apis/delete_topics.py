@@ -1,12 +1,13 @@
 """DeleteTopics v1-v6.
 
 By name, from v6 on also by id (KIP-516). A name and an id, or neither, is INVALID_REQUEST, and so is a topic that
-is named twice. Everything is keyed by topic id (S6), so a topic created anew under the name is another.
+is named twice; v5+ says in words what is wrong. Everything is keyed by topic id (S6), so a topic created anew under
+the name is another.
 """
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode as KafkaError
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from agent.context import AgentContext
 
 FIRST_WITH_IDS = 6
+_WORDS: Final = {
+    int(KafkaError.unknown_topic_or_partition): "This server does not host this topic-partition.",
+    int(KafkaError.unknown_topic_id): "This server does not host this topic ID.",
+    int(KafkaError.invalid_request): "A topic is to be named once, by its name or by its id.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,7 @@ def _result(request: Any, name: str | None, topic_id: bytes | None, error_code: 
         name=name,
         topic_id=None if topic_id is None else UUID(bytes=topic_id),
         error_code=error_code,
-        error_message=None,
+        error_message=_WORDS.get(error_code),
     )
 
 

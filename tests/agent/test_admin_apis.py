@@ -195,6 +195,10 @@ async def test_delete_topics_by_name(setup: Setup, version: int) -> None:
         ("u", 42),
         ("u", 42),
     ]
+    if version >= 5:
+        words = [each.error_message for each in answer.responses]
+        once = "A topic is to be named once, by its name or by its id."
+        assert words == [None, "This server does not host this topic-partition.", once, once]
     assert set(setup.running.control.cluster.topics_by_name) == {"u"}
 
 
