@@ -107,14 +107,12 @@ class State:
         self.lease_sessions: dict[int, set[int]] = {}  # by lease, the sessions it is renewed over
         self.absences: Deadlines[int] = Deadlines()  # when a lease without a session is hidden
         self.hidden_leases: set[int] = set()
-        self.retention_queue: list[
-            PartitionKey
-        ] = []  # not yet looked at in this round, the next last
+        #: partitions that retention has not yet looked at in this round, the next last
+        self.retention_queue: list[PartitionKey] = []
         #: when the ages of a partition's records were last held against retention.ms
         self.retention_ages: dict[PartitionKey, int] = {}
-        self.retention_ticked_ms: int | None = (
-            None  # when the last tick was: what is new came since
-        )
+        #: when the last tick was: partitions that it did not see came since
+        self.retention_ticked_ms: int | None = None
         self.merge_cursor = 0
         self.merge_horizons = Horizons()
         self.compaction_horizons = Horizons()
