@@ -152,7 +152,7 @@ def _summary(report: CompactionReport, prices: Prices) -> Iterator[str]:
     saved = prices.of_a_month(report.total.before.bytes - report.total.after.bytes)
     yield (
         f"{work.puts} PUTs, {work.gets} GETs: ${report.request_dollars(prices):.6f}; storage: "
-        f"${saved:.6f} less a month ({prices.source})"
+        f"${abs(saved):.6f} {'more' if saved < 0 else 'less'} a month ({prices.source})"
     )
     for trouble in report.refused:
         yield f"left as it was: {_named(trouble)}"

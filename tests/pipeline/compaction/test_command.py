@@ -111,6 +111,8 @@ def test_a_run_and_its_reports(tmp_path: Path, transact: Callable[..., Any]) -> 
         assert found["work"]["partitions"] == 1
         again = _compact(cluster, "--master=local[1]")
         assert "0 partitions compacted" in again.stdout
+        plain = _compact(cluster, "--master=local[1]", "--all", "--codec=none")
+        assert " more a month" in plain.stdout
 
 
 @pytest.mark.parametrize(
