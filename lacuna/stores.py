@@ -8,7 +8,7 @@ from controlplane.client import ControlClient
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.control_pb2 import Command
 from controlplane.v1.log_pb2 import ReadPartitions
-from logstore.objects import ObjectStore, StoreMisconfiguredError, open_store
+from logstore.objects import BucketMissingError, ObjectStore, StoreMisconfiguredError, open_store
 from logstore.segments import claim_store, read_marker
 from logstore.segments.marker import check_marker
 
@@ -36,6 +36,9 @@ def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
                 raise StoreMisconfiguredError(f"{url} is no bucket: leave --create-bucket out")
             make()
         store.check()
+    except BucketMissingError as error:
+        store.close()
+        raise StoreMisconfiguredError(f"{error} (--create-bucket creates it)") from error
     except BaseException:
         store.close()
         raise

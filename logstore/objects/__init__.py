@@ -7,6 +7,7 @@ import.
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.memory import MemoryStore
 from logstore.objects.store import (
+    BucketMissingError,
     InvalidKeyError,
     ObjectExistsError,
     ObjectInfo,
@@ -22,6 +23,7 @@ from logstore.objects.store import (
 from logstore.objects.url import open_store
 
 __all__ = [
+    "BucketMissingError",
     "DirectoryStore",
     "InvalidKeyError",
     "MemoryStore",

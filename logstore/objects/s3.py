@@ -31,6 +31,7 @@ from botocore.exceptions import (
 from urllib3.exceptions import HTTPError
 
 from logstore.objects.store import (
+    BucketMissingError,
     ObjectExistsError,
     ObjectInfo,
     ObjectNotFoundError,
@@ -252,9 +253,8 @@ class S3Store:
         if status == 416:
             raise _RangeBeyondEndError from error
         if code == "NoSuchBucket" or (status == 404 and not key):
-            raise StoreMisconfiguredError(
-                f"{self._where} does not exist: create it (--create-bucket does), or name another"
-            ) from error
+            message = f"{self._where} does not exist: create it, or name another"
+            raise BucketMissingError(message) from error
         if status == 404:
             raise ObjectNotFoundError(key) from error
         if code in _CREDENTIAL_CODES or status in (401, 403):

@@ -85,6 +85,10 @@ class StoreMisconfiguredError(ObjectStoreError):
     """The store refuses us until an operator changes something; the message says what."""
 
 
+class BucketMissingError(StoreMisconfiguredError):
+    """There is no such bucket."""
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
     """One line of a listing. `size` in bytes, `modified_ms` since 1970 by the store's clock."""
