@@ -78,7 +78,7 @@ def test_another_partitioning_or_place(
         export(name, to="ftp://host/path")
     nowhere = moto.replace("s3://lacuna", "s3://no-such-bucket")
     with pytest.raises(
-        Exception, match="'no-such-bucket'.* does not exist: create it, or name another$"
+        Exception, match=r"'no-such-bucket'.* does not exist: create it, or name another$"
     ):
         export(name, to=nowhere)
 
