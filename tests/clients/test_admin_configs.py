@@ -154,7 +154,7 @@ def test_without_delete_nothing_is_deleted(
     timed.advance(DAY_MS)
     assert watermarks(timed.bootstrap, topic) == (0, 1)
     alter(timed_admin, topic, cleanup_policy=f"delete,{policy}")
-    timed.advance(ROUND_MS)
+    timed.advance(1000)
     assert watermarks(timed.bootstrap, topic) == (1, 1)
 
 
