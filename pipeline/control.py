@@ -6,6 +6,7 @@ loop of a client that has ended.
 """
 
 import asyncio
+import contextlib
 import os
 import random
 import threading
@@ -19,6 +20,7 @@ from controlplane.errors import ErrorCode
 from controlplane.extents import COLUMNS, DeadRanges, ExtentTable
 from controlplane.v1.cluster_pb2 import Topic
 from controlplane.v1.control_pb2 import Command, Reply
+from controlplane.v1.log_pb2 import ReadPartitions
 from pipeline.errors import PipelineError, StaleMetadataError
 from pipeline.extents import PartitionKey, PartitionLog
 
@@ -64,7 +66,7 @@ class ControlPlane:
         return self._client.cluster.cluster_id
 
     def topics(self) -> Mapping[str, Topic]:
-        """Topics by name, as of now."""
+        """Topics by name; with every change that was answered before the call."""
         return self._run(self._topics())
 
     def partition_logs(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
@@ -86,11 +88,11 @@ class ControlPlane:
         return client
 
     async def _topics(self) -> dict[str, Topic]:
-        await self._client.cluster.ready()
+        await self._confirm()
         return dict(self._client.cluster.topics_by_name)
 
     async def _partition_logs(self, keys: list[PartitionKey]) -> list[PartitionLog]:
-        await self._client.cluster.ready()
+        await self._confirm()
         logs: list[PartitionLog] = []
         for start in range(0, len(keys), _VIEWS_AT_ONCE):
             some = keys[start : start + _VIEWS_AT_ONCE]
@@ -98,6 +100,17 @@ class ControlPlane:
             await asyncio.gather(*(view.ready() for view in views))
             logs += [self._log(key) for key in some]
         return logs
+
+    async def _confirm(self) -> None:
+        """The views have, or wait for, every change that was answered before this.
+
+        Changes come to each session on their own; what another one was answered may be on its way to this
+        one. The reply to an empty read comes behind all of them (adr/0003), and where the session is lost
+        instead, the next one begins with what there is then.
+        """
+        with contextlib.suppress(ControlPlaneUnavailable):
+            await self._client.call(Command(read_partitions=ReadPartitions()))
+        await self._client.cluster.ready()
 
     def _log(self, key: PartitionKey) -> PartitionLog:
         view = self._client.partition(*key)

@@ -4,10 +4,13 @@ import subprocess
 import sys
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from controlplane.client import ControlPlaneUnavailable
 from lacuna.testing import Cluster
 from pipeline.control import ControlPlane
+from pipeline.errors import StaleMetadataError
 from pipeline.location import find_cluster
 
 CLIENTS = """
@@ -27,6 +30,25 @@ def test_clients_come_and_go_in_silence(cluster: Cluster) -> None:
         [sys.executable, "-c", CLIENTS, address], capture_output=True, text=True, check=False
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_s3_what_another_session_was_answered_is_there(cluster: Cluster) -> None:
+    """S3: as of the call, not as of the last message that came."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
+    address = find_cluster(data=str(cluster.data)).require_control()
+    with ControlPlane(address) as control:
+        for count in range(30):
+            name = f"answered-{count}"
+            admin.create_topics([NewTopic(name, 1)])[name].result(60)
+            topic_id = control.topics()[name].topic_id
+            assert control.partition_logs([(topic_id, 0)])[0].high_watermark == 0
+            producer.produce(name, b"value")
+            assert producer.flush(60) == 0
+            assert control.partition_logs([(topic_id, 0)])[0].high_watermark == 1
+            admin.delete_topics([name])[name].result(60)
+            with pytest.raises(StaleMetadataError, match="was deleted meanwhile"):
+                control.partition_logs([(topic_id, 0)])
 
 
 def test_a_closed_client_says_so(cluster: Cluster) -> None:
