@@ -17,6 +17,7 @@ from lacuna.agents import AgentParts
 from lacuna.testing import Cluster
 from logstore.objects.store import wall_clock_ms
 from pipeline.control import ControlPlane
+from pipeline.datasource import pinning
 from pipeline.datasource.bounds import TopicPartition
 from pipeline.datasource.options import Options
 from pipeline.datasource.progress import lag
@@ -303,6 +304,27 @@ def test_a_batch_is_pinned_until_it_is_over(transact: Any, pin: str) -> None:
             reader.commit(end)
         finally:
             reader.stop()
+
+
+def test_a_pin_that_has_ended_is_no_error(transact: Any) -> None:
+    """A batch that took longer than its pin, and a pin whose giving back was done and not answered."""
+    with Cluster(parts=_merging()) as cluster:
+        topic = cluster.create_topic("outlived")
+        transact(cluster, topic, [(True, [(b"k", b"v")])])
+        reader = StreamReader(Options(options_of(cluster, topic, pin="1m")), RECORD_COLUMNS)
+        try:
+            end = reader.latestOffset({topic: {"0": 0}}, ReadAllAvailable())
+            (task,) = reader.partitions({topic: {"0": 0}}, end)
+            cluster.advance(2 * 60_000)
+            assert sum(map(len, reader.read(task))) == 1
+            reader.commit(end)
+        finally:
+            reader.stop()
+        with ControlPlane(find_cluster(data=str(cluster.data)).require_control()) as control:
+            pin_id = pinning.pin(control, 60)
+            assert pin_id is not None
+            pinning.unpin(control, pin_id)
+            pinning.unpin(control, pin_id)
 
 
 def test_topics_and_partitions_that_come_later(
