@@ -150,12 +150,19 @@ def identity_of(export: Export, topic: Topic) -> Identity:
 
 
 def begin(
-    export: Export, topic: Topic, last: RunRecord | None, logs: Sequence[PartitionLog]
+    export: Export,
+    topic: Topic,
+    last: RunRecord | None,
+    logs: Sequence[PartitionLog],
+    seen: RunRecord | None = None,
 ) -> RunRecord:
-    """The record of the run behind `last`. Raises DataLossError as `plan_ranges`."""
+    """The record of the run behind `last`; columns of `seen`, the last one that readers see, are its own, too.
+
+    Raises DataLossError as `plan_ranges`.
+    """
     identity = identity_of(export, topic)
     positions = last.positions if last is not None else {}
-    known = last.columns if last is not None else {}
+    known = seen.columns if seen is not None else {}
     return RunRecord(
         **{**asdict(identity), "columns": {**known, **identity.columns}},
         sequence=1 if last is None else last.sequence + 1,

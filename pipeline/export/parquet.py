@@ -38,15 +38,17 @@ def export_to_parquet(export: Export, topic_name: str) -> TopicReport:
     with destination.lock(log.lock_name):
         last = log.last()
         recovered = last is not None and last.kind == "prepared"
-        if last is None:
+        if last is not None and recovered:
+            last = _publish(destination, log, last)
+        seen = log.last_committed()
+        if seen is None:
             _check_unused(destination, topic.name)
         else:
-            last = _publish(destination, log, last) if recovered else last
-            check_same(last, identity_of(export, topic), export.settings.to)
+            check_same(seen, identity_of(export, topic), export.settings.to)
         report = TopicReport(topic=topic.name, target=destination.uri(""), recovered=recovered)
         with ReadHold(export.control):
             logs = export.logs(topic)
-            begun = begin(export, topic, last, logs)
+            begun = begin(export, topic, last, logs, seen)
             if last is not None and last.positions and not begun.is_new:
                 return replace(report, seconds=time.monotonic() - started)
             log.append(begun)

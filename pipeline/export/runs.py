@@ -125,6 +125,14 @@ class RunLog:
         names = self._destination.names(self._folder)
         return self._read(names[-1]) if names else None
 
+    def last_committed(self) -> RunRecord | None:
+        """The newest run that readers see: what began behind it and died binds nobody."""
+        for name in reversed(self._destination.names(self._folder)):
+            record = self._read(name)
+            if record.kind == "committed":
+                return record
+        return None
+
     def committed(self) -> list[RunRecord]:
         """All committed runs, in order."""
         records = map(self._read, self._destination.names(self._folder))
