@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import pyarrow as pa
+
 from logstore.records.column_layout import RecordColumns
 from logstore.records.columns import ColumnBuilder
 from logstore.records.errors import RecordsError
@@ -75,11 +77,11 @@ def _export_slice(
             rows, misfits = maker.rows(columns)
             if misfits and settings.on_error == FAIL:
                 raise _failure(settings.topic, part.partition, misfits[0])
-            unfit = sorted({misfit.row for misfit in misfits})
+            unfit = {misfit.row for misfit in misfits}
             result.misfits += len(unfit)
             if misfits and settings.on_error == QUARANTINE:
                 aside.add(raw_rows(columns, misfits, part.partition))
-                rows = rows.take([row for row in range(columns.count) if row not in set(unfit)])
+                rows = rows.filter(pa.array([row not in unfit for row in range(columns.count)]))
             writer.add(rows)
         result.files += [*writer.finish(), *aside.finish()]
     finally:

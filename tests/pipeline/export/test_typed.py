@@ -405,6 +405,16 @@ def test_quarantine_keeps_records_as_they_came(
         assert kept[1]["reason"] == "value: $.a: 'x' is not of type 'integer'"
 
 
+def test_quarantine_of_all_records(
+    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+) -> None:
+    name = topic()
+    transact(cluster, name, [(True, [(b"k", b"no")] * 3)])
+    layout = Layout(value=_json(a={"type": "object", "additionalProperties": {"type": "integer"}}))
+    report = export(name, to=str(tmp_path), layout=layout, on_error="quarantine")
+    assert (report.records, report.misfits, report.quarantined) == (0, 3, 3)
+
+
 def test_confluent_prefixed_avro(
     cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
 ) -> None:
