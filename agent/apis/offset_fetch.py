@@ -44,12 +44,7 @@ MANY_GROUPS = GroupNames("OffsetFetchResponseTopics", "OffsetFetchResponsePartit
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """One command for all groups."""
     asked = request.groups if version_of(request) >= FIRST_GROUPS else (request,)
-    command = OffsetFetch(
-        groups=[_ask(context, group) for group in asked],
-        require_stable=getattr(request, "require_stable", False),
-    )
-    reply = await context.control.call(Command(offset_fetch=command))
-    fetched = reply.offsets_fetched.groups
+    fetched = await _fetch(context, asked, getattr(request, "require_stable", False))
     if version_of(request) < FIRST_GROUPS:
         topics = _topics_of(context, request, fetched[0])
         return _answer_one(request, topics, fetched[0].error_code)
@@ -75,6 +70,31 @@ def refuse(request: Any, error_code: int) -> Any:
         for topic in request.topics
     ]
     return _answer_one(request, topics, error_code)
+
+
+async def _fetch(
+    context: "AgentContext", asked: Sequence[Any], require_stable: bool
+) -> Sequence[FetchedGroup]:
+    """What the control plane has of each group, and of topics as it knows them (S7).
+
+    When its answer is here, the view has what that saw (adr/0003). Where the view has other topics by then, they were
+    not what was asked for: that nothing is committed of a topic, because another agent has just made it, would
+    make a consumer begin anew.
+    """
+    while True:
+        topics = _topic_ids(context, asked)
+        command = OffsetFetch(
+            groups=[_ask(context, group) for group in asked], require_stable=require_stable
+        )
+        reply = await context.control.call(Command(offset_fetch=command))
+        if topics == _topic_ids(context, asked):
+            return reply.offsets_fetched.groups
+
+
+def _topic_ids(context: "AgentContext", asked: Sequence[Any]) -> list[bytes | None]:
+    """Of every topic that the groups name; None: there is none in the view."""
+    named = (topic_of(context, entry) for group in asked for entry in group.topics or ())
+    return [None if topic is None else topic.topic_id for topic in named]
 
 
 def _ask(context: "AgentContext", group: Any) -> OffsetFetchGroup:

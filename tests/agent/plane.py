@@ -1,7 +1,7 @@
 """An agent on a real control plane in the same loop, its journal in memory."""
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -14,6 +14,9 @@ from controlplane.clock import SystemClock
 from controlplane.journal.memory import MemoryJournal
 from controlplane.runtime import ControlPlane, RuntimeSettings
 from controlplane.state.state import State
+from controlplane.v1.cluster_pb2 import ClusterDelta
+from controlplane.v1.control_pb2 import Reply
+from controlplane.v1.log_pb2 import PartitionDelta
 from tests.agent.harness import make_context
 
 
@@ -53,3 +56,22 @@ async def cluster(settings: AgentSettings | None = None) -> AsyncIterator[Cluste
     await control.close()
     await plane.close()
     assert fatal == []
+
+
+def hold_deltas(control: InProcessClient) -> None:
+    """What changes comes to this client with the next reply to it: as late as it may (adr/0003)."""
+    deliver = control.deliver
+    held: list[tuple[Sequence[PartitionDelta], Sequence[ClusterDelta], Sequence[Reply]]] = []
+
+    def late(
+        partitions: Sequence[PartitionDelta],
+        cluster: Sequence[ClusterDelta],
+        replies: Sequence[Reply],
+    ) -> None:
+        held.append((partitions, cluster, replies))
+        if replies:
+            delivered, held[:] = list(held), []
+            for each in delivered:
+                deliver(*each)
+
+    control.deliver = late  # type: ignore[method-assign]

@@ -12,11 +12,13 @@ from uuid import UUID
 import pytest
 
 from agent.apis.schema import request_class
+from controlplane.client import InProcessClient
 from controlplane.errors import ErrorCode
-from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
+from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, DeleteTopics, TopicPartition
 from controlplane.v1.control_pb2 import Command
+from controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
 from tests.agent.harness import RawClient
-from tests.agent.plane import cluster
+from tests.agent.plane import cluster, hold_deltas
 
 JOIN, SYNC, HEARTBEAT, LEAVE = 11, 14, 12, 13
 COMMIT, FETCH, TXN_COMMIT = 8, 9, 28
@@ -230,6 +232,33 @@ async def test_sync_v5_without_a_protocol_is_inconsistent() -> None:
         joined = await wire.join(3, "")
         answer = await wire.sync(5, joined, {}, protocol_name=None)
         assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.parametrize("version", range(1, 10))
+async def test_s7_offsets_of_a_topic_that_another_agent_has_just_made(version: int) -> None:
+    """Were it said that nothing is committed of it, a consumer would begin anew."""
+    async with cluster() as started:
+        elsewhere = InProcessClient(started.plane)
+        wire = Wire(await RawClient.connect(started.server.port))
+
+        async def make(offset: int) -> bytes:
+            wanted = CreateTopics(topics=[CreateTopic(name="t", partition_count=1)])
+            made = await elsewhere.call(Command(create_topics=wanted))
+            topic_id = made.topics_created.topics[0].topic_id
+            kept = CommittedOffset(partition=TopicPartition(topic_id=topic_id), offset=offset)
+            commit = OffsetCommit(group_id="g", generation_id=-1, offsets=[kept])
+            await elsewhere.call(Command(offset_commit=commit))
+            return topic_id
+
+        hold_deltas(started.control)
+        first = await make(5)
+        (topic,) = await wire.fetch(version, "t")
+        assert [each.committed_offset for each in topic.partitions] == [5, -1]
+        await elsewhere.call(Command(delete_topics=DeleteTopics(topic_ids=[first])))
+        await make(7)
+        (topic,) = await wire.fetch(version, "t")
+        assert [each.committed_offset for each in topic.partitions] == [7, -1]
+        await elsewhere.close()
 
 
 @pytest.mark.parametrize("version", range(10))
