@@ -6,6 +6,7 @@ the name is another.
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -14,7 +15,8 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build, version_of
-from controlplane.v1.cluster_pb2 import DeleteTopics
+from agent.views import view_with
+from controlplane.v1.cluster_pb2 import DeleteTopics, TopicResult
 from controlplane.v1.control_pb2 import Command
 
 if TYPE_CHECKING:
@@ -35,29 +37,53 @@ class Asked:
     name: str | None
     topic_id: bytes | None
 
+    @property
+    def is_sound(self) -> bool:
+        """One of the two is given."""
+        return (self.name is None) != (self.topic_id is None)
+
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """One command for all that exist; each topic fails alone."""
     asked = _asked(request)
     repeated = Counter(asked)
-    found = [_find(context, each, repeated[each]) for each in asked]
-    topic_ids = [each for each in found if isinstance(each, bytes)]
-    codes: dict[bytes, int] = {}
-    names = {each: context.control.cluster.topics_by_id[each].name for each in topic_ids}
-    if topic_ids:
-        command = Command(delete_topics=DeleteTopics(topic_ids=list(names)))
-        reply = (await context.control.call(command)).topics_deleted
-        codes = {
-            topic_id: result.error_code
-            for topic_id, result in zip(names, reply.topics, strict=True)
-        }
+    sound = [each for each in repeated if repeated[each] == 1 and each.is_sound]
+    await view_with(context, (each.name for each in sound if each.name is not None))
+    deleted = await _delete(context, sound)
     results = []
-    for each, outcome in zip(asked, found, strict=True):
-        if isinstance(outcome, bytes):
-            results.append(_result(request, names[outcome], outcome, codes[outcome]))
+    for each in asked:
+        outcome = deleted.get(each)
+        if outcome is None:
+            results.append(_result(request, each.name, each.topic_id, KafkaError.invalid_request))
+        elif outcome.error_code:
+            results.append(_result(request, each.name, each.topic_id, outcome.error_code))
         else:
-            results.append(_result(request, each.name, each.topic_id, outcome))
+            results.append(_result(request, outcome.name, outcome.topic_id, KafkaError.none))
     return build(request, "DeleteTopicsResponse", responses=tuple(results))
+
+
+async def _delete(context: "AgentContext", asked: Sequence[Asked]) -> Mapping[Asked, TopicResult]:
+    """What became of each.
+
+    A topic that is gone by then is UNKNOWN_TOPIC_ID. Who named it does not know ids, and means the one that has the
+    name now, if there is one: the view has it once the control plane has answered (adr/0003).
+    """
+    results: dict[Asked, TopicResult] = {}
+    left = list(asked)
+    while left:
+        found = {each: _topic_id(context, each) for each in left}
+        unknown = TopicResult(error_code=int(KafkaError.unknown_topic_or_partition))
+        results.update((each, unknown) for each, topic_id in found.items() if topic_id is None)
+        topic_ids = dict.fromkeys(each for each in found.values() if each is not None)
+        if not topic_ids:
+            break
+        command = Command(delete_topics=DeleteTopics(topic_ids=topic_ids))
+        answered = (await context.control.call(command)).topics_deleted.topics
+        by_id = dict(zip(topic_ids, answered, strict=True))
+        results.update((each, by_id[topic_id]) for each, topic_id in found.items() if topic_id)
+        gone = int(KafkaError.unknown_topic_id)
+        left = [each for each in found if each.name and results[each].error_code == gone]
+    return results
 
 
 def refuse(request: Any, error_code: int) -> Any:
@@ -80,17 +106,12 @@ def _asked(request: Any) -> list[Asked]:
     ]
 
 
-def _find(context: "AgentContext", asked: Asked, count: int) -> bytes | int:
-    """The topic's id, or an error code."""
-    cluster = context.control.cluster
-    if count > 1 or (asked.name is None) == (asked.topic_id is None):
-        return int(KafkaError.invalid_request)
+def _topic_id(context: "AgentContext", asked: Asked) -> bytes | None:
+    """The id that is given, or that of the topic which has the name; None: there is none in the view."""
     if asked.topic_id is not None:
-        if asked.topic_id in cluster.topics_by_id:
-            return asked.topic_id
-        return int(KafkaError.unknown_topic_id)
-    topic = cluster.topics_by_name.get(asked.name or "")
-    return int(KafkaError.unknown_topic_or_partition) if topic is None else topic.topic_id
+        return asked.topic_id
+    topic = context.control.cluster.topics_by_name.get(asked.name or "")
+    return None if topic is None else topic.topic_id
 
 
 def _result(request: Any, name: str | None, topic_id: bytes | None, error_code: int) -> Any:

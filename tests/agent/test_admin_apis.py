@@ -11,8 +11,10 @@ import pytest
 from agent.server import AgentServer
 from agent.settings import AgentSettings
 from controlplane.client import InProcessClient
+from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, DeleteTopics
+from controlplane.v1.control_pb2 import Command
 from tests.agent.harness import RawClient, make_context, nested
-from tests.agent.plane import Cluster, cluster
+from tests.agent.plane import Cluster, cluster, hold_deltas
 
 SECOND = datetime.timedelta(seconds=1)
 
@@ -218,6 +220,55 @@ async def test_delete_topics_by_id(setup: Setup) -> None:
     await setup.create(topic("t"))
     assert await delete(None, made.topic_id) == (None, 100)
     assert await delete("t", None) == ("t", 0)
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+async def test_s6_delete_topics_that_another_agent_has_just_made_anew_or_deleted(
+    setup: Setup, version: int
+) -> None:
+    """What was answered there holds here: by name the topic that has it now; who names none hears of no ids."""
+    elsewhere = InProcessClient(setup.running.plane)
+
+    async def make(name: str) -> bytes:
+        wanted = CreateTopics(topics=[CreateTopic(name=name, partition_count=1)])
+        made = (await elsewhere.call(Command(create_topics=wanted))).topics_created.topics[0]
+        assert made.error_code == 0
+        return made.topic_id
+
+    async def drop(topic_id: bytes) -> None:
+        await elsewhere.call(Command(delete_topics=DeleteTopics(topic_ids=[topic_id])))
+
+    old, gone = await make("again"), await make("gone")
+    hold_deltas(setup.running.control)
+    await drop(old)
+    await drop(gone)
+    await make("again")
+    fields: dict[str, Any] = {"topic_names": ("again", "gone")}
+    if version >= 6:
+        names = [
+            nested(20, 6, "DeleteTopicState", name=name, topic_id=None)
+            for name in ("again", "gone")
+        ]
+        fields = {"topics": tuple(names)}
+    answer = await setup.ask(20, version, **fields, timeout=SECOND)
+    assert [(each.name, each.error_code) for each in answer.responses] == [
+        ("again", 0),
+        ("gone", 3),
+    ]
+    assert not elsewhere.cluster.topics_by_name
+
+    await make("new")
+    fields = {"topic_names": ("new",)}
+    if version >= 6:
+        fields = {"topics": (nested(20, 6, "DeleteTopicState", name="new", topic_id=None),)}
+    answer = await setup.ask(20, version, **fields, timeout=SECOND)
+    assert [(each.name, each.error_code) for each in answer.responses] == [("new", 0)]
+    if version >= 6:
+        made = UUID(bytes=await make("by-id"))
+        asked = nested(20, 6, "DeleteTopicState", name=None, topic_id=made)
+        (found,) = (await setup.ask(20, 6, topics=(asked,), timeout=SECOND)).responses
+        assert (found.name, found.topic_id, found.error_code) == ("by-id", made, 0)
+    await elsewhere.close()
 
 
 @pytest.mark.parametrize("version", range(4))
