@@ -193,7 +193,7 @@ def _answer(
                 topic.name,
                 topic.topic_id,
                 [
-                    _partition_answer(request.version, asked.partition, next(rest))
+                    _partition_answer(request.version, topic.name, asked.partition, next(rest))
                     for asked in topic.partitions
                 ],
             )
@@ -203,7 +203,7 @@ def _answer(
 
 
 def _partition_answer(
-    version: int, partition: int, outcome: PendingBatch | PartitionAnswer
+    version: int, topic_name: str, partition: int, outcome: PendingBatch | PartitionAnswer
 ) -> PartitionAnswer:
     if isinstance(outcome, PartitionAnswer):
         return outcome
@@ -217,6 +217,9 @@ def _partition_answer(
         and version >= _FIRST_ABORTABLE
     ):
         error_code = ErrorCode.TRANSACTION_ABORTABLE
+    if error_code == ErrorCode.UNKNOWN_TOPIC_ID and topic_name:
+        # It was deleted meanwhile; who names topics does not know ids, nor their error.
+        error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return PartitionAnswer(
         partition,
         error_code,
