@@ -175,7 +175,8 @@ class FetchService:
             total = sum(look.size for look in looks.values())
             is_failed = any(look.error_code for look in looks.values())
             is_over = self._is_ending or loop.time() >= deadline
-            if is_failed or total >= request.min_bytes or is_over:
+            # As in Kafka nobody waits for more than the answer may hold.
+            if is_failed or total >= min(request.min_bytes, limit) or is_over:
                 return looks, limit
             if opened.session is None:
                 watch.listen()

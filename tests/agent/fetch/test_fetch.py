@@ -12,6 +12,7 @@ from agent.fetch.codec import (
     FetchTopic,
     PartitionAnswer,
 )
+from agent.fetch.settings import FetchSettings
 from controlplane.errors import ErrorCode
 from logstore.records.control import ControlType, read_control_record
 from logstore.records.layout import Codec
@@ -96,6 +97,18 @@ async def test_s13_min_bytes_are_waited_for() -> None:
         assert not fetch.done()
         await log.produce(make_batch(b"y" * 6000))
         assert len(records_of(await asyncio.wait_for(fetch, 60))) == 2
+
+
+async def test_s13_nobody_waits_for_more_than_the_answer_may_hold() -> None:
+    """Whether it is the client that bounds it or the agent."""
+    async with open_log(fetch=FetchSettings(max_response_bytes=8192)) as log:
+        await log.create_topic("t")
+        for _ in range(4):
+            await log.produce(make_batch(b"x" * 4000))
+        waits = {"min_bytes": 1 << 20, "max_wait_ms": 600_000}
+        for max_bytes, count in ((5000, 1), (50 << 20, 2)):
+            fetch = log.fetch(0, max_bytes=max_bytes, **waits)
+            assert len(records_of(await asyncio.wait_for(fetch, 60))) == count
 
 
 async def test_s14_001_an_aborted_a_plain_and_a_committed_producer() -> None:
