@@ -3,6 +3,7 @@
 data/journal.db         the control plane's journal
 data/objects/           the objects, unless another store is given
 data/control.address    where the control plane listens for `lacuna explain` and other agents
+data/store.url          the store's URL, for jobs that are given the folder
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from controlplane.client import InProcessClient
 from controlplane.clock import Clock, SystemClock
 from controlplane.service import RunningControlPlane, ServiceSettings, serve
 from lacuna.agents import AgentParts, RunningAgent, start_agent
-from lacuna.control import ADDRESS_NAME
+from lacuna.control import ADDRESS_NAME, STORE_NAME
 from lacuna.errors import UserError
 from lacuna.explained import Explanation, explain_partition
 from lacuna.pace import LoopLoad, Pace
@@ -40,7 +41,8 @@ class ClusterSettings:
     """What an embedded cluster is made of.
 
     `data` is the folder of the journal (made where it is not there) and of the objects, unless `open_store`
-    opens another store. `ports` are those of the agents; an agent without one takes any that is free.
+    opens another store, whose URL is `store_url` where it has one. `ports` are those of the agents; an agent
+    without one takes any that is free.
     """
 
     data: Path
@@ -48,6 +50,7 @@ class ClusterSettings:
     ports: tuple[int, ...] = ()
     agents: int = 1
     open_store: Callable[[], ObjectStore] | None = None
+    store_url: str = ""
     parts: AgentParts = field(default_factory=AgentParts)
     service: ServiceSettings = field(default_factory=ServiceSettings)
 
@@ -103,6 +106,9 @@ class EmbeddedCluster:
         self._stack.push_async_callback(self.running.close)
         self.control = await self._connect()
         await claim(self.store, self.control)
+        # Not before: the journal is ours now, so no other cluster that runs on the folder is spoken of.
+        if settings.store_url:
+            (settings.data / STORE_NAME).write_text(settings.store_url)
         address = settings.data / ADDRESS_NAME
         address.write_text(self.running.address)
         self._stack.callback(address.unlink, missing_ok=True)

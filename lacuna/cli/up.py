@@ -95,8 +95,6 @@ def up(
         )
         options.parts()
         make_folder(data)
-        # So that a job which is given the folder finds the records too.
-        (data / STORE_NAME).write_text(options.url)
         if workers > 1:
             _run_workers(options, workers, data)
         else:
@@ -111,6 +109,7 @@ async def _up(options: AgentOptions, data: Path) -> None:
             host=host,
             ports=(port,),
             open_store=options.open_store,
+            store_url=options.url,
             parts=options.parts(),
         )
     )
@@ -128,6 +127,7 @@ def _run_workers(options: AgentOptions, workers: int, data: Path) -> None:
     with Supervisor() as supervisor:
         arguments = ["controlplane", f"--listen={socket_address(data)}", f"--data={data}"]
         control = supervisor.start(arguments, CONTROL_READY)
+        (data / STORE_NAME).write_text(options.url)
         address.write_text(control)
         try:
             start_workers(

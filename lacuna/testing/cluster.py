@@ -14,7 +14,6 @@ from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from controlplane.v1.control_pb2 import Command
 from controlplane.v1.log_pb2 import ReadPartitions
 from lacuna.agents import AgentParts
-from lacuna.control import STORE_NAME
 from lacuna.embedded import ClusterSettings, EmbeddedCluster
 from lacuna.explained import Explanation
 from lacuna.moto import MotoServer
@@ -113,6 +112,7 @@ class Cluster:
             agents=self._agents,
             ports=tuple(self._ports),
             open_store=self._open_store,
+            store_url=self.store_url if self._moto or self._open_store is None else "",
             parts=self._parts,
         )
         embedded = EmbeddedCluster(settings, self._clock)
@@ -122,8 +122,6 @@ class Cluster:
             self._end_loop()
             raise
         self._embedded = embedded
-        if self._moto is not None or self._open_store is None:
-            (self.data / STORE_NAME).write_text(self.store_url)
         self._ports = [agent.server.port for agent in embedded.agents]
 
     def stop(self) -> None:

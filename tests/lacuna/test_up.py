@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from agent.settings import AgentSettings
 from lacuna.agents import AgentParts
+from lacuna.stores import folder_url
 from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
 
 if TYPE_CHECKING:
@@ -153,6 +154,21 @@ def test_data_that_another_command_uses(data: Path, refused: Refusal) -> None:
             listen = ("--listen", "127.0.0.1:0")
             said = refused("up", "--data", str(data), *listen, *options)
             assert said.startswith("another control plane runs on this data")
+
+
+def test_a_start_that_fails_says_nothing_of_the_cluster_that_runs(
+    data: Path, refused: Refusal
+) -> None:
+    """Jobs that are given the folder find the records where that one has them."""
+    with ProcessCluster(data):
+        before = (data / "store.url").read_text()
+        assert before == folder_url(data / "objects")
+        bucket = ("--bucket", "another", "--endpoint", "http://127.0.0.1:1")
+        refused(
+            "up", "--data", str(data), "--listen", "127.0.0.1:0", *bucket,
+            AWS_EC2_METADATA_DISABLED="true",
+        )  # fmt: skip
+        assert (data / "store.url").read_text() == before
 
 
 def test_data_without_its_objects(data: Path, clients: SimpleNamespace) -> None:
