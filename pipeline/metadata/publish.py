@@ -8,11 +8,12 @@ from controlplane.v1.control_pb2 import Command
 from controlplane.v1.log_pb2 import PinReads
 from controlplane.v1.metadata_pb2 import MetadataIndex
 from logstore.objects import ObjectStore
-from logstore.segments import MetadataName, metadata_prefix, parse_metadata_key
+from logstore.segments import MetadataName
 from pipeline.control import ControlPlane
 from pipeline.errors import StaleMetadataError
 from pipeline.extents import PartitionKey, PartitionLog
 from pipeline.metadata.layout import encode_index, encode_partition, stored_partition
+from pipeline.metadata.stored import snapshot_objects
 
 PART_BYTES: Final = 64 << 20
 """Bytes of an object of partitions, and so what publishing holds in memory at a time."""
@@ -101,10 +102,9 @@ def _remove_old(store: ObjectStore, cluster_id: str, now_ms: int) -> int:
     """Deletes snapshots out of date, indexes first, and what was left by one that did not end."""
     old: list[tuple[bool, str]] = []
     removed = 0
-    for info in store.list(metadata_prefix(cluster_id)):
-        _, name, is_index = parse_metadata_key(info.key)
+    for key, name, is_index in snapshot_objects(store, cluster_id):
         if name.valid_until_ms <= now_ms:
-            old.append((not is_index, info.key))
+            old.append((not is_index, key))
             removed += is_index
     store.delete(key for _, key in sorted(old))
     return removed

@@ -1,12 +1,17 @@
 """Metadata from the newest valid snapshot in the bucket: a reader needs no server at all."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from controlplane.v1.cluster_pb2 import Topic
 from controlplane.v1.metadata_pb2 import MetadataIndex, StoredPartition
 from logstore.objects import ObjectNotFoundError, ObjectStore
 from logstore.objects.store import wall_clock_ms
-from logstore.segments import MetadataName, metadata_prefix, parse_metadata_key
+from logstore.segments import (
+    InvalidPathError,
+    MetadataName,
+    metadata_prefix,
+    parse_metadata_key,
+)
 from pipeline.errors import PipelineError, StaleMetadataError
 from pipeline.extents import PartitionKey, PartitionLog
 from pipeline.metadata.layout import decode_index, decode_partition
@@ -99,9 +104,16 @@ class StoredMetadata:
 
 def published(store: ObjectStore, cluster_id: str) -> list[MetadataName]:
     """The snapshots that are whole, the oldest first."""
-    found = []
+    return [name for _, name, is_index in snapshot_objects(store, cluster_id) if is_index]
+
+
+def snapshot_objects(
+    store: ObjectStore, cluster_id: str
+) -> Iterator[tuple[str, MetadataName, bool]]:
+    """Key, name, and whether it is the index, of all objects of snapshots; what Lacuna never wrote is passed over."""
     for info in store.list(metadata_prefix(cluster_id)):
-        _, name, is_index = parse_metadata_key(info.key)
-        if is_index:
-            found.append(name)
-    return found
+        try:
+            _, name, is_index = parse_metadata_key(info.key)
+        except InvalidPathError:
+            continue
+        yield info.key, name, is_index

@@ -54,6 +54,19 @@ def test_a_snapshot_says_what_the_control_plane_says(
         stored.partition_logs([(b"\1" * 16, 0)])
 
 
+def test_what_lacuna_never_wrote_stands_in_nobodys_way(lacuna_private_cluster: Cluster) -> None:
+    """An object of somebody else's beside the snapshots: it is passed over, and stays."""
+    cluster = lacuna_private_cluster
+    location = find_cluster(data=str(cluster.data))
+    store = shared_store(location.store)
+    with ControlPlane(location.require_control()) as control:
+        stray = metadata_prefix(control.cluster_id) + "notes.txt"
+        store.put(stray, [b"not ours"])
+        publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=wall_clock_ms())
+    assert open_metadata(location, "bucket").topics() == {}
+    assert bytes(store.get_all(stray)) == b"not ours"
+
+
 def test_the_newest_valid_snapshot_counts_and_old_ones_are_removed(
     lacuna_private_cluster: Cluster,
 ) -> None:
