@@ -12,6 +12,8 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")
 MAX_VARINT_SHIFT: Final = 28
+#: Bytes, in every version: what the length of a string that is not compact can say.
+LONGEST_STRING: Final = 0x7FFF
 
 
 class MalformedRequest(Exception):
@@ -43,11 +45,18 @@ def read_bytes(body: memoryview, at: int, size: int) -> tuple[memoryview, int]:
     return body[at:end], end
 
 
+def check_string(size: int) -> None:
+    """Raises MalformedRequest for a string of `size` bytes that is too long, as in Kafka."""
+    if size > LONGEST_STRING:
+        raise MalformedRequest(f"a string of {size} bytes is beyond the limit of {LONGEST_STRING}")
+
+
 def read_string(body: memoryview, at: int, flexible: bool) -> tuple[str | None, int]:
     """A nullable string, compact in flexible versions."""
     if flexible:
         size, at = read_uvarint(body, at)
         size -= 1
+        check_string(size)
     else:
         (size,) = INT16.unpack_from(body, at)
         at += 2

@@ -1,8 +1,11 @@
-"""The lengths of a request's arrays, checked before its reader sees them.
+"""The lengths of a request's arrays and strings, checked before its reader sees them.
 
 kio's native reader takes memory for as many elements as an array claims to have: a request of 30 bytes
 could ask for 16 GiB and end the process. Here only lengths are looked at, as steps that are made from
 kio's classes once; a request without arrays costs nothing.
+
+A string is at most LONGEST_STRING bytes, also in flexible versions, which could say more: others have no room for it,
+so that one group with a longer name would leave every older client without a list of groups.
 """
 
 import struct
@@ -18,7 +21,16 @@ from kio.serial._introspect import (
     classify_field,
 )
 
-from agent.wire import INT16, INT32, MalformedRequest, read_count, read_uvarint, skip_tags
+from agent.wire import (
+    INT16,
+    INT32,
+    LONGEST_STRING,
+    MalformedRequest,
+    check_string,
+    read_count,
+    read_uvarint,
+    skip_tags,
+)
 
 #: Takes (body, position) and gives the position behind what it stands for.
 Step = Callable[[memoryview, int], int]
@@ -40,13 +52,22 @@ _SIZES: Final = {
 
 
 def check_counts(cls: Any, body: memoryview) -> None:
-    """Raises MalformedRequest where an array of a kio class is longer than what is left of `body`."""
+    """Raises MalformedRequest where an array of a kio class is longer than what is left of `body`.
+
+    So it does where a string is longer than LONGEST_STRING.
+    """
     at = 0
+    steps = _all_steps(cls) if len(body) > LONGEST_STRING else _steps_to_last_array(cls)
     try:
-        for step in _steps_to_last_array(cls):
+        for step in steps:
             at = step(body, at)
     except struct.error as error:
         raise MalformedRequest(f"the request ends early: {error}") from None
+
+
+@lru_cache(maxsize=1024)
+def _all_steps(cls: Any) -> tuple[Step, ...]:
+    return tuple(_steps_of(cls))
 
 
 @lru_cache(maxsize=1024)
@@ -90,7 +111,7 @@ def _plain_step(kafka_type: str, is_flexible: bool) -> Step:
     if kafka_type in _SIZES:
         return _Fixed(_SIZES[kafka_type])
     if is_flexible:
-        return _over_compact
+        return _over_compact_string if kafka_type == "string" else _over_compact
     return {"string": _over_string, "bytes": _over_bytes}[kafka_type]
 
 
@@ -106,6 +127,12 @@ def _over_bytes(body: memoryview, at: int) -> int:
 
 def _over_compact(body: memoryview, at: int) -> int:
     size, at = read_uvarint(body, at)
+    return at + max(size - 1, 0)
+
+
+def _over_compact_string(body: memoryview, at: int) -> int:
+    size, at = read_uvarint(body, at)
+    check_string(size - 1)
     return at + max(size - 1, 0)
 
 

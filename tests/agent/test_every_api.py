@@ -1,6 +1,8 @@
 """Every API at every version: any request gets an answer that can be read, and no mistake of ours."""
 
 import asyncio
+import dataclasses
+from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader
 
 from agent.apis.registry import Registry, discover, response_header_version
-from agent.apis.schema import kio_versions, response_class
+from agent.apis.schema import kio_versions, request_class, response_class
 from agent.settings import AgentSettings
 from controlplane.client import ControlPlaneUnavailable
 from controlplane.v1.cluster_pb2 import Topic
@@ -19,6 +21,7 @@ from tests.agent.harness import (
     encode_body,
     encode_request,
     make_context,
+    nested,
     serving,
     snapshot,
 )
@@ -118,3 +121,54 @@ def test_garbage_bodies_close_that_connection_only(api_key: int, version: int) -
         assert context.metrics.requests_failed == 0
 
     asyncio.run(run())
+
+
+_LONGEST = "g" * 32_767
+_WITH_A_NAME = (
+    (11, 9, "group_id"),
+    (22, 5, "transactional_id"),
+    (26, 5, "transactional_id"),
+    (10, 3, "key"),
+    (42, 2, "groups_names"),
+)
+
+
+@pytest.mark.parametrize(("api_key", "version", "field"), _WITH_A_NAME)
+async def test_a_string_that_older_versions_cannot_say_is_taken_from_nobody(
+    api_key: int, version: int, field: str
+) -> None:
+    """As in Kafka. It was kept, and no list of groups could be written for older clients any more."""
+    protocol = nested(11, 9, "JoinGroupRequestProtocol", name="range", metadata=b"")
+    fields: dict[str, object] = {
+        "session_timeout": timedelta(seconds=10),
+        "rebalance_timeout": timedelta(seconds=10),
+        "member_id": "",
+        "group_instance_id": None,
+        "protocol_type": "consumer",
+        "protocols": (protocol,),
+        "reason": None,
+        "transaction_timeout": timedelta(seconds=10),
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "committed": True,
+        "key_type": 0,
+    }
+    cls = request_class(api_key, version)
+    known = {each.name for each in dataclasses.fields(cls)}
+    fields = {name: value for name, value in fields.items() if name in known}
+
+    def request(name: str) -> bytes:
+        values = fields | {field: (name,) if field == "groups_names" else name}
+        return encode_request(api_key, version, encode_body(cls(**values)))
+
+    async with cluster() as running, asyncio.timeout(60):
+        client = await RawClient.connect(running.server.port)
+        client.send(request(_LONGEST))
+        assert await client.frame()
+        client.send(request(_LONGEST + "g"))
+        assert await client.is_closed()
+        await client.close()
+        another = await RawClient.connect(running.server.port)
+        assert (await another.ask(16, 0)).error_code == 0
+        await another.close()
+        assert running.context.metrics.connections_closed_malformed == 1
