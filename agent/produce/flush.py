@@ -237,7 +237,7 @@ class Flusher:
             if isinstance(written, WrittenSegment):
                 failure = await self._commit(flight, written)
         except Exception:
-            log.exception("our own mistake in the flush of segment %s", flight.segment_id)
+            _report(flight)
         finally:
             if failure is not None:
                 self._fail(flight, failure)
@@ -263,6 +263,10 @@ class Flusher:
         except ObjectStoreError as error:
             log.warning("a flush failed: segment %s: %s", flight.segment_id, error)
             return STORE_FAILED
+        except Exception:
+            # Given back as the others are, so that it too waits for the flushes before it (S12).
+            _report(flight)
+            return NOT_PERSISTED
         finally:
             self._puts_now -= 1
             self._schedule()
@@ -407,6 +411,10 @@ def _flags(batch: PendingBatch, numbers: dict[str, int]) -> int:
         return batch.flags
     number = numbers.setdefault(batch.transactional_id, len(numbers) + 1)
     return batch.flags | number << TRANSACTIONAL_ID_SHIFT
+
+
+def _report(flight: _Flight) -> None:
+    log.exception("our own mistake in the flush of segment %s", flight.segment_id)
 
 
 def _name(command: CommitSegment) -> str:

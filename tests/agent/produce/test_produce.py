@@ -21,6 +21,7 @@ from logstore.objects import Part
 from logstore.records.batch import BatchToWrite, NewRecord
 from logstore.records.crc import crc32c
 from logstore.records.layout import Codec
+from logstore.segments.paths import parse_segment_key
 from tests.agent.fetch.log import (
     TIME,
     Log,
@@ -263,6 +264,41 @@ async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do
         assert not second.done()
         first_put.set()
         assert [(await first).base_offset, (await second).base_offset] == [0, 1]
+
+
+async def test_s12_a_flush_that_fails_by_our_mistake_waits_for_those_before_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Else the one behind it is committed before them, and its producer has a gap that it never made."""
+    async with open_log(produce=ProduceSettings(max_flushes=3, flush_bytes=1)) as log:
+        await log.create_topic("t")
+        writer, other = await log.writer(), await log.writer()
+        first_put = threading.Event()
+        put = log.store.put
+
+        def broken_put(key: str, parts: Sequence[Part]) -> None:
+            sequence = parse_segment_key(key)[1].sequence
+            if sequence == 1:
+                first_put.wait(60)
+            if sequence == 2:
+                raise RuntimeError("no ObjectStoreError")
+            put(key, parts)
+
+        log.store.put = broken_put  # type: ignore[method-assign]
+        sent = []
+        for batch in (writer.batch(b"a"), other.batch(b"lost"), writer.batch(b"b")):
+            sent.append(asyncio.ensure_future(log.produce(batch)))
+            await turns()
+        async with asyncio.timeout(60):
+            while log.store.metrics.puts < 1:
+                await asyncio.sleep(0.001)
+        await turns()
+        assert not any(each.done() for each in sent)
+        first_put.set()
+        first, lost, second = await asyncio.gather(*sent)
+        assert [(each.error_code, each.base_offset) for each in (first, second)] == [(0, 0), (0, 1)]
+        assert lost.error_code == NOT_LEADER
+        assert "our own mistake in the flush" in caplog.text
 
 
 class LossyControl:
