@@ -50,11 +50,7 @@ class ReadHold:
     def check(self) -> None:
         """Raises StaleMetadataError where it was lost: what was read may be gone by now."""
         if self.lost.is_set():
-            raise StaleMetadataError(
-                "this job was out of touch with the control plane for too long, and has lost its "
-                f"{self.held}: start the job again; what it has written is garbage that collection "
-                "removes"
-            )
+            raise hold_lost(self.held)
 
     def _open(self) -> None:
         pin = PinReads(duration_ms=self._duration_ms)
@@ -105,3 +101,11 @@ class JobHold(ReadHold):
     def _give_back(self) -> None:
         super()._give_back()
         self._control.call(Command(release_lease=ReleaseLease(lease_id=self.lease_id)))
+
+
+def hold_lost(held: str) -> StaleMetadataError:
+    """The error of a job whose pin or lease has ended under it."""
+    return StaleMetadataError(
+        "this job was out of touch with the control plane for too long, and has lost its "
+        f"{held}: start the job again; what it has written is garbage that collection removes"
+    )

@@ -14,8 +14,8 @@ from pipeline.compaction.report import Trouble, Work
 from pipeline.compaction.rewriting import TaskResult
 from pipeline.compaction.swapping import prepare_swap
 from pipeline.control import ControlPlane, check
-from pipeline.errors import PipelineError
 from pipeline.extents import PartitionKey
+from pipeline.holding import JobHold, hold_lost
 
 #: A swap whose answer was lost is sent again for so many seconds.
 _SWAP_AGAIN_SECONDS: Final = 60.0
@@ -52,17 +52,14 @@ def commit(
 ) -> UnitOutcome:
     """Swaps in what the tasks have written.
 
-    Raises ControlPlaneUnavailable, CommandRefused; PipelineError where the lease was lost.
+    Raises ControlPlaneUnavailable, CommandRefused; StaleMetadataError where the lease was lost.
     """
     prepared = prepare_swap(unit, lease_id, results)
     codes: Sequence[int] = ()
     if prepared.ranges:
         answer = _swap(control, prepared.command)
         if answer.error_code == ErrorCode.LEASE_EXPIRED:
-            raise PipelineError(
-                "this job lost its lease: it was out of touch with the control plane for too long; "
-                "start it again"
-            )
+            raise hold_lost(JobHold.held)
         check(answer.error_code, "the swap")
         codes = answer.error_codes
     by_code = list(zip(prepared.ranges, codes, strict=True))

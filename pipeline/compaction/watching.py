@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from controlplane.client import ControlPlaneUnavailable
 from pipeline.compaction.job import Compaction
 from pipeline.compaction.report import CompactionReport
+from pipeline.errors import StaleMetadataError
 
 
 def watch(
@@ -17,15 +18,15 @@ def watch(
 ) -> Iterator[CompactionReport]:
     """The report of each run, `interval` seconds between the end of one and the beginning of the next.
 
-    A control plane that is away once the first run has begun is told to `on_outage` and asked again
-    after the pause; everything else is raised as by `Compaction.run`.
+    A control plane that is away behind the first run, be it for longer than a run keeps its lease, is told
+    to `on_outage`, and the next run begins after the pause; everything else is raised as by `Compaction.run`.
     """
     yield compaction.run(topics)
     while True:
         sleep(interval)
         try:
             report = compaction.run(topics)
-        except ControlPlaneUnavailable as error:
+        except (ControlPlaneUnavailable, StaleMetadataError) as error:
             on_outage(str(error))
             continue
         yield report

@@ -9,7 +9,9 @@ import pytest
 from confluent_kafka import Producer
 
 from controlplane.client import ControlPlaneUnavailable, GrpcClientSettings
+from controlplane.errors import ErrorCode
 from controlplane.v1.control_pb2 import Command, Reply
+from controlplane.v1.log_pb2 import ExtentsSwapped
 from lacuna.testing import Cluster
 from pipeline.compaction.watching import watch
 from pipeline.control import ControlPlane
@@ -108,6 +110,43 @@ def test_a_watch_goes_on_behind_an_outage(timed: Compactor) -> None:
     assert set(pauses.seconds) == {600.0}
     assert len(outages) == len(pauses.seconds) - 2  # until the client had found it again
     assert outages
+
+
+class _TooLate(ControlPlane):
+    """While `is_late`, the lease of whoever swaps has ended meanwhile."""
+
+    is_late = False
+
+    def call(self, command: Command) -> Reply:
+        """As ControlPlane says."""
+        if command.HasField("swap_extents") and self.is_late:
+            expired = ExtentsSwapped(error_code=ErrorCode.LEASE_EXPIRED)
+            return Reply(extents_swapped=expired)
+        return super().call(command)
+
+
+def test_a_watch_goes_on_behind_an_outage_longer_than_its_lease(timed: Compactor) -> None:
+    """What that run wrote is garbage; the next one begins with a lease of its own."""
+    cluster = timed.cluster
+    topic = cluster.create_topic("watched-for-long")
+    _produce(cluster, topic)
+    told: list[str] = []
+    with _TooLate(_address(cluster)) as control:
+
+        def fall_behind() -> None:
+            _produce(cluster, topic)
+            control.is_late = True
+
+        def catch_up() -> None:
+            control.is_late = False
+
+        pauses = _Pauses([fall_behind, catch_up])
+        reports = watch(timed.job(control), [topic], 600.0, told.append, pauses)
+        found = [next(reports) for _ in range(2)]
+    assert [report.total.before.extents for report in found] == [3, 4]
+    assert [report.total.after.extents for report in found] == [1, 1]
+    (line,) = told
+    assert "has lost its lease" in line
 
 
 def _until_connected(control: ControlPlane) -> None:
