@@ -1,5 +1,8 @@
 """What time ends: sessions, joins, syncs, and offsets that nobody used for long."""
 
+from collections.abc import Callable
+
+from controlplane.groups.consumer.converting import CONSUMER_PROTOCOL_TYPE
 from controlplane.groups.consumer.group import ConsumerGroup
 from controlplane.groups.consumer.operators import end_overdue_consumers, is_subscribed
 from controlplane.groups.live import LiveGroup
@@ -11,6 +14,7 @@ from controlplane.groups.rebalance import (
     remove_member,
 )
 from controlplane.groups.states import GroupState
+from controlplane.groups.subscribed import subscribed_topics
 from controlplane.groups.turn import Turn
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.group_records_pb2 import GroupDeleted, GroupRecord, OffsetsExpired
@@ -84,6 +88,8 @@ def _end_session(turn: Turn, group: LiveGroup, member_id: str) -> None:
 
 def _expire_offsets(turn: Turn, group: LiveGroup) -> None:
     """Kafka's offsets.retention: since the group became empty, or since a standalone commit."""
+    if group.state is GroupState.STABLE and group.protocol_type == CONSUMER_PROTOCOL_TYPE:
+        _expire_unsubscribed(turn, group)
     if group.state is not GroupState.EMPTY or group.pending_joins:
         return
     offsets = turn.groups.offsets
@@ -106,23 +112,36 @@ def _expire_offsets(turn: Turn, group: LiveGroup) -> None:
         turn.records.append(GroupRecord(group_deleted=GroupDeleted(group_id=group.group_id)))
 
 
+def _expire_unsubscribed(turn: Turn, group: LiveGroup) -> None:
+    """Of a stable group of consumers as of a consumer group, where it can be told what it reads."""
+    topics = subscribed_topics(group)
+    if topics is not None:
+        _expire_old(turn, group.group_id, lambda each: turn.topics.name_of(each) in topics)
+
+
 def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup) -> None:
     """Of a consumer group since their commit, and only those of topics that no member wants."""
     if any(record.consumer_group_step.group_id == group.group_id for record in turn.records):
         return  # members were put out in this very turn
     offsets = turn.groups.offsets
-    committed = offsets.committed.get(group.group_id, {})
+    expired = _expire_old(turn, group.group_id, lambda each: is_subscribed(turn, group, each))
+    is_bare = expired == len(offsets.committed.get(group.group_id, {}))
+    if is_bare and not group.members and group.group_id not in offsets.pending_producers:
+        turn.records.append(GroupRecord(group_deleted=GroupDeleted(group_id=group.group_id)))
+
+
+def _expire_old(turn: Turn, group_id: str, is_wanted: Callable[[bytes], bool]) -> int:
+    """Offsets that were committed long ago, of topics that are not wanted; how many they are."""
+    offsets = turn.groups.offsets
     horizon_ms = turn.now_ms - turn.groups.settings.offsets_retention_ms
     expired = [
         TopicPartition(topic_id=key[0], partition=key[1])
-        for key, stored in sorted(committed.items())
+        for key, stored in sorted(offsets.committed.get(group_id, {}).items())
         if stored.written_at_ms <= horizon_ms
-        and not is_subscribed(turn, group, key[0])
-        and not offsets.is_pending(group.group_id, key)
+        and not is_wanted(key[0])
+        and not offsets.is_pending(group_id, key)
     ]
     if expired:
-        record = OffsetsExpired(group_id=group.group_id, partitions=expired)
+        record = OffsetsExpired(group_id=group_id, partitions=expired)
         turn.records.append(GroupRecord(offsets_expired=record))
-    is_bare = len(expired) == len(committed) and group.group_id not in offsets.pending_producers
-    if is_bare and not group.members:
-        turn.records.append(GroupRecord(group_deleted=GroupDeleted(group_id=group.group_id)))
+    return len(expired)

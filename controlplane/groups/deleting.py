@@ -1,12 +1,12 @@
 """OffsetDelete: committed offsets that an operator takes away (KIP-496)."""
 
 from controlplane.errors import ErrorCode
-from controlplane.groups.consumer import embedded
 from controlplane.groups.consumer.converting import CONSUMER_PROTOCOL_TYPE
 from controlplane.groups.consumer.operators import is_subscribed
 from controlplane.groups.live import LiveGroup
 from controlplane.groups.offsets import key_of
 from controlplane.groups.states import GroupState
+from controlplane.groups.subscribed import subscribed_topics
 from controlplane.groups.turn import Turn
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.consumer_groups_pb2 import DeleteOffsets, OffsetsDeleted
@@ -55,20 +55,9 @@ def _read_of(turn: Turn, group_id: str, group: LiveGroup | None, named: set[byte
         return {each for each in named if is_subscribed(turn, consumer, each)}
     if group is None or group.state is GroupState.EMPTY:
         return set()
-    topics = _subscribed_topics(group)
+    topics = subscribed_topics(group)
     # What cannot be read may mean any topic.
     return {each for each in named if topics is None or turn.topics.name_of(each) in topics}
-
-
-def _subscribed_topics(group: LiveGroup) -> set[str] | None:
-    topics: set[str] = set()
-    try:
-        for member in group.members.values():
-            for _, metadata in member.protocols:
-                topics.update(embedded.read_subscription(metadata).topic_names)
-    except embedded.MalformedProtocolError:
-        return None
-    return topics
 
 
 def _refuse(error_code: ErrorCode) -> Reply:

@@ -32,7 +32,7 @@ from controlplane.v1.consumer_groups_pb2 import (
     OffsetsDeleted,
 )
 from controlplane.v1.control_pb2 import Command, Reply
-from tests.controlplane.groups.conftest import Bench, error_name, partition_of
+from tests.controlplane.groups.conftest import Bench, error_name, parse_ms, partition_of
 
 
 @dataclass
@@ -250,7 +250,7 @@ class ConsumerBench(Bench):
     # --- the classic protocol ----------------------------------------------------------------
 
     def do_cjoin(self, name: str, *words: str) -> str:
-        """`cjoin c topics=t [owns=t:0] [instance=i]`: with a subscription that can be read."""
+        """`cjoin c topics=t [owns=t:0] [instance=i] [session=30min]`: with a subscription that can be read."""
         options = self.options(words)
         topics = [each for each in options.get("topics", "t").split(",") if each]
         owned = parsed(options["owns"]) if "owns" in options else self.owned.get(name, {})
@@ -265,7 +265,7 @@ class ConsumerBench(Bench):
                 g.GroupProtocol(name=each, metadata=b"?" if "bad" in options else metadata)
                 for each in options.get("protocols", "range").split(",")
             ],
-            session_timeout_ms=10_000,
+            session_timeout_ms=parse_ms(options.get("session", "10s")),
             rebalance_timeout_ms=60_000,
             requires_known_member_id="old" not in options,
             client_id=name,

@@ -12,9 +12,10 @@ from tests.controlplane.groups.consumer.bench import ConsumerBench, parsed, play
 ALL = {"t": frozenset(range(4))}
 
 
-def classic(*lines: str) -> ConsumerBench:
+def classic(*lines: str, session: str = "10s") -> ConsumerBench:
     """A classic group whose one member c has all four partitions of t."""
-    bench = play("\n".join(("topic t 4", *lines, "cjoin c old -> c: gen=1 range leader=c of c")))
+    joins = f"cjoin c old session={session} -> c: gen=1 range leader=c of c"
+    bench = play("\n".join(("topic t 4", *lines, joins)))
     member_id = bench.member_ids["c"]
     sync = g.SyncGroup(
         group_id="g",
@@ -232,6 +233,16 @@ def test_an_empty_group_is_what_the_next_one_makes_it() -> None:
     fetch all             -> t-0@3
     """,
     )
+
+
+def test_offsets_of_topics_that_a_classic_group_no_longer_reads_expire() -> None:
+    """As in Kafka a week after their commit; those that it reads stay for as long as it has members."""
+    bench = classic("topic u 1", "commit x t-0@1 u-0@1 -> x: ok,ok", session="30min")
+    for _ in range(400):
+        bench.run("after 29min")
+        assert bench.run("heartbeat c") == "c: ok"
+    assert bench.run("fetch all") == "t-0@1"
+    assert bench.run("list") == "g:Stable:consumer:classic"
 
 
 def test_a_group_of_others_is_not_upgraded() -> None:
