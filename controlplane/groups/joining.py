@@ -14,7 +14,7 @@ from controlplane.groups.rebalance import (
     remove_member,
 )
 from controlplane.groups.settings import GroupSettings
-from controlplane.groups.states import GroupState
+from controlplane.groups.states import REBALANCEABLE, GroupState
 from controlplane.groups.turn import Turn
 from controlplane.v1.control_pb2 import Reply
 from controlplane.v1.group_records_pb2 import GroupGeneration
@@ -40,13 +40,20 @@ def decide_join(turn: Turn, command: JoinGroup) -> Reply | None:
     group = turn.groups.open(command.group_id, turn.now_ms)
     if not _has_room(turn, group, command):
         if command.member_id in group.members:
-            remove_member(turn, group, command.member_id)
+            _put_out(turn, group, command.member_id)
         return _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
     if not group.supports(command.protocol_type, (entry.name for entry in command.protocols)):
         return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, command.member_id)
     if command.member_id:
         return _join_known(turn, group, command)
     return _join_unknown(turn, group, command)
+
+
+def _put_out(turn: Turn, group: LiveGroup, member_id: str) -> None:
+    """A member that has no room any more; what it held is for the others."""
+    remove_member(turn, group, member_id)
+    if group.state in REBALANCEABLE:
+        prepare_rebalance(turn, group)
 
 
 def _find_request_error(settings: GroupSettings, command: JoinGroup) -> ErrorCode:

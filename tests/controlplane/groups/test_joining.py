@@ -401,3 +401,20 @@ def test_what_all_members_say_of_themselves_has_a_bound(play: Play) -> None:
         """,
         group_metadata_max_bytes=147,
     )
+
+
+def test_who_says_too_much_in_a_stable_group_leaves_what_it_held_to_the_others(play: Play) -> None:
+    play(
+        """
+    join a old protocols=range:1       -> a: gen=1 range leader=a of a
+    sync a a=A                         -> a: synced A
+    join b old protocols=range:1       -> b: waits
+    join a                             -> a: gen=2 range leader=a of a,b | b: gen=2 range leader=a
+    sync b                             -> b: waits
+    sync a a=A b=B                     -> a: synced A | b: synced B
+    join b protocols=range:1234567890  -> b: GROUP_MAX_SIZE_REACHED
+    heartbeat a                        -> a: REBALANCE_IN_PROGRESS
+    join a                             -> a: gen=3 range leader=a of a
+        """,
+        group_metadata_max_bytes=147,
+    )
