@@ -1,16 +1,23 @@
 """`lacuna metadata`: snapshots of the metadata in the bucket, for readers without a server."""
 
-import time
-from typing import Annotated
+from __future__ import annotations
+
+from time import gmtime, sleep, strftime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.cli.console import out, table
 from lacuna.cli.durations import parse_duration
+from lacuna.cli.errors import print_error
 from lacuna.cli.lazy import MARKUP
 from lacuna.cli.location import locate
 from lacuna.cli.options import Control, Data, Store
 from logstore.objects.store import wall_clock_ms
+
+if TYPE_CHECKING:
+    from pipeline.control import ControlPlane
 
 app = typer.Typer(
     help="Publish and show snapshots of the metadata, which readers without a server need.",
@@ -43,27 +50,33 @@ def publish(
     Readers that say metadata=bucket need no server then: they see the log as it was at the last snapshot.
     """
     from pipeline.control import ControlPlane
-    from pipeline.metadata.publish import publish_metadata
-    from pipeline.stores import check_store, shared_store
+    from pipeline.stores import check_store
 
     keep_ms = int(parse_duration(keep, "--keep") * 1000)
     pause = parse_duration(watch, "--watch") if watch else 0.0
     location = locate(data, control, store)
     with ControlPlane(location.require_control()) as plane:
         check_store(location.store, plane.cluster_id)
-        while True:
-            done = publish_metadata(
-                plane, shared_store(location.store), keep_ms=keep_ms, now_ms=wall_clock_ms()
-            )
-            out.print(
-                f"published {done.partitions} partitions, {done.bytes_written} bytes, valid until "
-                f"{_time(done.name.valid_until_ms)}; {done.removed} old snapshots removed",
-                markup=False,
-                soft_wrap=True,
-            )
-            if not pause:
-                return
-            time.sleep(pause)
+        _publish(plane, location.store, keep_ms)
+        while pause:
+            sleep(pause)
+            try:
+                _publish(plane, location.store, keep_ms)
+            except ControlPlaneUnavailable as error:
+                print_error(str(error))  # it may be back behind the next pause
+
+
+def _publish(plane: ControlPlane, store: str, keep_ms: int) -> None:
+    from pipeline.metadata.publish import publish_metadata
+    from pipeline.stores import shared_store
+
+    done = publish_metadata(plane, shared_store(store), keep_ms=keep_ms, now_ms=wall_clock_ms())
+    out.print(
+        f"published {done.partitions} partitions, {done.bytes_written} bytes, valid until "
+        f"{_time(done.name.valid_until_ms)}; {done.removed} old snapshots removed",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 @app.command("show")
@@ -94,4 +107,4 @@ def show(data: Data = None, store: Store = None) -> None:
 
 
 def _time(milliseconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(milliseconds / 1000))
+    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(milliseconds / 1000))

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from controlplane.v1.cluster_pb2 import DeleteTopics
 from controlplane.v1.control_pb2 import Command
+from lacuna.cli.metadata import publish
 from lacuna.moto import CREDENTIALS
 from lacuna.testing import Cluster
 from logstore.objects import DirectoryStore
@@ -169,6 +171,31 @@ def test_the_command_publishes_and_shows(lacuna_private_cluster: Cluster) -> Non
     )
     assert wrong.returncode == 1
     assert "write a duration such as 30s" in wrong.stderr
+
+
+def test_publishing_goes_on_behind_an_outage(
+    lacuna_private_cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster = lacuna_private_cluster
+    works = [cluster.stop, cluster.start]
+    said = ""
+
+    def pause(seconds: float) -> None:
+        nonlocal said
+        assert seconds == 600
+        said += capsys.readouterr().out
+        if works:
+            works.pop(0)()
+        elif said.count("published") > 1:
+            raise KeyboardInterrupt
+        else:
+            time.sleep(0.05)  # the client may not have found it again
+
+    monkeypatch.setattr("lacuna.cli.metadata.sleep", pause)
+    with pytest.raises(KeyboardInterrupt):
+        publish(keep="1h", watch="10m", data=cluster.data)
 
 
 def _is(path: Path, key: str) -> bool:
