@@ -124,7 +124,6 @@ class _Audit:
                 with nullcontext() if open_spark is None else open_spark() as spark:
                     self._read(spark, tasks, read)
                     if spark is not None and self._options.counts_keys:
-                        self._progress.step("keys")
                         keys = self._count_keys(spark, logs)
             if hold is not None:
                 hold.check()
@@ -273,6 +272,11 @@ class _Audit:
     def _count_keys(
         self, spark: "SparkSession", logs: Sequence[PartitionLog]
     ) -> dict[int, KeyCounts]:
+        """Of a sound bucket: to count keys is to read it again, which ends at the first damage."""
+        if self._findings.errors:
+            self._remarks.append("keys were not counted, as something is wrong: mend that first")
+            return {}
+        self._progress.step("keys")
         source = self._source
         compacted = compacted_offsets(source, logs) if isinstance(source, ControlPlane) else {}
         counted, found = count_keys(spark, self._location.store, source.cluster_id, logs, compacted)

@@ -206,3 +206,26 @@ def test_a_key_with_two_values_where_it_has_one(compacting: Bucket, spark: Spark
     assert finding.kind is Kind.KEYS
     assert "5 records of 3 keys lie below offset 5" in finding.reason
     assert finding.hits[0].partition == 1
+
+
+def test_what_is_damaged_is_told_and_keys_are_not_counted(
+    compacting: Bucket, spark: SparkSession
+) -> None:
+    """To count them is to read it again, and would fail with less than what is known by then."""
+    topic = compacting.cluster.create_topic("flipped")
+    compacting.produce(topic, [True], partitions=1)
+    (key,) = compacting.live_segments(topic)
+    data = bytearray(compacting.store.get_all(key))
+    position = data.index(b"v" * 40)
+    data[position] ^= 1
+    before = compacting.replace(key, data)
+    options = AuditOptions(topics=(topic,), counts_keys=True)
+    try:
+        report = audit(compacting.location, options, lambda: nullcontext(spark))
+    finally:
+        compacting.replace(key, before)
+    (finding,) = report.findings
+    assert (finding.kind, finding.key, finding.position) == (Kind.DAMAGE, key, position)
+    assert [each.keys for each in report.partitions] == [None]
+    (remark,) = report.remarks
+    assert remark.startswith("keys were not counted")
