@@ -1,6 +1,7 @@
 """From batches to rows to files, without a cluster."""
 
 import datetime
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from logstore.records.batch import BatchToWrite, NewRecord
 from logstore.records.columns import ColumnBuilder
 from pipeline.export import files
-from pipeline.export.errors import DestinationError
+from pipeline.export.bucket import BucketDestination
+from pipeline.export.errors import DestinationError, ExportRunningError
 from pipeline.export.files import FileSettings, FileWriter
 from pipeline.export.folder import FolderDestination
 from pipeline.export.layout import Layout
@@ -147,3 +149,28 @@ def test_a_file_is_no_folder_to_export_to(below: str, tmp_path: Path) -> None:
     with pytest.raises(DestinationError, match="is not a folder, or lies below a file"):
         FolderDestination(path / below).check()
     assert path.read_bytes() == b"kept"
+
+
+def test_a_lock_outlives_a_beat_that_failed(moto: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bucket that fails for a moment: whoever comes then sees the next beat."""
+    monkeypatch.setattr(BucketDestination, "beat_seconds", 0.1)
+    monkeypatch.setattr("pipeline.export.bucket._PATIENCE_BEATS", 50)  # however slow a beat is
+    bucket, query = moto.split("?")
+    url = f"{bucket}/failing-beat?{query}"
+    holder = BucketDestination(url)
+    show, has_failed = holder._show, threading.Event()
+
+    def fail_once(name: str, text: str) -> None:
+        if not text.endswith(" 0") and not has_failed.is_set():
+            has_failed.set()
+            raise DestinationError("the bucket is away for a moment")
+        show(name, text)
+
+    monkeypatch.setattr(holder, "_show", fail_once)
+    with holder.lock("lock"):
+        assert has_failed.wait(60)
+        with (
+            pytest.raises(ExportRunningError, match="is running"),
+            BucketDestination(url).lock("lock"),
+        ):
+            pytest.fail("it was taken from the living")
