@@ -134,9 +134,9 @@ class RunLog:
         return None
 
     def committed(self) -> list[RunRecord]:
-        """All committed runs, in order."""
-        records = map(self._read, self._destination.names(self._folder))
-        return [record for record in records if record.kind == "committed"]
+        """All committed runs, in order; also while an export deletes what is left of its own."""
+        records = map(self._find, self._destination.names(self._folder))
+        return [record for record in records if record is not None and record.kind == "committed"]
 
     def unfinished(self) -> list[RunRecord]:
         """Runs between the last two committed ones, or behind the last one, that came to nothing."""
@@ -176,12 +176,16 @@ class RunLog:
         )
 
     def _read(self, name: str) -> RunRecord:
-        data = self._destination.read(name)
-        if data is None:
+        record = self._find(name)
+        if record is None:
             raise DestinationError(
                 f"{self._destination.uri(name)} is gone: do not delete from _lacuna/"
             )
-        return RunRecord.decode(self._destination.uri(name), data)
+        return record
+
+    def _find(self, name: str) -> RunRecord | None:
+        data = self._destination.read(name)
+        return None if data is None else RunRecord.decode(self._destination.uri(name), data)
 
 
 def run_folder(topic: str, run: int) -> str:

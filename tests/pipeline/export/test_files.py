@@ -2,6 +2,7 @@
 
 import datetime
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pipeline.export.files import FileSettings, FileWriter
 from pipeline.export.folder import FolderDestination
 from pipeline.export.layout import Layout
 from pipeline.export.rows import RowMaker
+from pipeline.export.runs import RunLog, RunRecord
 
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
@@ -174,3 +176,24 @@ def test_a_lock_outlives_a_beat_that_failed(moto: str, monkeypatch: pytest.Monke
             BucketDestination(url).lock("lock"),
         ):
             pytest.fail("it was taken from the living")
+
+
+def test_who_asks_for_the_files_of_all_runs_meets_the_end_of_one(tmp_path: Path) -> None:
+    """What is left of a run goes when it is committed, also between a reader's listing and its reading."""
+
+    class Ending(FolderDestination):
+        def names(self, prefix: str) -> list[str]:
+            found = super().names(prefix)
+            log.prune()
+            return found
+
+    log = RunLog(FolderDestination(tmp_path), "t")
+    begun = RunRecord(
+        cluster_id="c", topic="t", topic_id="", partition_by="none", columns={},
+        sequence=1, kind="begun", run=1, token="", positions={},
+    )  # fmt: skip
+    prepared = replace(begun, sequence=2, kind="prepared")
+    for record in (begun, prepared, prepared.committed()):
+        log.append(record)
+    assert [each.sequence for each in RunLog(Ending(tmp_path), "t").committed()] == [3]
+    assert len(FolderDestination(tmp_path).names("_lacuna")) == 1
