@@ -24,6 +24,7 @@ from controlplane.v1.log_pb2 import (
 from logstore.objects import ObjectStore
 from logstore.segments import SegmentId as StoredSegmentId
 from logstore.segments import lease_prefix, parse_segment_key, segment_key
+from logstore.segments.paths import InvalidPathError
 
 log = logging.getLogger("lacuna.housekeeping")
 
@@ -80,7 +81,11 @@ class Collector:
     def _list(self, lease_id: int) -> list[SegmentId]:
         found = []
         for info in self._store.list(lease_prefix(self._lease.cluster_id, lease_id)):
-            _, segment_id = parse_segment_key(info.key)
+            try:
+                _, segment_id = parse_segment_key(info.key)
+            except InvalidPathError:
+                log.warning("%s is no segment: it is nobody's here, and stays", info.key)
+                continue
             found.append(SegmentId(lease_id=segment_id.lease_id, sequence=segment_id.sequence))
         return found
 

@@ -82,3 +82,6 @@ async def _repeat(job: Callable[[], Awaitable[None]], seconds: float, name: str)
             log.error("%s stopped at a damaged object, which stays as it is: %s", name, error)
         except (ControlPlaneUnavailable, CommandRefused, NoLeaseError, ObjectStoreError) as error:
             log.warning("%s failed and is tried again: %s", name, error)
+        except Exception:
+            # Were it to end here, nobody would hear of it until the bucket is full.
+            log.exception("our own mistake in %s, which is tried again", name)

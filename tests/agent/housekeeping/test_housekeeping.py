@@ -1,5 +1,6 @@
 """Days of small flushes: neither metadata nor objects grow, and no consumer notices (S14, S19)."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -14,7 +15,8 @@ from agent.housekeeping import (
 )
 from lacuna.agents import AgentParts
 from lacuna.testing import Cluster
-from logstore.segments import segments_prefix
+from logstore.segments import SegmentId, lease_prefix, segment_key, segments_prefix
+from tests.agent.harness import ScriptedControl, make_context
 
 NEVER = 1e9
 GRACE_MS = 600_000
@@ -145,7 +147,7 @@ def transactions(cluster: Cluster, topic: str, outcomes: str) -> None:
         finish: Callable[[float], None] = (
             producer.commit_transaction if outcome == "c" else producer.abort_transaction
         )
-        finish(30)
+        finish(60)
 
 
 def test_aborted_records_leave_for_good(cluster: Cluster, topic: str) -> None:
@@ -234,14 +236,39 @@ def test_an_uncommitted_object_of_an_ended_lease_is_collected(cluster: Cluster, 
     embedded = cluster.embedded
     lease = embedded.agents[0].context.lease
     write(Producer({"bootstrap.servers": cluster.bootstrap}), topic, 0, 1)
-    from logstore.segments import SegmentId, segment_key
-
     orphan = segment_key(lease.cluster_id, SegmentId(lease.lease_id, 10**6))
     embedded.store.put(orphan, [b"never committed"])
+    strange = lease_prefix(lease.cluster_id, lease.lease_id) + "notes.txt"
+    embedded.store.put(strange, [b"somebody else's"])
     cluster.restart()
     before = objects(cluster)
     cluster.advance(GRACE_MS)
     report = cluster.run(housekeeping(cluster).collector.run_once())
     assert report.uncommitted == 1
     assert objects(cluster) == before - 1 - report.replaced
+    assert cluster.embedded.store.get(strange, 0, 8) == b"somebody"
     assert [record[0] for record in read(cluster, topic, "read_committed")] == [0]
+
+
+async def test_a_round_that_fails_by_our_mistake_is_not_the_last(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It ended the task without a word, and nothing was merged or collected any more."""
+    settings = HousekeepingSettings(merge_interval_seconds=0, collect_interval_seconds=NEVER)
+    keeping = Housekeeping(make_context(ScriptedControl()), settings)
+    again = asyncio.Event()
+    rounds: list[None] = []
+
+    async def merge() -> None:
+        rounds.append(None)
+        if len(rounds) == 1:
+            raise ValueError("nobody thought of it")
+        again.set()
+        await asyncio.Event().wait()
+
+    keeping.merge = merge  # type: ignore[method-assign]
+    keeping.start()
+    async with asyncio.timeout(60):
+        await again.wait()
+    await keeping.stop()
+    assert "our own mistake in merging" in caplog.text
