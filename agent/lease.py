@@ -131,11 +131,16 @@ class AgentLease:
 
     async def _keep(self) -> None:
         while True:
-            if self.lease_id == NO_LEASE:
-                await self._register_again()
-            await self._wait(self._duration_seconds / 3)
-            if self.lease_id != NO_LEASE:
-                await self.renew()
+            try:
+                if self.lease_id == NO_LEASE:
+                    await self._register_again()
+                await self._wait(self._duration_seconds / 3)
+                if self.lease_id != NO_LEASE:
+                    await self.renew()
+            except Exception:
+                # Were it to end here, the agent would go on, and could write nothing ever after.
+                log.exception("our own mistake in keeping the lease, which is tried again")
+                await self._wait(_RETRY_SECONDS)
 
     async def _wait(self, seconds: float) -> None:
         """Wait, or until the lease is known to be lost or is to be renewed at once."""

@@ -173,3 +173,18 @@ async def test_the_first_registration_may_fail() -> None:
     made.control.answers["register_agent"] = Reply(agent_registered=AgentRegistered(error_code=42))
     with pytest.raises(CommandRefused):
         await made.lease.start(1)
+
+
+async def test_a_mistake_of_ours_does_not_end_the_keeping(
+    setup: Setup, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        setup.control.answers["renew_lease"] = Reply(lease_renewed=LeaseRenewed())
+        raise ValueError("nobody thought of it")
+
+    setup.lease.on_lost = fail
+    expired = LeaseRenewed(error_code=ErrorCode.LEASE_EXPIRED)
+    setup.control.answers["renew_lease"] = Reply(lease_renewed=expired)
+    await setup.until(lambda: setup.metrics.lease_registrations == 2)
+    assert setup.lease.lease_id == 8
+    assert "our own mistake in keeping the lease" in caplog.text
