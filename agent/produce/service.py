@@ -9,7 +9,14 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from agent.produce.buffer import FLAG_TRANSACTIONAL, PendingBatch, RequestTicket, Verdict
+from agent.produce.buffer import (
+    FLAG_TRANSACTIONAL,
+    NOT_PERSISTED,
+    STORE_FAILED,
+    PendingBatch,
+    RequestTicket,
+    Verdict,
+)
 from agent.produce.check import (
     RulesByTopic,
     check_batch,
@@ -39,6 +46,8 @@ if TYPE_CHECKING:
 INVALID_REQUIRED_ACKS: Final = 21
 # A partition that its transaction does not have is TRANSACTION_ABORTABLE from here on (KIP-890).
 _FIRST_ABORTABLE: Final = 11
+# Before KIP-112 clients know no KAFKA_STORAGE_ERROR, nor that they may try again.
+_FIRST_STORAGE_ERROR: Final = 4
 _ACKS: Final = frozenset({-1, 0, 1})
 _NOTHING: Final = memoryview(b"")
 
@@ -210,21 +219,28 @@ def _partition_answer(
     verdict = outcome.verdict
     if verdict is None:
         raise AssertionError("a ticket is done when every batch has its verdict")
-    error_code = verdict.error_code
-    if (
-        error_code == ErrorCode.INVALID_TXN_STATE
-        and outcome.flags & FLAG_TRANSACTIONAL
-        and version >= _FIRST_ABORTABLE
-    ):
-        error_code = ErrorCode.TRANSACTION_ABORTABLE
-    if error_code == ErrorCode.UNKNOWN_TOPIC_ID and topic_name:
-        # It was deleted meanwhile; who names topics does not know ids, nor their error.
-        error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return PartitionAnswer(
         partition,
-        error_code,
+        _known_as(verdict.error_code, version, topic_name, outcome),
         verdict.base_offset,
         verdict.log_append_time_ms,
         verdict.log_start_offset,
         error_message=verdict.error_message,
     )
+
+
+def _known_as(error_code: int, version: int, topic_name: str, batch: PendingBatch) -> int:
+    """A batch's error as clients of that version know it."""
+    is_transactional = batch.flags & FLAG_TRANSACTIONAL
+    if (
+        error_code == ErrorCode.INVALID_TXN_STATE
+        and is_transactional
+        and version >= _FIRST_ABORTABLE
+    ):
+        return ErrorCode.TRANSACTION_ABORTABLE
+    if error_code == ErrorCode.UNKNOWN_TOPIC_ID and topic_name:
+        # It was deleted meanwhile; who names topics does not know ids, nor their error.
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if error_code == STORE_FAILED.error_code and version < _FIRST_STORAGE_ERROR:
+        return NOT_PERSISTED.error_code
+    return error_code

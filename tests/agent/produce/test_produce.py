@@ -240,6 +240,17 @@ async def test_s12_after_a_failed_flush_the_later_batches_of_its_producers_fail_
             assert (await log.produce(batch)).base_offset == number + 1
 
 
+@pytest.mark.parametrize("version", [0, 3, 4, 13])
+async def test_a_store_that_fails_is_told_by_an_error_that_the_version_knows(version: int) -> None:
+    """KIP-112: before v4 clients take KAFKA_STORAGE_ERROR for fatal."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        log.store.failing_sequences = {1}
+        failed = (await log.produce(make_batch(b"a"), version=version)).error_code
+        assert failed == (STORAGE if version >= 4 else NOT_LEADER)
+        assert (await log.produce(make_batch(b"a"), version=version)).error_code == 0
+
+
 async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do() -> None:
     """The first PUT is held until the second has ended."""
     async with open_log(produce=ProduceSettings(max_flushes=2, flush_bytes=1)) as log:
