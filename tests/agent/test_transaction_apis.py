@@ -316,6 +316,7 @@ async def test_transactions_are_listed_by_pattern() -> None:
         ("(?=a)b", False),
         ("x" * 5000, False),
         ("((a{100}){100}){100}", False),
+        ("(.?){999}", False),
         ("[", False),
     ],
 )
