@@ -8,9 +8,9 @@ subscribe to a regular expression, which RE2 reads. Epoch 0 joins, -1 leaves, -2
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from agent.apis.group_offsets import duration, id_bytes, milliseconds, or_none
+from agent.apis.group_offsets import duration, id_bytes, or_none
 from agent.apis.registry import Api, Peer
-from agent.apis.schema import build, version_of
+from agent.apis.schema import build, milliseconds, version_of
 from controlplane.errors import ErrorCode
 from controlplane.v1.consumer_groups_pb2 import ConsumerGroupHeartbeat, TopicIdPartitions
 from controlplane.v1.control_pb2 import Command

@@ -16,13 +16,8 @@ _MILLISECOND = timedelta(milliseconds=1)
 _NO_LEADER_EPOCH = -1
 
 
-def milliseconds(delta: timedelta) -> int:
-    """A duration as Kafka counts it."""
-    return delta // _MILLISECOND
-
-
 def duration(count: int) -> timedelta:
-    """The way back."""
+    """So many milliseconds."""
     return count * _MILLISECOND
 
 

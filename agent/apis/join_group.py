@@ -7,9 +7,9 @@ to skip its assignment (KIP-814). Before v1 the rebalance timeout is the session
 
 from typing import TYPE_CHECKING, Any
 
-from agent.apis.group_offsets import milliseconds, or_none
+from agent.apis.group_offsets import or_none
 from agent.apis.registry import Api, Peer
-from agent.apis.schema import build, version_of
+from agent.apis.schema import build, milliseconds, version_of
 from controlplane.v1.control_pb2 import Command
 from controlplane.v1.groups_pb2 import GroupProtocol, JoinGroup
 

@@ -13,11 +13,6 @@ from typing import Final, NamedTuple, TypeAlias
 from agent.produce.recompress import Recompression
 from controlplane.errors import ErrorCode
 
-# What a commit says of a batch (controlplane/batches.py).
-FLAG_LOG_APPEND_TIME: Final = 1
-FLAG_TRANSACTIONAL: Final = 4
-FLAG_ADDS_PARTITION: Final = 8
-TRANSACTIONAL_ID_SHIFT: Final = 4
 NO_PRODUCER_ID: Final = -1
 
 PartitionKey: TypeAlias = tuple[bytes, int]
@@ -55,7 +50,8 @@ class RequestTicket:
 class PendingBatch:
     """One checked batch on its way. `part` is its bytes: mostly a view of the request that sent it.
 
-    `transactional_id` is that of the request where the batch is transactional, else empty. `recompression`
+    `flags` are those of a commit (controlplane/batches.py), but for the transactional id. `transactional_id` is that
+    of the request where the batch is transactional, else empty. `recompression`
     is to be applied to `part` before the batch is queued.
     """
 

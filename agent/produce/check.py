@@ -8,14 +8,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from agent.produce.buffer import (
-    FLAG_ADDS_PARTITION,
-    FLAG_LOG_APPEND_TIME,
-    FLAG_TRANSACTIONAL,
-    PendingBatch,
-)
+from agent.produce.buffer import PendingBatch
 from agent.produce.codec import FIRST_IMPLICIT_ADD, PartitionAnswer, RecordError
 from agent.produce.recompress import Recompression, compression_of
+from controlplane.batches import FLAG_ADDS_PARTITION, FLAG_LOG_APPEND_TIME, FLAG_TRANSACTIONAL
 from controlplane.errors import ErrorCode
 from controlplane.topic_configs import effective, is_compacted
 from logstore.records.compression import Compression

@@ -22,7 +22,6 @@ from agent.produce.buffer import (
     MAYBE_PERSISTED,
     NOT_PERSISTED,
     STORE_FAILED,
-    TRANSACTIONAL_ID_SHIFT,
     PartitionKey,
     PendingBatch,
     ProduceBuffer,
@@ -32,7 +31,7 @@ from agent.produce.buffer import (
 )
 from agent.produce.gaps import Gaps
 from agent.produce.settings import ProduceSettings
-from controlplane.batches import COMMITTED_BATCH
+from controlplane.batches import COMMITTED_BATCH, TRANSACTIONAL_ID_SHIFT
 from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from controlplane.errors import ErrorCode
 from controlplane.v1.cluster_pb2 import TopicPartition

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from agent.produce.buffer import (
-    FLAG_TRANSACTIONAL,
     NOT_PERSISTED,
     STORE_FAILED,
     PendingBatch,
@@ -33,6 +32,7 @@ from agent.produce.codec import (
 )
 from agent.produce.flush import Flusher, Lease, Pace
 from agent.produce.settings import ProduceSettings
+from controlplane.batches import FLAG_TRANSACTIONAL
 from controlplane.errors import ErrorCode
 from logstore.records.errors import RecordsError
 
