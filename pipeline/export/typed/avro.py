@@ -17,6 +17,7 @@ import json
 from typing import Any, Final
 
 import fastavro
+import fastavro._read_py as in_python
 import fastavro.schema
 import pyarrow as pa
 
@@ -32,6 +33,9 @@ from pipeline.export.typed.schema import (
     struct_node,
 )
 
+#: fastavro's compiled reader does not bound its depth: a value of a recursive schema may overflow its stack, and
+#: end the process. One so small cannot, since a level takes a byte at least; larger ones go to its reader in Python.
+_CANNOT_BE_TOO_DEEP: Final = 2_000
 #: Of a decimal, in Parquet's readers and in Iceberg.
 _MOST_DIGITS: Final = 38
 _PLAIN: Final = {
@@ -65,19 +69,46 @@ def avro_decoder(schema: TypedSchema) -> Decoder:
     except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
         raise PipelineError(f"the Avro schema is not valid: {error}") from error
 
+    is_recursive = _is_recursive(parsed, names, (), set())
+
     def decode(data: bytes) -> Any:
         source = io.BytesIO(data)
+        may_be_deep = is_recursive and len(data) > _CANNOT_BE_TOO_DEEP
+        read = in_python.schemaless_reader if may_be_deep else fastavro.schemaless_reader
         try:
-            value = fastavro.schemaless_reader(source, parsed)
+            value = read(source, parsed, None)
+        except RecursionError as error:
+            raise NotOfSchemaError("it nests too deeply") from error
         except (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
             raise NotOfSchemaError(
-                f"it is not of the Avro schema ({error or 'it ends early'})"
+                f"it is not of the Avro schema ({str(error) or 'it ends early'})"
             ) from error
         if left := len(data) - source.tell():
             raise NotOfSchemaError(f"{left} bytes are left behind what the Avro schema says")
         return value
 
     return Decoder(_node_of(parsed, names, ()), decode, has_prefix=schema.has_prefix)
+
+
+def _is_recursive(
+    schema: Any, names: dict[str, Any], path: tuple[str, ...], known: set[str]
+) -> bool:
+    """Whether a type holds itself. `known` are those that do not."""
+    if isinstance(schema, list):
+        return any(_is_recursive(each, names, path, known) for each in schema)
+    if isinstance(schema, str):
+        if schema in path:
+            return True
+        return schema in names.keys() - known and _is_recursive(names[schema], names, path, known)
+    kind = schema["type"]
+    if kind not in ("record", "error"):
+        inner = schema.get("items", schema.get("values", kind))
+        return _is_recursive(inner, names, path, known)
+    inside = (*path, schema["name"])
+    if any(_is_recursive(field["type"], names, inside, known) for field in schema["fields"]):
+        return True
+    known.add(schema["name"])
+    return False
 
 
 def _node_of(schema: Any, names: dict[str, Any], path: tuple[str, ...]) -> Node:

@@ -50,7 +50,7 @@ def json_decoder(schema: TypedSchema) -> Decoder:
         try:
             value = json.loads(data, parse_constant=_no_constant)
             failure = next(validator.iter_errors(value), None)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError, OverflowError) as error:
             raise NotOfSchemaError(f"it is no JSON ({error})") from error
         except referencing.exceptions.Unresolvable as error:
             raise PipelineError(f"the JSON Schema refers to what is not in it: {error}") from error

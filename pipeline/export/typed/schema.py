@@ -100,7 +100,10 @@ class Decoder:
 
 def json_text(value: Any) -> str:
     """What no Arrow type fits, as JSON: bytes in base64, times in ISO 8601."""
-    return json.dumps(value, default=_jsonable, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return json.dumps(value, default=_jsonable, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError as error:
+        raise NotOfSchemaError("it nests too deeply") from error
 
 
 JSON_TEXT: Final = Node(pa.string(), json_text)

@@ -190,6 +190,12 @@ def test_json_that_does_not_fit(value: bytes, reason: str) -> None:
         raise ValueError(said)
 
 
+def test_a_json_number_beyond_a_double_is_a_misfit() -> None:
+    found, failures = _decode(_json(a={"type": "number", "multipleOf": 0.01}), b'{"a": 1e400}')
+    assert found == [None]
+    assert failures[0].reason.startswith("it is no JSON (cannot convert Infinity")
+
+
 def test_avro_by_its_schema() -> None:
     schema = TypedSchema("avro", json.dumps(AVRO_SCHEMA).encode())
     inner = {**AVRO_VALUE, "id": 8}
@@ -203,6 +209,30 @@ def test_avro_by_its_schema() -> None:
     assert found == [None] * 3
     assert [row for row, _ in failures] == [0, 1, 2]
     assert failures[1].reason == "1 bytes are left behind what the Avro schema says"
+    assert failures[2].reason == "it is not of the Avro schema (it ends early)"
+
+
+@pytest.mark.parametrize("levels", [3_000, 200_000])
+@pytest.mark.parametrize(
+    "next_of", [["null", "Node"], ["null", "string", {"type": "array", "items": "Node"}]], ids=str
+)
+def test_avro_that_nests_too_deeply_is_a_misfit(levels: int, next_of: Any) -> None:
+    """Not the end of the process: the compiled reader overflows its stack."""
+    fields = [{"name": "next", "type": next_of}, {"name": "pad", "type": "bytes"}]
+    schema = {"type": "record", "name": "Node", "fields": fields}
+    document = json.dumps({"type": "record", "name": "Top", "fields": [
+        {"name": "first", "type": schema}, {"name": "second", "type": "Node"}
+    ]})  # fmt: skip
+    deeper = b"\x02" if len(next_of) == 2 else b"\x04\x02"
+    whole = _avro({each: {"next": None, "pad": bytes(3000)} for each in ("first", "second")},
+                  json.loads(document))  # fmt: skip
+    found, failures = _decode(
+        TypedSchema("avro", document.encode()), deeper * levels + b"\0", whole
+    )
+    assert found[0] is None
+    assert found[1] is not None
+    ((row, reason),) = failures
+    assert (row, reason) == (0, "it nests too deeply")
 
 
 def test_protobuf_by_source_and_descriptors(tmp_path: Path) -> None:
