@@ -79,14 +79,31 @@ def job_errors() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise JobInterrupted(
-            "stopped: what was committed stays; what was not is garbage that collection removes"
-        ) from None
+        raise _interrupted() from None
     except Exception as error:
+        if _is_of_an_interrupt(error):
+            raise _interrupted() from None
         cause = _cause(error)
         if cause is None or cause is error:
             raise
         raise cause from error
+
+
+def _interrupted() -> JobInterrupted:
+    return JobInterrupted(
+        "stopped: what was committed stays; what was not is garbage that collection removes"
+    )
+
+
+def _is_of_an_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C came first. py4j closes its connections then, and what PySpark still asks the JVM on
+    its way out may fail on that.
+    """
+    while error is not None:
+        error = error.__context__
+        if isinstance(error, KeyboardInterrupt):
+            return True
+    return False
 
 
 def explain_spark_error(error: BaseException) -> str | None:

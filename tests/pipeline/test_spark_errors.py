@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
@@ -99,3 +100,19 @@ def test_a_missing_package_is_named() -> None:
 def test_ctrl_c_is_one_line() -> None:
     with pytest.raises(JobInterrupted, match="what was committed stays"), job_errors():
         raise KeyboardInterrupt
+
+
+def test_what_fails_behind_ctrl_c_is_ctrl_c() -> None:
+    """PySpark says goodbye to the JVM on connections that py4j has closed."""
+
+    def interrupted() -> None:
+        try:
+            try:
+                raise KeyboardInterrupt
+            finally:
+                raise Py4JNetworkError("Answer from Java side is empty")
+        finally:
+            raise PipelineError("the way out failed")
+
+    with pytest.raises(JobInterrupted, match="what was committed stays"), job_errors():
+        interrupted()
