@@ -10,12 +10,15 @@ there), so the zone of the agent that answers stands for the client's.
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controlplane.v1.cluster_pb2 import Agent
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
+
+#: Names of groups are the clients', up to 32 KiB each: of so many, two GiB.
+_LONGEST_REMEMBERED: Final = 256
 
 
 def live_agents(context: "AgentContext") -> Sequence[Agent]:
@@ -59,7 +62,9 @@ def partition_key(topic_id: bytes, partition: int) -> bytes:
 
 def place(key: bytes, node_ids: tuple[int, ...]) -> int:
     """The node id of `node_ids` (not empty) that `key` belongs to."""
-    return node_ids[0] if len(node_ids) == 1 else _place(key, node_ids)
+    if len(node_ids) == 1:
+        return node_ids[0]
+    return remembered(key, node_ids) if len(key) <= _LONGEST_REMEMBERED else _place(key, node_ids)
 
 
 def is_ours(context: "AgentContext", key: bytes) -> bool:
@@ -68,9 +73,12 @@ def is_ours(context: "AgentContext", key: bytes) -> bool:
     return not node_ids or place(key, node_ids) == context.lease.node_id
 
 
-@lru_cache(maxsize=65_536)
 def _place(key: bytes, node_ids: tuple[int, ...]) -> int:
     return max(node_ids, key=lambda node_id: _weight(key, node_id))
+
+
+#: The same, for a name that is not long.
+remembered = lru_cache(maxsize=65_536)(_place)
 
 
 def _weight(key: bytes, node_id: int) -> bytes:

@@ -213,6 +213,17 @@ async def test_a_hidden_agent_is_a_broker_and_leads_nothing() -> None:
     assert [broker.node_id for broker in answer.brokers] == [2]
 
 
+def test_placement_remembers_no_long_names() -> None:
+    """Names of groups are the clients', and tens of thousands of places are remembered."""
+    size = placement.remembered.cache_info().currsize
+    nodes = (1, 2, 3, 4)
+    longs = [b"group:" + b"%d" % number * 9000 for number in range(20)]
+    assert {placement.place(key, nodes) for key in longs} <= set(nodes)
+    assert placement.remembered.cache_info().currsize == size
+    placement.place(b"group:test_placement_remembers", nodes)
+    assert placement.remembered.cache_info().currsize == size + 1
+
+
 def test_placement_keeps_to_our_zone() -> None:
     control = ScriptedControl()
     control.cluster.apply(snapshot(TOPIC, agents=agents(4, "ab")))

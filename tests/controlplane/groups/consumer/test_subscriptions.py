@@ -7,6 +7,7 @@ from operator import is_
 import pytest
 
 from controlplane.groups.consumer import subscriptions
+from controlplane.groups.consumer.member import first_equal, shared_names
 from controlplane.groups.consumer.subscriptions import Resolver, compile_pattern
 from controlplane.v1.consumer_groups_pb2 import ConsumerGroupHeartbeat
 from controlplane.v1.control_pb2 import Command
@@ -84,3 +85,14 @@ def test_the_same_subscription_of_many_members_is_resolved_once() -> None:
     assert topics.finds == 4
     first = next(iter(members)).subscription.topic_names
     assert all(map(is_, next(reversed(members)).subscription.topic_names, first))
+
+
+def test_equal_names_are_one_string_and_those_that_are_no_topics_are_not_kept() -> None:
+    """Names are the clients': what is kept of them has a bound."""
+    one, other = (shared_names(["".join(("or", "ders")), "x" * 250]) for _ in range(2))
+    assert one == other == ("orders", "x" * 250)
+    assert one[0] is other[0]
+    before = first_equal.cache_info()
+    shared_names(["y" * 250, "z" * 32_767])
+    assert first_equal.cache_info().currsize == before.currsize
+    assert before.maxsize is not None
