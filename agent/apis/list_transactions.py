@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MAX_PATTERN_SIZE = 4096
 #: Of a compiled pattern, bytes; RE2 refuses what needs more.
 _MAX_PATTERN_MEMORY = 1 << 20
-#: Instructions, as in expressions of consumer groups: "(.?){999}" and its like take 20 ms an id, in which nobody is served.
+#: Instructions, as in expressions of consumer groups: "(.?){999}" and its like take 20 ms an id, and nobody is served.
 _MAX_PROGRAM_SIZE = 5000
 
 
