@@ -1,4 +1,4 @@
-"""The view of the cluster, looked at again before an answer says that a topic is not there."""
+"""The view of the cluster, looked at again before an answer says that a topic is not there, or not so large."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -21,6 +21,12 @@ async def view_with(context: "AgentContext", topics: Iterable[str] = ()) -> "Clu
     if cluster.version < 0:
         await cluster.ready()
     if any(name not in cluster.topics_by_name for name in topics):
-        # An empty read: its reply comes behind every change that was made before (adr/0003).
-        await context.control.call(Command(read_partitions=ReadPartitions()))
+        await current_view(context)
     return cluster
+
+
+async def current_view(context: "AgentContext") -> "ClusterView":
+    """The view as the control plane has it now. Raises ControlPlaneUnavailable."""
+    # An empty read: its reply comes behind every change that was made before (adr/0003).
+    await context.control.call(Command(read_partitions=ReadPartitions()))
+    return context.control.cluster

@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from agent.apis.registry import Api, Peer
 from agent.apis.replica_assignments import problem_of
 from agent.apis.schema import build
+from agent.views import current_view
 from controlplane.v1.cluster_pb2 import CreatePartitions, CreatePartitionsTopic, TopicResult
 from controlplane.v1.control_pb2 import Command
 
@@ -26,6 +27,8 @@ async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # n
     twice = int(KafkaError.invalid_request)
     results = {name: TopicResult(name=name, error_code=twice) for name in repeated}
     growths = []
+    if any(topic.assignments is not None for topic in request.topics):
+        await current_view(context)  # they are held against how many partitions there are
     for topic in request.topics:
         misassigned = _misassigned(context, topic)
         if repeated[topic.name] == 1 and misassigned:

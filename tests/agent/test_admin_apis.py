@@ -11,7 +11,13 @@ import pytest
 from agent.server import AgentServer
 from agent.settings import AgentSettings
 from controlplane.client import InProcessClient
-from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, DeleteTopics
+from controlplane.v1.cluster_pb2 import (
+    CreatePartitions,
+    CreatePartitionsTopic,
+    CreateTopic,
+    CreateTopics,
+    DeleteTopics,
+)
 from controlplane.v1.control_pb2 import Command
 from tests.agent.harness import RawClient, make_context, nested
 from tests.agent.plane import Cluster, cluster, hold_deltas
@@ -268,6 +274,20 @@ async def test_s6_delete_topics_that_another_agent_has_just_made_anew_or_deleted
         asked = nested(20, 6, "DeleteTopicState", name=None, topic_id=made)
         (found,) = (await setup.ask(20, 6, topics=(asked,), timeout=SECOND)).responses
         assert (found.name, found.topic_id, found.error_code) == ("by-id", made, 0)
+    await elsewhere.close()
+
+
+async def test_assignments_are_held_against_what_another_agent_has_just_grown(setup: Setup) -> None:
+    await setup.create(topic("t", 1))
+    elsewhere = InProcessClient(setup.running.plane)
+    hold_deltas(setup.running.control)
+    larger = CreatePartitions(topics=[CreatePartitionsTopic(name="t", partition_count=3)])
+    await elsewhere.call(Command(create_partitions=larger))
+    assignment = nested(37, 3, "CreatePartitionsAssignment", broker_ids=(1,))
+    asked = nested(37, 3, "CreatePartitionsTopic", name="t", count=4, assignments=(assignment,))
+    answer = await setup.ask(37, 3, topics=(asked,), timeout=SECOND, validate_only=False)
+    assert [(each.name, each.error_code) for each in answer.results] == [("t", 0)]
+    assert elsewhere.cluster.topics_by_name["t"].partition_count == 4
     await elsewhere.close()
 
 
