@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -199,16 +199,27 @@ def plan_tasks(stretches: Iterable[Stretch], plan: Plan) -> list[ReadTask]:
         for stretch in stretches
         if plan.condition.meets(stretch.partition)
     ]
-    target = TARGET_BYTES
-    if plan.min_partitions is not None:
-        total = sum(sum(pieces.sizes) for _, pieces in found)
-        target = max(1, min(target, total // plan.min_partitions))
     return [
         task
-        for stretch, pieces in found
-        for part in _cut_bytes(pieces, target)
+        for stretch, part in _parts(found, plan.min_partitions)
         for task in _tasks(stretch, part, plan)
     ]
+
+
+def _parts(
+    found: Sequence[tuple[Stretch, PieceTable]], least: int | None
+) -> list[tuple[Stretch, PieceTable]]:
+    """Parts of about equal size; at least so many, or one a piece."""
+    target = TARGET_BYTES
+    if least is not None:
+        total = sum(sum(pieces.sizes) for _, pieces in found)
+        target = max(1, min(target, total // least))
+        least = min(least, sum(len(pieces) for _, pieces in found))
+    while True:
+        parts = [(stretch, part) for stretch, whole in found for part in _cut_bytes(whole, target)]
+        if least is None or len(parts) >= least:
+            return parts
+        target //= 2  # a few pieces are much larger than the others
 
 
 def _cut_bytes(pieces: PieceTable, target: int) -> Iterator[PieceTable]:
@@ -217,6 +228,9 @@ def _cut_bytes(pieces: PieceTable, target: int) -> Iterator[PieceTable]:
     if not ends:
         return
     parts = -(-ends[-1] // target)
+    if parts >= len(ends):
+        yield from (pieces[index : index + 1] for index in range(len(ends)))
+        return
     start = 0
     for part in range(1, parts + 1):
         stop = bisect_left(ends, ends[-1] * part // parts) + 1

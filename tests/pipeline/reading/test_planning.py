@@ -104,7 +104,7 @@ def test_s16_a_limit_ends_where_the_next_record_is(
 @given(
     logs(),
     _EDGES,
-    st.none() | st.integers(1, 10),
+    st.none() | st.integers(1, 10) | st.just(10**18),
     st.none() | st.integers(1, 6),
     st.integers(-1, 5),
 )
@@ -131,6 +131,9 @@ def test_tasks_cover_each_offset_once(
         assert most is None or len(offsets) <= most
         assert all(piece.max_timestamp >= since for piece in task.pieces)
         found += offsets
+    if min_partitions is not None:
+        pieces = {piece.base_offset for task in tasks for piece in task.pieces}
+        assert len(tasks) >= min(min_partitions, len(pieces))
     extents = made.log.extents
     old = {
         offset
