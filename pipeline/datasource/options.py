@@ -22,7 +22,9 @@ _TABLES_LOSE_OPTIONS: Final = (
     "Python: say CREATE TEMPORARY VIEW NAME USING lacuna OPTIONS (...)"
 )
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION: Final = re.compile(r"(\d+)\s*([a-z]*)")
+_DURATION: Final = re.compile(r"([0-9]{1,12})\s*([a-z]*)")
+#: As the JVM and the control plane hold it.
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 
 #: What to do instead of an option of Spark's Kafka source and sink that has no meaning here. A name that
 #: ends in a dot stands for all that begin so; the first that fits counts.
@@ -74,10 +76,9 @@ class Options:
         value = self.text(name)
         if value is None:
             return None
-        try:
-            number = int(value)
-        except ValueError:
-            raise OptionError(f"option {name}={value}: it is a whole number") from None
+        if not _WHOLE_NUMBER.fullmatch(value):
+            raise OptionError(f"option {name}={value}: it is a whole number, of 18 digits at most")
+        number = int(value)
         if number < minimum:
             raise OptionError(f"option {name}={value}: it is at least {minimum}")
         return number
