@@ -120,11 +120,9 @@ def _watched(context: SparkContext, progress: Progress) -> Iterator[None]:
     def watch() -> None:
         tracker: Any = context.statusTracker()
         while not ended.wait(_POLL_SECONDS):
-            stages = [
-                tracker.getStageInfo(stage)
-                for job in tracker.getJobIdsForGroup(group)
-                for stage in tracker.getJobInfo(job).stageIds
-            ]
+            jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+            # Spark knows nothing of what it has not begun yet, or has forgotten.
+            stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
             progress.done(sum(stage.numCompletedTasks for stage in stages if stage))
 
     watcher = threading.Thread(target=watch, name="export-progress", daemon=True)
