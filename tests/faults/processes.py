@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -22,16 +22,12 @@ ROOT = Path(__file__).parents[2]
 Heard = Callable[[str], None]
 
 
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on at the moment."""
-    with socket.socket() as each:
-        each.bind(("127.0.0.1", 0))
-        port: int = each.getsockname()[1]
-        return port
-
-
 class Process:
-    """One command that is killed and started again. `ready` is how the line begins that says that it serves."""
+    """One command that is killed and started again.
+
+    `ready` is how the line begins that says that it serves, and where. With `listens` the address that it
+    found for itself at first is kept in all its later lives.
+    """
 
     def __init__(
         self,
@@ -40,13 +36,17 @@ class Process:
         arguments: Sequence[str],
         *,
         ready: str = "",
+        listens: bool = False,
         heard: Heard | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.lines: deque[str] = deque(maxlen=400)
+        #: Where it serves, behind its first start.
+        self.address = "127.0.0.1:0"
         self._command = [sys.executable, "-m", module, *arguments]
         self._ready = ready
+        self._listens = listens
         self._heard = heard
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[str] | None = None
@@ -55,8 +55,9 @@ class Process:
     def start(self) -> Self:
         """Starts it and waits until it serves, where it says so."""
         self.lines.append("--- start")
+        where = [f"--listen={self.address}"] if self._listens else []
         self._process = subprocess.Popen(
-            self._command,
+            [*self._command, *where],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -64,13 +65,15 @@ class Process:
             env=self._environment,
         )
         assert self._process.stdout is not None
-        said: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        said: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(
             target=self._read, args=(self._process.stdout, said), daemon=True
         )
         self._reader.start()
-        if self._ready and not said.get(timeout=START_SECONDS):
-            raise AssertionError(f"{self.name} did not start:\n{self.output}")
+        if self._ready:
+            line = said.get(timeout=START_SECONDS)
+            assert line, f"{self.name} did not start:\n{self.output}"
+            self.address = line.removeprefix(self._ready)
         return self
 
     @property
@@ -120,16 +123,16 @@ class Process:
         assert code == expected, f"{self.name} ended with {code}:\n{self.output}"
         self._process = None
 
-    def _read(self, stream: IO[str], said: queue.SimpleQueue[bool]) -> None:
-        """Says True when the process serves, and False at its end."""
+    def _read(self, stream: IO[str], said: queue.SimpleQueue[str]) -> None:
+        """Says the line with which the process serves, and an empty one at its end."""
         with stream:
             for line in stream:
                 self.lines.append(line.rstrip())
                 if self._ready and line.startswith(self._ready):
-                    said.put(True)
+                    said.put(line.rstrip())
                 if self._heard is not None:
                     self._heard(line.rstrip())
-        said.put(False)
+        said.put("")
 
 
 class Deployment:
@@ -145,25 +148,27 @@ class Deployment:
         store: Sequence[str],
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self.control_address = control = f"127.0.0.1:{free_port()}"
         self.control = Process(
             "control plane",
             "lacuna",
-            ["controlplane", f"--listen={control}", f"--data={data}"],
+            ["controlplane", f"--data={data}"],
             ready="control plane: ",
+            listens=True,
         )
-        addresses = [f"127.0.0.1:{free_port()}" for _ in range(agents)]
-        self.bootstrap = ",".join(addresses)
-        self.agents = [
-            Process(
-                f"agent {number}",
-                "lacuna",
-                ["agent", f"--control={control}", f"--listen={address}", *store],
-                ready="bootstrap: ",
-                environment=environment,
-            )
-            for number, address in enumerate(addresses)
-        ]
+        self.agents: list[Process] = []
+        self._agents = agents
+        self._store = store
+        self._environment = environment
+
+    @property
+    def control_address(self) -> str:
+        """Where the control plane serves."""
+        return self.control.address
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of the agents, in their order."""
+        return ",".join(each.address for each in self.agents)
 
     @property
     def processes(self) -> list[Process]:
@@ -171,9 +176,28 @@ class Deployment:
         return [self.control, *self.agents]
 
     def __enter__(self) -> Self:
-        for process in self.processes:
-            process.start()
+        with ExitStack() as undo:
+            undo.callback(self._discard)
+            self.control.start()
+            for number in range(self._agents):
+                self.agents.append(self._agent(number))
+                self.agents[-1].start()
+            undo.pop_all()
         return self
+
+    def _agent(self, number: int) -> Process:
+        return Process(
+            f"agent {number}",
+            "lacuna",
+            ["agent", f"--control={self.control_address}", *self._store],
+            ready="bootstrap: ",
+            listens=True,
+            environment=self._environment,
+        )
+
+    def _discard(self) -> None:
+        for process in self.processes:
+            process.discard()
 
     def __exit__(
         self,
@@ -188,5 +212,4 @@ class Deployment:
                 else:
                     error.add_note(f"{process.name}:\n{process.output}")
         finally:
-            for process in self.processes:
-                process.discard()
+            self._discard()
