@@ -16,6 +16,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from tests.clients.librd import eventually
+
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command
 
@@ -52,7 +54,7 @@ def test_two_agents_of_one_control_plane(
         with grpc.insecure_channel(control) as channel:
             health = health_pb2_grpc.HealthStub(channel)
             for service in ("", "controlplane.v1.ControlPlane"):
-                answer = health.Check(health_pb2.HealthCheckRequest(service=service), timeout=10)
+                answer = health.Check(health_pb2.HealthCheckRequest(service=service), timeout=60)
                 assert answer.status == health_pb2.HealthCheckResponse.SERVING
         options = ("--control", control, "--objects", str(tmp_path / "objects"))
         agent = ("bootstrap: ", "agent", "--listen", "127.0.0.1:0", *options)
@@ -64,7 +66,7 @@ def test_two_agents_of_one_control_plane(
                 producer.commit_transaction(60)
                 assert clients.consume(two, "t", 1) == [(0, "x")]
                 assert brokers(one) == brokers(two) == sorted([one, two])
-            assert brokers(one) == [one]
+            eventually(lambda: brokers(one), [one])
             assert [row[2] for row in lacuna("explain", "t", "--control", control).rows[1:]] == [
                 "delivered"
             ]
