@@ -45,11 +45,16 @@ def test_reads_and_children_of_the_server_count(tmp_path: Path) -> None:
 
 
 def test_work_of_ended_threads_counts() -> None:
-    code = "import threading; t = threading.Thread(target=sum, args=(range(3_000_000),)); t.start(); t.join()"
+    code = "import threading; t = threading.Thread(target=sum, args=(range(3_000_000),))"
+    code += "; print('ready', flush=True); input(); t.start(); t.join()"
     command = [sys.executable, "-c", f"{code}; print('done', flush=True); input()"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
         assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
         before = cpu_seconds([child.pid])
+        child.stdin.write(b"\n")
+        child.stdin.flush()
         assert child.stdout.readline() == b"done\n"
         used = cpu_seconds([child.pid])
         assert used > before
