@@ -234,7 +234,7 @@ def test_room_is_kept_for_what_is_not_a_connection() -> None:
 
 
 async def test_idle_connections_are_closed_and_busy_ones_not() -> None:
-    doors, context = setup(max_idle_ms=200)
+    doors, context = setup(max_idle_ms=1000)
     async with serving(context) as server:
         idle, busy = await RawClient.connect(server.port), await RawClient.connect(server.port)
         busy.send(frame(SEQUENTIAL, "long", 3))
