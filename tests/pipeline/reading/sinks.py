@@ -18,9 +18,11 @@ class Sink:
         self._spark = spark
         self._rows = folder / "rows"
         self._checkpoint = folder / "checkpoint"
+        self._batches_before = 0
 
     def start(self, frame: DataFrame, *, is_available_now: bool = False) -> StreamingQuery:
         """A query; its triggers follow one another."""
+        self._batches_before = self._batches()
         writer = frame.writeStream.format("parquet").option("path", str(self._rows))
         writer = writer.option("checkpointLocation", str(self._checkpoint))
         if is_available_now:
@@ -43,8 +45,8 @@ class Sink:
         return found
 
     def wait_for_batch(self, query: StreamingQuery, count: int, seconds: float = 60) -> None:
-        """Until the query has ended `count` batches more."""
-        reached = self._batches() + count
+        """Until the query has ended `count` batches, of which some may be over already."""
+        reached = self._batches_before + count
         end = time.monotonic() + seconds
         while self._batches() < reached:
             assert query.exception() is None

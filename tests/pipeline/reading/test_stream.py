@@ -209,12 +209,14 @@ class Writing:
             thread.join()
 
 
-def _merging() -> AgentParts:
-    """Housekeeping that merges whatever it can at once, and collects what was replaced at once."""
+def _merging(every_seconds: float = 0.2) -> AgentParts:
+    """Housekeeping that merges whatever it can, and collects what was replaced."""
     merge = MergeSettings(min_age_ms=0, min_extents=2)
     return AgentParts(
         housekeeping=HousekeepingSettings(
-            merge_interval_seconds=0.2, collect_interval_seconds=0.2, merge=merge
+            merge_interval_seconds=every_seconds,
+            collect_interval_seconds=every_seconds,
+            merge=merge,
         )
     )
 
@@ -285,7 +287,7 @@ def test_a_first_batch_from_latest_is_empty(cluster: Cluster, transact: Any) -> 
 @pytest.mark.parametrize("pin", ["1h", "0s"])
 def test_a_batch_is_pinned_until_it_is_over(transact: Any, pin: str) -> None:
     """S19: merged and collected meanwhile, it is read as it was planned; without a pin it is not."""
-    with Cluster(parts=_merging()) as cluster:
+    with Cluster(parts=_merging(every_seconds=1e9)) as cluster:  # when the test says, not before
         topic = cluster.create_topic("held")
         written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)])] * 10)
         options = Options(options_of(cluster, topic, pin=pin))
@@ -366,7 +368,7 @@ def test_what_is_gone_fails_a_stream_unless_it_may(
     cluster: Cluster, transact: Any, stream: Stream, sink: Sink
 ) -> None:
     """Retention passes the offset in the checkpoint."""
-    configs = {"retention.ms": "60000", "message.timestamp.type": "LogAppendTime"}
+    configs = {"retention.ms": "600000", "message.timestamp.type": "LogAppendTime"}
     topic = cluster.create_topic("passed", configs=configs)
     written = transact(cluster, topic, [(True, [(b"k", b"1")])])
     sink.run(stream(cluster, topic))
