@@ -26,7 +26,7 @@ from .power import LOGGED, OBJECTS, SYNCED, Lie, PowerCluster, PowerDisk, Remain
 TOPIC = "powered"
 PARTITIONS = 2
 ROUNDS = 60
-LONGEST_GAP = 60
+LONGEST_GAP = 50
 SEGMENTS = "/segments/"
 PUT_LOGS = f"{OBJECTS}/.log/"
 LOGGED_LIES = ("the put log", "the object", "the object's directory")
