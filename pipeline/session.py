@@ -39,6 +39,9 @@ _LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
 }
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
+#: The JVM passes on what Python made; compiling itself thoroughly took half of the CPU that a job has in its
+#: first minute. Whoever runs long queries of their own in it gives -XX:TieredStopAtLevel=4.
+_QUICK_START: Final = "-XX:TieredStopAtLevel=1"
 _PYTHON: Final = "spark.pyspark.python"
 _EXECUTOR_ENVIRONMENT: Final = "spark.executorEnv."
 
@@ -125,7 +128,8 @@ def _context(
     launcher = write_launcher(folder / "java", find_java())
     logging = folder / "log4j2.properties"
     logging.write_text(_LOGGING.format(levels=_VERBOSE if verbose else _QUIET, shown=SHOWN))
-    options = f"-Dlog4j2.configurationFile={logging.as_uri()} {settings.pop(_JVM_OPTIONS, '')}"
+    own = settings.pop(_JVM_OPTIONS, "")
+    options = f"-Dlog4j2.configurationFile={logging.as_uri()} {_QUICK_START} {own}"
     ours = {
         **_SETTINGS,
         "spark.app.name": name,

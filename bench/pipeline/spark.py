@@ -69,7 +69,12 @@ class Spark:
 @contextmanager
 def open_spark(with_kafka: bool) -> Iterator[Spark]:
     """local[2], for the block. Raises KafkaMissing."""
-    settings = {"spark.driver.memory": HEAP, "spark.sql.shuffle.partitions": str(CORES)}
+    settings = {
+        "spark.driver.memory": HEAP,
+        "spark.sql.shuffle.partitions": str(CORES),
+        # As Spark starts by itself: its Kafka source is Java, and warm.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",
+    }
     if with_kafka:
         settings["spark.driver.extraClassPath"] = f"{jars()}/*"
     with spark_session("bench", f"local[{CORES}]", settings) as session:

@@ -68,10 +68,20 @@ def test_a_jvm_that_does_not_start_is_one_line_of_ours() -> None:
     )
 
 
+def test_the_jvm_starts_quickly(spark: SparkSession) -> None:
+    given = spark.sparkContext.getConf().get("spark.driver.extraJavaOptions", "")
+    assert "-XX:TieredStopAtLevel=1" in given.split()
+
+
 @pytest.mark.slow
 def test_a_job_prints_nothing_but_its_own_lines_and_leaves_nothing(tmp_path: Path) -> None:
-    """Tasks run on the same Python; nobody outside can connect; no folder of Spark's stays."""
+    """Tasks run on the same Python; nobody outside can connect; no folder of Spark's stays; the user's options
+    of the JVM come last, where they win.
+    """
     work = (
+        "jvm = spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean(); "
+        "levels = [each for each in jvm.getInputArguments() if 'TieredStopAtLevel' in each]; "
+        "assert levels[-1].endswith('=4'), levels; "
         "spark.sparkContext.range(1).foreach(lambda _: print('of a task', file=sys.stderr)); "
         "python = spark.sparkContext.range(1).map(lambda _: sys.executable).collect()[0]; "
         "assert python == sys.executable, python; "
@@ -82,7 +92,7 @@ def test_a_job_prints_nothing_but_its_own_lines_and_leaves_nothing(tmp_path: Pat
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     ran = subprocess.run(
-        command(work),
+        command(work, {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"}),
         capture_output=True,
         text=True,
         check=False,
