@@ -58,15 +58,57 @@ async def latest_by_time(
 
     Raises ExtentError.
     """
-    extents = view.extents
+    while True:
+        log_start_offset = view.log_start_offset
+        found = await _latest(cache, view, is_committed)
+        if found is not None or view.log_start_offset == log_start_offset:
+            return found  # else what was looked for has been deleted meanwhile
+
+
+async def _latest(
+    cache: ExtentCache, view: "PartitionView", is_committed: bool
+) -> TimedOffset | None:
+    log_start_offset = view.log_start_offset
+    best = _latest_extent(view, log_start_offset, is_committed)
+    if best is None:
+        return None
+    found = None
+    if view.extents.base_offsets[best] < log_start_offset:
+        # The largest timestamp of an extent may be that of a record before the log's start.
+        piece = piece_at(view.extents, best)
+        found = await _latest_record(cache, piece, log_start_offset)
+        best = _latest_extent(view, piece.next_offset, is_committed)
+        if best is None:
+            return found
+    timestamp = view.extents.max_timestamps[best]
+    if found is not None and found.timestamp >= timestamp:
+        return found
+    return await first_at_or_after(cache, view, timestamp, is_committed)
+
+
+def _latest_extent(view: "PartitionView", offset: int, is_committed: bool) -> int | None:
+    """The first of the extents behind `offset` that say the largest timestamp, if any says one."""
+    max_timestamps = view.extents.max_timestamps
     best = max(
-        _visible(view, view.log_start_offset, is_committed),
-        key=lambda index: extents.max_timestamps[index],
+        _visible(view, offset, is_committed),
+        key=lambda index: max_timestamps[index],
         default=None,
     )
-    if best is None or extents.max_timestamps[best] < 0:
-        return None
-    return await first_at_or_after(cache, view, extents.max_timestamps[best], is_committed)
+    return None if best is None or max_timestamps[best] < 0 else best
+
+
+async def _latest_record(
+    cache: ExtentCache, piece: Piece, log_start_offset: int
+) -> TimedOffset | None:
+    """The first record with the largest timestamp of one extent, at or behind `log_start_offset`."""
+    span = await read_piece(cache, piece)
+    found: TimedOffset | None = None
+    for batch in _batches_from(span, 0, log_start_offset):
+        for record in batch.records():
+            largest = found.timestamp if found is not None else -1
+            if record.timestamp > largest and record.offset >= log_start_offset:
+                found = TimedOffset(record.offset, record.timestamp)
+    return found
 
 
 async def read_piece(cache: ExtentCache, piece: Piece) -> Span:

@@ -75,10 +75,11 @@ def make_batch(
     transactional: bool = False,
     codec: Codec = Codec.NONE,
     timestamp: int = TIME,
+    step: int = 1,
 ) -> bytes:
-    """One batch with a record a value, as a producer sends it."""
+    """One batch with a record a value, as a producer sends it, `step` ms apart from each other."""
     records = tuple(
-        NewRecord(offset_delta=index, timestamp=timestamp + index, value=value)
+        NewRecord(offset_delta=index, timestamp=timestamp + step * index, value=value)
         for index, value in enumerate(values)
     )
     producer_id, producer_epoch = producer or (-1, -1)

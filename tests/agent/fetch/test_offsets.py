@@ -89,6 +89,22 @@ async def test_s21_the_largest_timestamp_is_that_of_a_live_record() -> None:
         assert await list_offset(log, -3) == (0, -1, -1)
 
 
+async def test_s21_the_largest_timestamp_is_that_of_a_record_that_remains() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        await log.produce(make_batch(b"0", b"1", b"2", timestamp=TIME + 9, step=-3))
+        await log.produce(make_batch(b"3", timestamp=TIME + 2))
+        assert await list_offset(log, -3) == (0, 0, TIME + 9)
+        await log.delete_records(1)
+        assert await list_offset(log, -3) == (0, 1, TIME + 6)
+        await log.produce(make_batch(b"4", timestamp=TIME + 7))
+        assert await list_offset(log, -3) == (0, 4, TIME + 7)
+        await log.delete_records(3)
+        assert await list_offset(log, -3) == (0, 4, TIME + 7)
+        await log.delete_records(5)
+        assert await list_offset(log, -3) == (0, -1, -1)
+
+
 async def test_special_timestamps_without_tiered_storage_and_below_their_versions() -> None:
     async with open_log() as log:
         await fill(log)
