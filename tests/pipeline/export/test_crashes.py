@@ -88,8 +88,9 @@ def test_a_killed_export_to_a_bucket(
 
 
 def test_of_two_exports_one_is_refused(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
+    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any, monkeypatch: Any
 ) -> None:
+    monkeypatch.setattr("pipeline.export.bucket._PATIENCE_BEATS", 600)  # however slow a beat is
     name = topic()
     transact(cluster, name, _MIXED)
     destination = open_destination(place.url)
