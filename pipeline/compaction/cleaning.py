@@ -26,7 +26,7 @@ from logstore.records.errors import RecordsError
 from pipeline.compaction.planning import Share
 from pipeline.compaction.rewriting import Dropped, RewriteTask, TaskResult, rewrite
 from pipeline.errors import DamagedDataError, DataLossError, PipelineError
-from pipeline.loading import load_blocks
+from pipeline.loading import Block, damaged, load_blocks
 from pipeline.stores import shared_store
 
 _TASKS: Final = "task int, share int, offset long, payload binary"
@@ -43,6 +43,8 @@ _KEYS_ARROW: Final = pa.schema(
 )
 #: Before all offsets of a task comes the task itself.
 _FIRST: Final = -1
+#: Before all offsets of a share comes why its keys could not be read, in the place of a key.
+_DAMAGE: Final = -1
 
 
 def clean(spark: SparkSession, tasks: Sequence[RewriteTask], now_ms: int) -> list[TaskResult]:
@@ -53,7 +55,7 @@ def clean(spark: SparkSession, tasks: Sequence[RewriteTask], now_ms: int) -> lis
     rows = [(index, _FIRST, _FIRST, pickle.dumps(task)) for index, task in enumerate(tasks)]
     given = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), _TASKS)
     gone = _superseded(given.mapInArrow(_scanner(now_ms), _KEYS))
-    both = given.unionByName(gone.withColumn("payload", functions.lit(None).cast("binary")))
+    both = given.unionByName(gone)
     ordered = both.repartitionById(len(rows), functions.col("task")).sortWithinPartitions(
         "share", "offset"
     )
@@ -62,11 +64,14 @@ def clean(spark: SparkSession, tasks: Sequence[RewriteTask], now_ms: int) -> lis
 
 
 def _superseded(keys: DataFrame) -> DataFrame:
-    """(task, share, offset) of all records but the last of each key, and of tombstones past their time."""
+    """(task, share, offset) of all records but the last of each key, and of tombstones past their time; and
+    of each share that is damaged, with the reason.
+    """
     later = functions.lead("offset").over(Window.partitionBy("range", "key").orderBy("offset"))
     marked = keys.withColumn("later", later)
+    reason = functions.when(functions.col("offset") == _DAMAGE, functions.col("key"))
     return marked.where(functions.col("later").isNotNull() | functions.col("is_past")).select(
-        "task", "share", "offset"
+        "task", "share", "offset", reason.alias("payload")
     )
 
 
@@ -83,22 +88,41 @@ def _scanner(now_ms: int) -> Any:
 
 
 def _scan_task(number: int, task: RewriteTask, now_ms: int) -> Iterator[pa.RecordBatch]:
+    """The keys of all shares. A damaged one says so: what its unread keys supersede, or leave to be
+    superseded, nobody knows, so that its rewrite has to fail even if the bytes are well by then.
+    """
     store = shared_store(task.store_url)
     for index, share in enumerate(task.shares):
-        for columns in _keys_of(store, task, share):
-            yield _key_batch(number, index, share, columns, now_ms)
+        try:
+            for columns in _keys_of(store, task, share):
+                yield _key_batch(number, index, share, columns, now_ms)
+        except (DamagedDataError, DataLossError) as error:
+            row = (number, index, share.range_index, _DAMAGE, str(error).encode(), True)
+            yield pa.RecordBatch.from_arrays([[each] for each in row], schema=_KEYS_ARROW)
 
 
 def _keys_of(store: ObjectStore, task: RewriteTask, share: Share) -> Iterator[RecordColumns]:
-    """The keys of a share; of a damaged one those before the damage: its rewrite will say so."""
+    """Raises as `load_blocks`, and DamagedDataError for records that cannot be read."""
     blocks = load_blocks(
         store, task.cluster_id, share.pieces(), block_bytes=task.settings.block_bytes
     )
-    try:
-        for block in blocks:
+    for block in blocks:
+        try:
             yield from scan_keys(block.data)
-    except (DamagedDataError, DataLossError, RecordsError):
-        return
+        except RecordsError as error:
+            raise _damage_in(block, task.cluster_id, error) from error
+
+
+def _damage_in(block: Block, cluster_id: str, error: RecordsError) -> DamagedDataError:
+    """The error that names the piece of the block which cannot be scanned."""
+    view = memoryview(block.data)
+    for piece, start in zip(block.pieces, block.starts, strict=False):
+        try:
+            for _ in scan_keys(view[start : start + piece.size]):
+                pass
+        except RecordsError as found:
+            return damaged(piece, cluster_id, str(found))
+    return damaged(block.pieces[0], cluster_id, str(error))
 
 
 def _key_batch(
@@ -155,16 +179,20 @@ class _OffsetStream(Dropped):
 
     def __init__(self, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> None:
         self._rest = rest
-        self._shares, self._offsets = _columns(first)
-        self._at = 0
+        self._take(first)
 
     def below(self, share: int, end_offset: int) -> "array[int] | None":
-        """As Dropped says; what is left of earlier shares, which failed, is passed over."""
+        """As Dropped says; what is left of earlier shares, which failed, is passed over.
+
+        Raises DamagedDataError for a share whose keys could not be read.
+        """
         found = array("q")
         while self._has_more():
             at_share, offset = self._shares[self._at], self._offsets[self._at]
             if at_share > share or (at_share == share and offset >= end_offset):
                 break
+            if at_share == share and offset == _DAMAGE:
+                raise DamagedDataError(self._batch["payload"][self._at].as_py().decode())
             if at_share == share:
                 found.append(offset)
             self._at += 1
@@ -175,13 +203,12 @@ class _OffsetStream(Dropped):
             batch = next(self._rest, None)
             if batch is None:
                 return False
-            self._shares, self._offsets = _columns(batch)
-            self._at = 0
+            self._take(batch)
         return True
 
-
-def _columns(batch: pa.RecordBatch) -> "tuple[array[int], array[int]]":
-    shares, offsets = array("i"), array("q")
-    shares.frombytes(batch["share"].to_numpy().tobytes())
-    offsets.frombytes(batch["offset"].to_numpy().tobytes())
-    return shares, offsets
+    def _take(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self._shares, self._offsets = array("i"), array("q")
+        self._shares.frombytes(batch["share"].to_numpy().tobytes())
+        self._offsets.frombytes(batch["offset"].to_numpy().tobytes())
+        self._at = 0

@@ -12,6 +12,7 @@ from confluent_kafka import admin as kafka_admin
 from lacuna.testing import Cluster
 from logstore.records.batch import read_batches
 from logstore.records.layout import Codec
+from pipeline.compaction import cleaning
 from pipeline.compaction.report import metadata_of
 from pipeline.loading import load_blocks
 from pipeline.stores import shared_store
@@ -251,3 +252,44 @@ def test_a_damaged_object_is_named_and_its_partition_left_as_it_is(
     assert report.work.partitions == 1
     assert list(compactor.logs("broken")[0].extents.positions) == list(log.extents.positions)
     assert read_partition(cluster, "sound") == before
+
+
+def test_keys_that_could_not_be_read_fail_their_partition(
+    compactor: Compactor, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object that is away while keys are read, and there again when values are: nothing is known of its
+    keys, so its partition is left as it is, with its fault, and the next run cleans it.
+    """
+    topics = [cluster.create_topic(name) for name in ("all-keys", "some-keys")]
+    chance = Random(6)
+    for topic in topics:
+        values = [chance.randbytes(9000) for _ in range(10)]
+        _produce(cluster, topic, [{"key": b"a", "value": value} for value in values])
+        compactor.run(topic, rewrites_all=True)  # an object of its own
+        _alter(cluster, topic, "cleanup.policy", "compact")
+    (log,) = compactor.logs("some-keys")
+    with compactor.control() as control:
+        key = next(log.pieces(0, 1)).key(control.cluster_id)
+    path = Path(cluster.data) / "objects" / key
+    real = cleaning._scanner
+
+    def scanner(now_ms: int) -> Any:
+        scan = real(now_ms)
+
+        def without_it(batches: Any) -> Any:
+            away = path.rename(path.with_suffix(".away"))
+            try:
+                yield from scan(batches)
+            finally:
+                away.rename(path)
+
+        return without_it
+
+    monkeypatch.setattr(cleaning, "_scanner", scanner)
+    (failed,) = compactor.run(*topics).failed
+    assert (failed.topic, failed.partition) == ("some-keys", 0)
+    assert key in failed.reason
+    assert [len(read_partition(cluster, topic)) for topic in topics] == [1, 10]
+    monkeypatch.undo()
+    assert not compactor.run(*topics).failed
+    assert [len(read_partition(cluster, topic)) for topic in topics] == [1, 1]
