@@ -140,7 +140,7 @@ def codecs(t: Target) -> Outcome:
 @probe("fetch")
 def strange_isolation_level(t: Target) -> Outcome:
     topic = t.topic()
-    with t.connect(timeout=2.0) as t.connection:
+    with t.connect(timeout=30.0) as t.connection:
         try:
             return _shape(t.fetch(topic, 0, isolation=2))
         except ClosedError:

@@ -8,9 +8,9 @@ from .probing import Outcome, Target, error_name, probe
 from .wire import API_KEYS, ClosedError, decode_response, encode_request
 
 
-def _answer(t: Target, data: bytes) -> str:
+def _answer(t: Target, data: bytes, seconds: float = 30.0) -> str:
     """What comes back to raw bytes: the frame in hex (at most 24 bytes), "closed" or "no answer"."""
-    with t.connect(timeout=2.0) as connection:
+    with t.connect(timeout=seconds) as connection:
         try:
             connection.send_bytes(data)
             return connection.receive_frame()[:24].hex()
@@ -80,7 +80,7 @@ def not_kafka(t: Target) -> Outcome:
         "name that is not UTF-8": _answer(
             t, _framed(_header(API_KEYS["metadata"], 4) + b"\0\0\0\1\0\2\xff\xfe\0")
         ),
-        "random": _answer(t, bytes(range(1, 200))),
+        "random": _answer(t, bytes(range(1, 200)), seconds=2.0),  # never answered
     }
 
 

@@ -72,7 +72,7 @@ class Target:
     def close(self) -> None:
         self.connection.close()
 
-    def connect(self, timeout: float = 20.0) -> Connection:
+    def connect(self, timeout: float = 60.0) -> Connection:
         return Connection(self.bootstrap, timeout=timeout, log=self.log)
 
     def name(self, stem: str = "p") -> str:
@@ -165,7 +165,7 @@ class Target:
     def verdict_or_hang_up(self, topic: str, records: bytes | None, **rest: Any) -> str:
         """As `verdict`; "closed" or "no answer" where the broker does that (on a new connection)."""
         try:
-            with self.connect(timeout=2.0) as self.connection:
+            with self.connect(timeout=30.0) as self.connection:
                 return self.verdict(topic, records, **rest)
         except ClosedError:
             return "closed"
