@@ -75,7 +75,7 @@ def test_the_heir_aborts_what_was_open(bootstrap: str, topic: Topic, unique: Uni
 def test_timeout_aborts(bootstrap: str, topic: Topic, unique: Unique) -> None:
     """S5, S8: after transaction.timeout.ms the coordinator aborts; the late commit is refused."""
     name = topic()
-    slow = producer(bootstrap, unique("t"), transaction_timeout_ms=1000)
+    slow = producer(bootstrap, unique("t"), transaction_timeout_ms=5000)
     slow.begin_transaction()
     send(slow, name, [b"slow"])
     _await_stable(bootstrap, name)

@@ -114,7 +114,7 @@ final class Fencing {
     private static void timeout(Env env) throws Exception {
         TopicPartition where = env.topic();
         String id = env.name("t");
-        KafkaProducer<String, String> slow = env.producer(id, "transaction.timeout.ms", 800);
+        KafkaProducer<String, String> slow = env.producer(id, "transaction.timeout.ms", 5000);
         slow.beginTransaction();
         env.send(slow, where, "slow");
         env.awaitStable(where);
