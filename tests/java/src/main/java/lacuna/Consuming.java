@@ -39,7 +39,7 @@ final class Consuming {
     private static KafkaConsumer<String, String> member(Env env, String group, String topic, Object... more) {
         Object[] settings = new Object[more.length + 10];
         Object[] base = {"group.id", group, "auto.offset.reset", "earliest", "group.protocol", "classic",
-            "session.timeout.ms", 6000, "heartbeat.interval.ms", 200};
+            "session.timeout.ms", 45000, "heartbeat.interval.ms", 200};
         System.arraycopy(base, 0, settings, 0, base.length);
         System.arraycopy(more, 0, settings, base.length, more.length);
         KafkaConsumer<String, String> made = env.consumer("read_committed", settings);
@@ -140,15 +140,13 @@ final class Consuming {
             throws Exception {
         KafkaProducer<String, String> writer = env.producer(id);
         int done = 0;
-        int idle = 0;
+        long end = env.latest(source, true);
         try (KafkaConsumer<String, String> reader = member(env, group, source.topic(), "max.poll.records", 5)) {
-            while (idle < 15) {
+            while (reader.assignment().isEmpty() || reader.position(source) < end) {
                 ConsumerRecords<String, String> records = reader.poll(Duration.ofMillis(100));
                 if (records.isEmpty()) {
-                    idle += reader.assignment().isEmpty() ? 0 : 1;
                     continue;
                 }
-                idle = 0;
                 writer.beginTransaction();
                 Map<TopicPartition, OffsetAndMetadata> next = new HashMap<>();
                 for (ConsumerRecord<String, String> record : records) {
@@ -220,7 +218,7 @@ final class Consuming {
             who.assign(List.of(where));
             who.seek(where, 50);
             env.fails("poll beyond the end", () -> {
-                for (int i = 0; i < 50; i++) {
+                for (int i = 0; i < 600; i++) {
                     who.poll(Duration.ofMillis(100));
                 }
                 return null;
