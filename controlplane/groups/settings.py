@@ -12,8 +12,9 @@ class GroupSettings:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 30 * _MINUTE_MS
     group_max_size: int = 10_000
-    # What members of a classic group say in JoinGroup, bytes. Kafka keeps a generation in one record, and so has
-    # max.message.bytes for all of them, which 500 members that name 200 topics each are beyond.
+    # What members say of themselves, bytes: those of a classic group in JoinGroup, all of a consumer group (KIP-848)
+    # in their subscriptions. Kafka keeps a generation in one record, and so has max.message.bytes for all members of a
+    # classic group, which 500 that name 200 topics each are beyond.
     member_metadata_max_bytes: int = 1 << 20
     group_metadata_max_bytes: int = 64 << 20
     # Of consumer groups (KIP-848): the members do not choose.

@@ -69,7 +69,7 @@ def _join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> GroupJoined:
     member = replace(before, subscription=_subscription(before, command, asked))
     names = (before.subscription.topic_names, before.subscription.topic_regex)
     has_changed = member_id not in draft.members or names != (member.subscription.topic_names, "")
-    draft.put(member)
+    finding.put_within_bounds(turn, draft, member)
     take_account(turn, draft, has_changed=has_changed)
     assign_if_stale(turn, draft)
     owned = ids_of(turn, asked.owned)

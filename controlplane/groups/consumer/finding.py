@@ -44,6 +44,19 @@ def check_room(turn: Turn, draft: Draft, member_id: str) -> None:
         )
 
 
+def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
+    """Adds a member or takes over how it changed. Refuses one that would make the group too large."""
+    before = draft.metadata_size
+    draft.put(member)
+    largest = turn.groups.settings.group_metadata_max_bytes
+    if draft.metadata_size > max(before, largest):
+        raise Refused(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The subscriptions of all members of the consumer group are at most {largest} bytes."
+            " Subscribe to fewer topics, or with SubscribedTopicRegex.",
+        )
+
+
 def check_epoch(member: Member, member_epoch: int, owned: Assignment | None) -> None:
     """Refuses an epoch that is not the member's. Its last one is taken while it claims no more than it
     was given since: the answer that bumped it may have been lost.

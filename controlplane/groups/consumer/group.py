@@ -8,7 +8,7 @@ draft = Draft(group_id, base)  # decide on a copy, then journal how it differs: 
 from dataclasses import dataclass, field, replace
 
 from controlplane.groups.consumer.assignments import Assignment, partitions_of
-from controlplane.groups.consumer.member import Member
+from controlplane.groups.consumer.member import Member, size_of_subscription
 from controlplane.groups.consumer.states import ConsumerGroupState
 from controlplane.groups.live import LiveGroup
 from controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep, SubscribedTopics
@@ -28,6 +28,8 @@ class ConsumerGroup:
     # Derived from the members: instance id → member id, and who holds or still gives up what.
     static_members: dict[str, str] = field(default_factory=dict)
     owners: dict[PartitionKey, str] = field(default_factory=dict)
+    # Of all subscriptions, bytes.
+    metadata_size: int = 0
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -45,12 +47,16 @@ class ConsumerGroup:
         self.group_epoch = step.group_epoch
         self.assignment_epoch = step.assignment_epoch
         for member_id in step.removed_member_ids:
-            self._drop(self.members.pop(member_id, None))
+            removed = self.members.pop(member_id, None)
+            self._drop(removed)
+            self.metadata_size += _growth(removed, None)
         changed = [(record, self.members.get(record.member_id)) for record in step.members]
         for _, before in changed:
             self._drop(before)
         for record, before in changed:
-            self._add(Member.from_record(record, before))
+            member = Member.from_record(record, before)
+            self._add(member)
+            self.metadata_size += _growth(before, member)
         if step.HasField("topics"):
             counts = zip(step.topics.topic_ids, step.topics.partition_counts, strict=True)
             self.topics = dict(counts)
@@ -101,15 +107,18 @@ class Draft:
         self.static_members = group.static_members
         self.owners = group.owners
         self.topics = group.topics
+        self.metadata_size = group.metadata_size
         self.topics_version: int | None = None  # of the cluster, where it was looked at
         self.upgraded: LiveGroup | None = None  # the classic group that it was up to now
         self.changed: dict[str, Member | None] = {}  # member id → as it was, None: new
 
     def put(self, member: Member) -> None:
         """Add a member or take over how it changed."""
-        if self.members.get(member.member_id) is member:
+        before = self.members.get(member.member_id)
+        if before is member:
             return
         self._note(member.member_id)
+        self.metadata_size += _growth(before, member)
         self.members[member.member_id] = member
         if member.subscription.group_instance_id:
             self.static_members[member.subscription.group_instance_id] = member.member_id
@@ -118,6 +127,7 @@ class Draft:
         """Take a member out; what it held is free from the next step on."""
         self._note(member_id)
         member = self.members.pop(member_id)
+        self.metadata_size += _growth(member, None)
         instance_id = member.subscription.group_instance_id
         if self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
@@ -167,6 +177,15 @@ class Draft:
             self.static_members = dict(self.static_members)
         before = self.base.members.get(member_id) if self.base is not None else None
         self.changed.setdefault(member_id, before)
+
+
+def _growth(before: Member | None, now: Member | None) -> int:
+    """By how much a group's subscriptions grow. Most changes leave them alone, and nothing is counted."""
+    was = before.subscription if before is not None else None
+    is_ = now.subscription if now is not None else None
+    if was is is_:
+        return 0
+    return (size_of_subscription(is_) if is_ else 0) - (size_of_subscription(was) if was else 0)
 
 
 def _topics_record(topics: dict[bytes, int]) -> SubscribedTopics:

@@ -112,7 +112,7 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
     member = _updated(before, command)
     _check_regex(before, member)
     is_new = member_id not in draft.members
-    draft.put(member)
+    finding.put_within_bounds(turn, draft, member)
     has_changed = is_new or _wants_other_topics(before.subscription, member.subscription)
     take_account(turn, draft, has_changed=has_changed)
     assign_if_stale(turn, draft)

@@ -11,7 +11,7 @@ from controlplane.groups.consumer.assignments import (
     write_assignment,
 )
 from controlplane.groups.consumer.states import JOINING_EPOCH, MemberState
-from controlplane.groups.live import Protocols
+from controlplane.groups.live import Protocols, size_of
 from controlplane.v1.consumer_groups_pb2 import (
     ClassicProtocol,
     ConsumerCurrent,
@@ -106,6 +106,21 @@ class Subscription:
             topic_regex=record.topic_regex,
             classic=classic,
         )
+
+
+def size_of_subscription(subscription: Subscription) -> int:
+    """About the bytes that it takes; of a classic member those of its protocols, as in a classic group."""
+    if subscription.classic is not None:
+        return size_of(subscription.classic.protocols)
+    texts = (
+        subscription.group_instance_id,
+        subscription.rack_id,
+        subscription.client_id,
+        subscription.client_host,
+        subscription.topic_regex,
+    )
+    names = subscription.topic_names
+    return sum(map(len, texts)) + sum(map(len, names)) + len(names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

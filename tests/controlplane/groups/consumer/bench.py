@@ -118,6 +118,7 @@ class ConsumerBench(Bench):
             fresh = type(group)(group_id=group.group_id)
             fresh.apply(group.to_step())
             assert (fresh.owners, fresh.static_members) == (group.owners, group.static_members)
+            assert fresh.metadata_size == group.metadata_size
             held = [
                 key
                 for member in group.members.values()

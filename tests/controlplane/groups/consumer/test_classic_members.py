@@ -320,3 +320,19 @@ def test_subscriptions_are_read_once_however_many_offsets_are_deleted(
     assert bench.run(f"delete_offsets {places}") == ",".join(["GROUP_SUBSCRIBED_TO_TOPIC"] * 100)
     members = bench.groups.live.groups[bench.group_id].members.values()
     assert len(read) == sum(len(each.protocols) for each in members) > 0
+
+
+def test_what_all_members_say_of_themselves_has_a_bound() -> None:
+    """Of classic ones as in a classic group, so that it can become a consumer group and be one again."""
+    # 64 and 5 bytes for a protocol, 17 for a subscription of one topic; 13 for what a says.
+    play(
+        """
+    topic t 1
+    cjoin c old           -> c: gen=1 range leader=c of c
+    beat a topics=t       -> a: 2 t:0
+    cjoin d old           -> d: GROUP_MAX_SIZE_REACHED
+    beat a topics=t,u     -> a: GROUP_MAX_SIZE_REACHED
+    bye a                 -> a: -1
+    """,
+        group_metadata_max_bytes=99,
+    )

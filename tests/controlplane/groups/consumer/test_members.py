@@ -186,6 +186,26 @@ def test_a_group_has_a_largest_size() -> None:
     )
 
 
+def test_what_all_members_say_of_themselves_has_a_bound() -> None:
+    """Names with one byte more each, ids and hosts: 13 bytes with one topic of one letter."""
+    play(
+        """
+    beat a topics=t       -> a: 1 -
+    beat b topics=t       -> b: 2 -
+    beat c topics=t       -> c: GROUP_MAX_SIZE_REACHED
+    beat b topics=t,u     -> b: GROUP_MAX_SIZE_REACHED
+    beat b                -> b: 2
+    bye a                 -> a: -1
+    beat b topics=t,u     -> b: 4
+    beat a topics=        -> a: 5 -
+    restart
+    beat a topics=t,u,v   -> a: GROUP_MAX_SIZE_REACHED
+    beat a                -> a: 5
+    """,
+        group_metadata_max_bytes=27,
+    )
+
+
 def test_topics_appear_grow_and_go() -> None:
     play("""
     topic t 1
