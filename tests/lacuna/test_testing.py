@@ -1,5 +1,6 @@
 """lacuna.testing and its plugin, with the examples of docs/testing.md."""
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -100,6 +101,20 @@ def test_what_does_not_run_says_so(tmp_path: Path) -> None:
         process.kill()
     with pytest.raises(ValueError, match="leave open_store out"):
         Cluster(moto=True, open_store=no_store)
+
+
+def test_a_tick_that_comes_with_a_jump_of_the_time_ends_no_lease() -> None:
+    with Cluster() as cluster:
+        lease = cluster.embedded.agents[0].context.lease
+
+        async def jump() -> int:
+            asyncio.get_running_loop().call_soon(cluster.embedded.running.plane.tick)
+            await cluster._advance(3_600_000)
+            return lease.lease_id
+
+        cluster.advance(1)  # from now on it is known when the lease ends
+        before = lease.lease_id
+        assert cluster.run(jump()) == before
 
 
 def test_a_failed_start_leaves_nothing_behind(tmp_path: Path) -> None:
