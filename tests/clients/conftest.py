@@ -112,7 +112,7 @@ def topic(admin: AdminClient) -> Iterator[Topic]:
     yield make
     if made:
         for future in admin.delete_topics(made).values():
-            future.exception(15)
+            future.exception(60)
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ def watermarks(bootstrap: str, topic: str, isolation: str = COMMITTED) -> tuple[
     """Log start and the bound that this isolation level may read to."""
     who = consumer(bootstrap, isolation)
     try:
-        low, high = who.get_watermark_offsets(TopicPartition(topic, 0), 15)
+        low, high = who.get_watermark_offsets(TopicPartition(topic, 0), 60)
         return low, high
     finally:
         who.close()

@@ -101,7 +101,7 @@ def times(bootstrap: str, topic: str, count: int) -> dict[bytes, int]:
     reader = consumer(bootstrap)
     reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     found: dict[bytes, int] = {}
-    for message in reader.consume(count, 15):
+    for message in reader.consume(count, 60):
         found[message.value() or b""] = message.timestamp()[1]
     reader.close()
     return found

@@ -53,7 +53,7 @@ class Group:
             "log_level": 0,
         }
         if protocol == "classic":
-            settings |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
+            settings |= {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 200}
             settings["partition.assignment.strategy"] = "cooperative-sticky"
         settings |= {key.replace("_", "."): value for key, value in config.items()}
         made = Consumer(settings)
@@ -86,6 +86,17 @@ class Group:
 
         self.poll_until(is_settled)
 
+    def described_as(self, state: ConsumerGroupState) -> Any:
+        """Once the coordinator has heard from all what they took and gave up."""
+        found: list[Any] = []
+
+        def is_there() -> bool:
+            found.append(self.described())
+            return bool(found[-1].state == state)
+
+        self.poll_until(is_there)
+        return found[-1]
+
     def described(self) -> Any:
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
         return admin.describe_consumer_groups([self.group])[self.group].result(60)
@@ -110,9 +121,8 @@ def test_three_members_one_leaves_and_one_dies(group: Group) -> None:
     group.settle(6)
     second, third = group.join(), group.join()
     group.settle(2, 2, 2)
-    described = group.described()
+    described = group.described_as(ConsumerGroupState.STABLE)
     assert described.type == ConsumerGroupType.CONSUMER
-    assert described.state == ConsumerGroupState.STABLE
     assert [len(each.assignment.topic_partitions) for each in described.members] == [2, 2, 2]
     group.leave(second)
     group.settle(3, 3)
@@ -193,20 +203,20 @@ def test_committed_offsets_and_an_exactly_once_loop(quick: Cluster, group: Group
         for value in values:
             worker.produce(sink, value)
         worker.send_offsets_to_transaction(
-            [TopicPartition(group.topic, 0, 10)], member.consumer_group_metadata(), 10
+            [TopicPartition(group.topic, 0, 10)], member.consumer_group_metadata(), 60
         )
         if commit:
             worker.commit_transaction(60)
         else:
             worker.abort_transaction(60)
     assert len(read(quick.bootstrap, sink).values) == 10
-    (committed,) = member.committed([TopicPartition(group.topic, 0)], 10)
+    (committed,) = member.committed([TopicPartition(group.topic, 0)], 60)
     assert committed.offset == 10
     other = group.join()
     group.settle(3, 3)
     worker.begin_transaction()
     with pytest.raises(Exception, match=r"generation|epoch|Generation|member"):
-        worker.send_offsets_to_transaction([TopicPartition(group.topic, 0, 11)], stale, 10)
+        worker.send_offsets_to_transaction([TopicPartition(group.topic, 0, 11)], stale, 60)
     worker.abort_transaction(60)
     assert other.assignment()
 

@@ -145,10 +145,10 @@ def test_offsets_for_times(bootstrap: str, topic: Topic) -> None:
     who.flush(60)
     reader = consumer(bootstrap)
     found = [
-        reader.offsets_for_times([TopicPartition(name, 0, TIME + delta)], 15)[0].offset
+        reader.offsets_for_times([TopicPartition(name, 0, TIME + delta)], 60)[0].offset
         for delta in (-5, 0, 41, 190)
     ]
-    beyond = reader.offsets_for_times([TopicPartition(name, 0, TIME + 191)], 15)[0].offset
+    beyond = reader.offsets_for_times([TopicPartition(name, 0, TIME + 191)], 60)[0].offset
     reader.close()
     assert found == [0, 0, 5, 19]
     assert beyond in (-1, -1001)

@@ -25,7 +25,7 @@ def _member(bootstrap: str, group: str, name: str, **config: object) -> Consumer
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "isolation.level": COMMITTED,
-        "session.timeout.ms": 6000,
+        "session.timeout.ms": 45_000,
         "heartbeat.interval.ms": 200,
         "fetch.wait.max.ms": 100,
     }
@@ -100,16 +100,16 @@ def test_static_member_keeps_its_partitions(bootstrap: str, topic: Topic, unique
     moves: list[str] = []
     one = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": group, "group.instance.id": "one",
-         "session.timeout.ms": 10000, "heartbeat.interval.ms": 200}
+         "session.timeout.ms": 45_000, "heartbeat.interval.ms": 200}
     )  # fmt: skip
     one.subscribe([name], on_revoke=lambda *_: moves.append("revoked"))
-    two = _member(bootstrap, group, name, group_instance_id="two", session_timeout_ms=10000)
+    two = _member(bootstrap, group, name, group_instance_id="two", session_timeout_ms=45_000)
     both = [one, two]
     _poll_until(both, lambda: [len(_partitions(m)) for m in both] == [1, 1])
     held = _partitions(two)
     two.close()
     moves.clear()
-    two = _member(bootstrap, group, name, group_instance_id="two", session_timeout_ms=10000)
+    two = _member(bootstrap, group, name, group_instance_id="two", session_timeout_ms=45_000)
     _poll_until([one, two], lambda: _partitions(two) == held)
     assert moves == []
     one.close()
@@ -134,7 +134,7 @@ def test_offsets_in_a_transaction(bootstrap: str, topic: Topic, unique: Unique) 
             writer.commit_transaction(60)
         else:
             writer.abort_transaction(60)
-        assert who.committed([place], 15)[0].offset == expected
+        assert who.committed([place], 60)[0].offset == expected
     who.close()
     assert read(bootstrap, sink).values == [b"2"]
 
@@ -200,7 +200,7 @@ def test_kafka_python_group_and_transaction(
     python_producer.flush()
     python_producer.abort_transaction()
     python_producer.begin_transaction()
-    offset = python_producer.send(source, b"kept", partition=0).get(10).offset
+    offset = python_producer.send(source, b"kept", partition=0).get(60).offset
     python_producer.commit_transaction()
     who = KafkaConsumer(
         source, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest",

@@ -43,7 +43,7 @@ def test_kafka_python(bootstrap: str, topic: Topic) -> None:
     who = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, batch_size=200)
     sent = [who.send(name, value, partition=0) for value in VALUES[:500]]
     who.flush(60)
-    offsets = [future.get(10).offset for future in sent]
+    offsets = [future.get(60).offset for future in sent]
     who.close()
     assert offsets == list(range(500))
     assert read(bootstrap, name, UNCOMMITTED).values == VALUES[:500]

@@ -123,7 +123,7 @@ class LibrdkafkaReader:
 
     def committed_after(self) -> int:
         self.consumer.commit(asynchronous=False)
-        return int(self.consumer.committed([self.partition], 10)[0].offset)
+        return int(self.consumer.committed([self.partition], 60)[0].offset)
 
     def close(self) -> None:
         self.consumer.close()
@@ -161,7 +161,7 @@ def send_by_kafka_python(bootstrap: str, topic: str, version: str, codec: str) -
         producer.send(topic, VALUES[index], b"k", timestamp_ms=TIME + index) for index in range(3)
     ]
     try:
-        return [record.get(10).offset for record in sent]
+        return [record.get(60).offset for record in sent]
     finally:
         producer.close()
 
@@ -244,7 +244,7 @@ def write(cluster: Cluster, topic: str) -> None:
         for value in values:
             producer.produce(topic, bytes([value]), b"k", timestamp=TIME)
             assert producer.flush(60) == 0
-        (producer.commit_transaction if is_committed else producer.abort_transaction)(10)
+        (producer.commit_transaction if is_committed else producer.abort_transaction)(60)
 
 
 def take_away(cluster: Cluster) -> None:

@@ -150,8 +150,8 @@ def await_end(bootstrap: str, progress: Progress, deadline: float) -> dict[int, 
     partitions = [TopicPartition("source", number) for number in range(PARTITIONS)]
     try:
         while True:
-            ends = {p.partition: who.get_watermark_offsets(p, 20)[1] for p in partitions}
-            positions = {p.partition: p.offset for p in who.committed(partitions, 20)}
+            ends = {p.partition: who.get_watermark_offsets(p, 60)[1] for p in partitions}
+            positions = {p.partition: p.offset for p in who.committed(partitions, 60)}
             if positions == ends or time.monotonic() > deadline:
                 return positions
             progress.wait_for(progress.count + 1, 1.0)

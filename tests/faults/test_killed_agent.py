@@ -77,7 +77,7 @@ class Member(threading.Thread):
 
     def await_commits(self, count: int) -> None:
         """So many more from now on. Raises what went wrong in it."""
-        if not self.commits.wait_for(self.commits.count + count, SECONDS / 2):
+        if not self.commits.wait_for(self.commits.count + count, SECONDS):
             self.stop()
             raise AssertionError("the member does not go on")
 

@@ -62,7 +62,7 @@ def test_a_second_start_goes_on_where_the_first_stopped(
         read = clients.consume(up.bootstrap, "t", 4)
         assert read == [(0, "c0"), (1, "c1"), (3, "p"), (4, "p")]
         consumer = Consumer({"bootstrap.servers": up.bootstrap, "group.id": "g"})
-        assert consumer.committed([TopicPartition("t", 0)], 30)[0].offset == 1
+        assert consumer.committed([TopicPartition("t", 0)], 60)[0].offset == 1
         consumer.close()
         ongoing.commit_transaction(60)
         assert clients.consume(up.bootstrap, "t", 5)[4] == (5, "o5")

@@ -189,7 +189,7 @@ def test_s17_librdkafka_passes_a_hole_that_is_longer_than_a_batch_can_be(
         }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
-    message = consumer.poll(20)
+    message = consumer.poll(60)
     assert message is not None
     error = message.error()
     assert error is not None

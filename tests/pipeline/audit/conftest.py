@@ -107,7 +107,7 @@ class Bucket:
                 for partition in range(partitions):
                     producer.produce(topic, b"v" * 40, b"k%d" % number, partition)
             producer.flush(60)
-            (producer.commit_transaction if is_committed else producer.abort_transaction)(30)
+            (producer.commit_transaction if is_committed else producer.abort_transaction)(60)
             found = self.committed if is_committed else self.aborted
             for partition in range(partitions):
                 found[topic, partition] = found.get((topic, partition), 0) + records

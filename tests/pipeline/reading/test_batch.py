@@ -44,7 +44,7 @@ def _produce(cluster: Cluster, topic: str, partitions: int, codec: str) -> None:
         for partition in range(partitions):
             plain.produce(topic, b"between", b"plain", partition=partition)
         plain.flush(60)
-        (producer.commit_transaction if is_committed else producer.abort_transaction)(30)
+        (producer.commit_transaction if is_committed else producer.abort_transaction)(60)
 
 
 def _row_of(message: Any) -> tuple[Any, ...]:

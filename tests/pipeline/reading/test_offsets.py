@@ -47,7 +47,7 @@ def bounds(cluster: Cluster, transact: Any) -> str:
             producer.produce(TOPIC, value, partition=partition, timestamp=_TIME + 1000 * offset)
             producer.flush(60)
             is_aborted = partition == 0 and offset in (4, 5)
-            (producer.abort_transaction if is_aborted else producer.commit_transaction)(30)
+            (producer.abort_transaction if is_aborted else producer.commit_transaction)(60)
     return TOPIC
 
 

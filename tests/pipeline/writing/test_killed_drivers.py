@@ -76,7 +76,7 @@ class Observer:
         self._take(self._consumer.consume(1000, 0.02))
         seen = {number // ROWS for number in self._seen}
         ends = {
-            n: self._consumer.get_watermark_offsets(TopicPartition(self._topic, n), 10)[1]
+            n: self._consumer.get_watermark_offsets(TopicPartition(self._topic, n), 60)[1]
             for n in range(PARTITIONS)
         }
         while (

@@ -26,7 +26,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 /** What a scenario works with: clients that close themselves, fresh names, and checks. */
 final class Env {
-    static final Duration PATIENCE = Duration.ofSeconds(20);
+    static final Duration PATIENCE = Duration.ofSeconds(60);
 
     final String bootstrap;
     final boolean kafka;
@@ -74,7 +74,7 @@ final class Env {
 
     KafkaProducer<String, String> producer(String transactionalId, Object... settings) {
         Map<String, Object> all = new HashMap<>(Map.of(
-            "bootstrap.servers", bootstrap, "linger.ms", 0, "max.block.ms", 20000));
+            "bootstrap.servers", bootstrap, "linger.ms", 0, "max.block.ms", 60000));
         if (transactionalId != null) {
             all.put("transactional.id", transactionalId);
         }
