@@ -65,7 +65,7 @@ async def test_librdkafka_creates_grows_and_deletes_topics(running: Cluster) -> 
         "t": "TOPIC_ALREADY_EXISTS"
     }
     assert await results(admin.create_partitions([NewPartitions("t", 5)])) == {"t": None}
-    found = await asyncio.to_thread(admin.list_topics, timeout=10)
+    found = await asyncio.to_thread(admin.list_topics, timeout=60)
     assert {name: len(topic.partitions) for name, topic in found.topics.items()} == {"t": 5, "d": 2}
     assert list(found.brokers) == [running.context.lease.node_id]
     described = await results(admin.describe_topics(TopicCollection(["t"])))
@@ -74,7 +74,7 @@ async def test_librdkafka_creates_grows_and_deletes_topics(running: Cluster) -> 
         "t": None,
         "nope": "UNKNOWN_TOPIC_OR_PART",
     }
-    assert "t" not in (await asyncio.to_thread(admin.list_topics, timeout=10)).topics
+    assert "t" not in (await asyncio.to_thread(admin.list_topics, timeout=60)).topics
 
 
 async def test_librdkafka_reads_and_alters_configs(running: Cluster) -> None:
@@ -114,7 +114,7 @@ async def test_librdkafka_reads_and_alters_configs(running: Cluster) -> None:
 async def test_librdkafka_describes_the_cluster(running: Cluster) -> None:
     admin = librdkafka(running)
     future = admin.describe_cluster(include_authorized_operations=True)
-    found = await asyncio.to_thread(future.result, 10)
+    found = await asyncio.to_thread(future.result, 60)
     assert [node.id for node in found.nodes] == [running.context.lease.node_id]
     assert found.cluster_id == "cluster"
     assert found.controller.port == running.server.port
