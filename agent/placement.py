@@ -7,7 +7,7 @@ comes or goes, only its own share moves. A client asks an agent of its own zone 
 there), so the zone of the agent that answers stands for the client's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
@@ -69,8 +69,15 @@ def place(key: bytes, node_ids: tuple[int, ...]) -> int:
 
 def is_ours(context: "AgentContext", key: bytes) -> bool:
     """True on exactly one of the live agents of all zones (when they see the same set)."""
+    (is_one,) = are_ours(context, (key,))
+    return is_one
+
+
+def are_ours(context: "AgentContext", keys: Iterable[bytes]) -> list[bool]:
+    """As `is_ours`, of many."""
     node_ids = tuple(agent.node_id for agent in live_agents(context))
-    return not node_ids or place(key, node_ids) == context.lease.node_id
+    node_id = context.lease.node_id
+    return [not node_ids or place(key, node_ids) == node_id for key in keys]
 
 
 def _place(key: bytes, node_ids: tuple[int, ...]) -> int:

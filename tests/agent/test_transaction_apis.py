@@ -1,14 +1,18 @@
 """The APIs of transactions: what is asked of the control plane, and errors by version."""
 
+import asyncio
 import datetime
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from agent.apis import list_transactions
 from agent.apis.list_transactions import compile_pattern
 from agent.apis.registry import (
     KAFKA_4_1,
+    Peer,
     discover,
     kio_reader,
     response_header_version,
@@ -300,6 +304,84 @@ async def test_transactions_are_listed_by_pattern() -> None:
     assert [each.transactional_id for each in answer.transaction_states] == ["ab", "ac"]
     answer = await setup.ask(66, 2, **fields, transactional_id_pattern="(")
     assert answer.error_code == 128
+
+
+class HeldPattern:
+    """Matches nothing, and that only once `go_on` is set."""
+
+    programsize = 1
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.matched: list[str] = []
+
+    def fullmatch(self, transactional_id: str) -> None:
+        assert self.go_on.wait(60)
+        self.matched.append(transactional_id)
+
+
+def many_listed(count: int) -> Reply:
+    listings = [TransactionListing(transactional_id=f"x{i}", producer_id=i) for i in range(count)]
+    return Reply(transactions_listed=TransactionsListed(transactions=listings))
+
+
+async def test_while_ids_are_matched_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    pattern = HeldPattern()
+    monkeypatch.setattr(list_transactions, "compile_pattern", lambda _: pattern)
+    setup = Setup(list_transactions=many_listed(2))
+    setup.context.lease.node_id = 1
+    listing = asyncio.ensure_future(
+        setup.ask(
+            66,
+            2,
+            state_filters=(),
+            producer_id_filters=(),
+            duration_filter=-1,
+            transactional_id_pattern="x",
+        )
+    )
+    try:
+        while not setup.control.calls:
+            await asyncio.sleep(0.001)
+        async with serving(setup.context) as server:
+            client = await RawClient.connect(server.port)
+            assert (await client.ask(18, 0)).error_code == 0
+            await client.close()
+        assert not pattern.matched
+    finally:
+        pattern.go_on.set()
+    assert (await listing).transaction_states == ()
+    assert pattern.matched == ["x0", "x1"]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_a_long_listing_is_whole_and_lets_others_in(version: int) -> None:
+    setup = Setup(list_transactions=many_listed(2001))
+    setup.context.lease.node_id = 1
+    fields: dict[str, Any] = {"state_filters": (), "producer_id_filters": ()}
+    if version >= 1:
+        fields["duration_filter"] = -1
+    if version >= 2:
+        fields["transactional_id_pattern"] = None
+    answer = await setup.ask(66, version, **fields)
+    states = answer.transaction_states
+    assert [(each.transactional_id, each.producer_id) for each in states] == [
+        (f"x{i}", i) for i in range(2001)
+    ]
+    request = request_class(66, version)(**fields)
+    listing = list_transactions.handle(setup.context, request, Peer(host="h", port=1))
+    turns = sum(1 for _ in listing.__await__())
+    assert turns == 5
+
+
+def test_ids_are_matched_in_slices_that_cost_about_the_same() -> None:
+    sizes = [[36] * 4, [2000, 36, 36], [36, 2000], [36, 2001, 1]]
+    slices = []
+    for ids in sizes:
+        listed = [TransactionListing(transactional_id="x" * size) for size in ids]
+        found = list_transactions.slices(listed, 1000)
+        slices.append([len(each) for each in found])
+    assert slices == [[4], [1, 2], [1, 1], [1, 1, 1]]
 
 
 @pytest.mark.parametrize(
