@@ -152,6 +152,8 @@ def compile_pattern(pattern: str) -> Any:
     options.max_mem = _MAX_PATTERN_MEMORY
     options.log_errors = False
     options.dot_nl = True
+    # Nobody asks for groups, and telling them takes three times as long.
+    options.never_capture = True
     try:
         compiled = re2.compile(pattern, options)
     except re2.error:
