@@ -7,7 +7,6 @@ and `ready` fail at once.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -88,6 +87,7 @@ class GrpcClient:
         self._failure: ControlPlaneUnavailable | None = None
         self._give_up: asyncio.TimerHandle | None = None
         self._is_connected = False
+        self._write_error: Exception | None = None
         self._is_closed = False
         self._task: asyncio.Task[None] | None = None
 
@@ -169,6 +169,11 @@ class GrpcClient:
                 self._receive(response)
         except grpc.aio.AioRpcError as error:
             return f"no control plane at {self._address}: {error.details()}"
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._write_error is None or (task is not None and task.cancelling()):
+                raise
+            return f"nothing could be sent any more: {self._write_error!r}"
         finally:
             stream.cancel()
             if writer is not None:
@@ -176,11 +181,21 @@ class GrpcClient:
                 await asyncio.gather(writer, return_exceptions=True)
 
     async def _write(self, stream: Any) -> None:
-        """Sends what has gathered, again and again. The reader hears how the stream ended."""
-        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        """Sends what has gathered, again and again. The reader hears how the stream ended.
+
+        Whatever else ends this ends the session: nothing of it would be sent any more, and calls would wait for ever.
+        """
+        self._write_error = None
+        try:
             while True:
                 await self._wake.wait()
                 await stream.write(self._next_request())
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            return
+        except Exception as error:
+            _log.error("the session ends and another is made: sending failed", exc_info=error)
+            self._write_error = error
+            stream.cancel()
 
     def _next_request(self) -> SessionRequest:
         request = SessionRequest()

@@ -9,7 +9,7 @@ import pytest
 from controlplane.client import ControlPlaneUnavailable, GrpcClient, GrpcClientSettings
 from controlplane.service import Server, ServiceSettings
 from controlplane.session import PlaneSession
-from controlplane.v1.control_pb2 import Command
+from controlplane.v1.control_pb2 import Command, SessionRequest
 from tests.controlplane.runtime.commands import base_offset, commit, created, heartbeat, join
 from tests.controlplane.runtime.rig import Rig
 
@@ -102,6 +102,37 @@ async def test_after_a_restart_views_are_resynced_before_they_serve(wire: Wire) 
     assert client.cluster.is_current
     await client.call(commit(topic_id))
     assert view.high_watermark == 3
+
+
+async def test_a_session_that_can_send_nothing_more_ends_and_another_is_made(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await wire.up()
+    client = await wire.connected()
+    topic_id = await created(client)
+    view = client.partition(topic_id, 0)
+    await view.ready()
+    parked = asyncio.ensure_future(client.call(join()))
+    await client.call(heartbeat())
+    next_request, failures = client._next_request, [ValueError("no such field")]
+
+    def failing() -> SessionRequest:
+        request = next_request()
+        if failures:
+            raise failures.pop()
+        return request
+
+    monkeypatch.setattr(client, "_next_request", failing)
+    async with asyncio.timeout(60):
+        with pytest.raises(ControlPlaneUnavailable, match="no such field"):
+            await client.call(heartbeat())
+        with pytest.raises(ControlPlaneUnavailable, match="no such field"):
+            await parked
+        await client.call(commit(topic_id))
+        await view.ready()
+        assert view.high_watermark == 1
+    (record,) = caplog.records
+    assert "another is made" in record.message
 
 
 async def test_calls_that_were_sent_fail_and_later_ones_wait(wire: Wire) -> None:
