@@ -426,13 +426,19 @@ class ControlPlane(Generic[S]):
             self._snapshot = asyncio.create_task(self._make_snapshot(self._snapshotter))
 
     async def _make_snapshot(self, snapshotter: Snapshotter) -> None:
-        """A snapshot that fails costs a longer replay; the next one is tried as if this had been
-        made.
+        """A snapshot that fails costs a longer replay; the next one is tried as if this had been made: what it
+        lacked, it would mostly lack a moment later, too.
         """
         try:
             await snapshotter.make(self._durable)
         except JournalError as error:
-            _log.warning("no snapshot at position %d: %s", self._durable, error)
+            _log.warning(
+                "no snapshot at position %d, the next is tried %d records or %d bytes later: %s",
+                self._durable,
+                self._settings.snapshot_records,
+                self._settings.snapshot_bytes,
+                error,
+            )
         finally:
             self._snapshot = None
 

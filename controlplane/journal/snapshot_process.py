@@ -26,8 +26,24 @@ class SnapshotProcess:
         return None if self._process is None else self._process.pid
 
     async def make(self, position: int) -> None:
-        """As Snapshotter says. Raises JournalError with what the process said."""
-        self._process = await asyncio.create_subprocess_exec(
+        """As Snapshotter says. Raises JournalError with what the process said, or why there was none."""
+        try:
+            self._process = await self._start(position)
+        except OSError as error:
+            raise JournalError(
+                f"{sys.executable} could not be started for it: {error}. Free memory, or allow more processes"
+                " (ulimit -u) or open files (ulimit -n); where Python was replaced, start the control plane again"
+            ) from error
+        _, said = await self._process.communicate()
+        code = self._process.returncode
+        self._process = None
+        if code != 0:
+            shown = said[-_SHOWN_BYTES:].decode(errors="replace").strip()
+            raise JournalError(f"the snapshot process ended with {code}: {shown}")
+        await self._journal.trim()
+
+    async def _start(self, position: int) -> Process:
+        return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "controlplane.journal.snapshotter",
@@ -39,14 +55,6 @@ class SnapshotProcess:
             stderr=PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-        _, said = await self._process.communicate()
-        code = self._process.returncode
-        self._process = None
-        if code != 0:
-            raise JournalError(
-                f"the snapshot process ended with {code}: {said[-_SHOWN_BYTES:].decode().strip()}"
-            )
-        await self._journal.trim()
 
     async def close(self) -> None:
         """As Snapshotter says."""

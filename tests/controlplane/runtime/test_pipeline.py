@@ -3,7 +3,9 @@
 import asyncio
 import itertools
 import random
+import re
 import sqlite3
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -442,6 +444,30 @@ def rows(path: str, query: str) -> list[tuple[int]]:
         return connection.execute(query).fetchall()
     finally:
         connection.close()
+
+
+async def test_a_snapshot_whose_process_cannot_start_is_told_and_another_is_tried_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = str(tmp_path / "control.db")
+    cluster = Cluster(path, RuntimeSettings(snapshot_records=40))
+    await cluster.plane.start()
+    workload = Workload(random.Random(1))
+    client = InProcessClient(cluster.plane)
+    async with asyncio.timeout(60):
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "executable", str(tmp_path / "no-python"))
+            while not caplog.records:
+                await workload.step(client)
+                await asyncio.sleep(0)
+        while not Path(snapshots_path(path)).exists():
+            await workload.step(client)
+            await asyncio.sleep(0.01)
+    assert re.search(
+        "the next is tried 40 records .*/no-python could not be started for it: .*No such file",
+        caplog.records[0].getMessage(),
+    )
+    await cluster.plane.close()
 
 
 async def test_snapshots_of_another_process_bound_journal_and_restart(tmp_path: Path) -> None:
