@@ -185,7 +185,8 @@ class FetchService:
             try:
                 await watch.wait(deadline)
             finally:
-                self._waiting.discard(watch)
+                if not watch.is_waited_for:
+                    self._waiting.discard(watch)
 
     async def _survey(
         self, request: FetchRequest, watch: Watch, max_bytes: int

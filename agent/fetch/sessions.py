@@ -74,7 +74,8 @@ class Watch:
         self.interests: dict[InterestKey, Interest] = {}
         self.dirty: dict[Interest, None] = {}
         self._listening: dict[Interest, PartitionView] = {}
-        self._future: asyncio.Future[None] | None = None
+        # More than one where a client has several fetches of a session under way, each on a connection of its own.
+        self._futures: set[asyncio.Future[None]] = set()
         self._has_changed = False
         self._is_closed = False
         # Loop time until which all partitions are known as waited for.
@@ -111,7 +112,7 @@ class Watch:
         if heard is view or self._is_closed:
             return
         self._unlisten(interest)
-        if view is not None:
+        if view is not None and self._has(interest):
             view.add_listener(interest.on_change)
             self._listening[interest] = view
 
@@ -131,21 +132,29 @@ class Watch:
         if self._has_changed:
             return
         loop = asyncio.get_running_loop()
-        self._future = loop.create_future()
-        timer = loop.call_at(deadline, self.wake)
+        future: asyncio.Future[None] = loop.create_future()
+        self._futures.add(future)
+        timer = loop.call_at(deadline, _end, future)
         try:
-            await self._future
+            await future
         finally:
             timer.cancel()
-            self._future = None
+            self._futures.discard(future)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a fetch waits."""
+        return bool(self._futures)
 
     def wake(self) -> None:
         """Whoever waits looks again."""
-        if self._future is not None and not self._future.done():
-            self._future.set_result(None)
+        for future in self._futures:
+            _end(future)
 
     def rotate(self, interest: Interest) -> None:
         """It was served: others come first next time (KIP-74)."""
+        if not self._has(interest):
+            return
         self.interests[interest.key] = self.interests.pop(interest.key)
         if interest in self.dirty:
             del self.dirty[interest]
@@ -157,6 +166,10 @@ class Watch:
         for interest, view in self._listening.items():
             view.remove_listener(interest.on_change)
         self._listening.clear()
+
+    def _has(self, interest: Interest) -> bool:
+        """Another fetch of the session may have forgotten it while one was under way."""
+        return self.interests.get(interest.key) is interest
 
     def _unlisten(self, interest: Interest) -> None:
         view = self._listening.pop(interest, None)
@@ -269,6 +282,11 @@ class Sessions:
         if session is not None:
             self._partitions -= len(session.watch.interests)
             session.watch.close()
+
+
+def _end(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _update(watch: Watch, request: FetchRequest) -> None:

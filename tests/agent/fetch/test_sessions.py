@@ -1,6 +1,9 @@
 """Fetch sessions (KIP-227, S21): what is asked once, answered when it changes, and bounded."""
 
 import asyncio
+import threading
+
+import pytest
 
 from agent.fetch.codec import FetchResponse, ForgottenTopic
 from agent.fetch.settings import FetchSettings
@@ -60,6 +63,64 @@ async def test_s21_a_waiting_session_wakes_for_any_of_its_partitions() -> None:
         await asyncio.sleep(0.01)
         await log.produce(make_batch(b"a"), partition=2)
         assert answered(await asyncio.wait_for(waiting, 60)) == [2]
+
+
+@pytest.mark.parametrize("ends_by", ["records", "time", "the agent's end"])
+async def test_fetches_of_one_session_at_once_all_end(ends_by: str) -> None:
+    """Of a client that has sent the next one over another connection, say after a timeout of its own."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        full = await begin(log, partitions=1)
+        wait_ms = 50 if ends_by == "time" else 600_000
+        waiting = [
+            asyncio.ensure_future(
+                log.fetch_service.fetch(
+                    fetch_request(
+                        {}, session_id=full.session_id, session_epoch=epoch, max_wait_ms=wait_ms
+                    )
+                )
+            )
+            for epoch in (1, 2, 3)
+        ]
+        await asyncio.sleep(0.01)
+        if ends_by == "records":
+            await log.produce(make_batch(b"a"))
+        elif ends_by != "time":
+            log.fetch_service.end_waits()
+        responses = await asyncio.wait_for(asyncio.gather(*waiting), 60)
+        found = [0] if ends_by == "records" else []
+        assert [answered(each) for each in responses] == [found] * 3
+
+
+async def test_what_one_fetch_forgets_while_another_reads_it_is_still_answered() -> None:
+    async with open_log() as log:
+        await log.create_topic("t", partitions=2)
+        full = await begin(log, partitions=2)
+        await log.produce(make_batch(b"a"))
+        gate, reads, get = threading.Event(), threading.Event(), log.store.get
+
+        def held_get(key: str, position: int, size: int) -> bytearray:
+            reads.set()
+            gate.wait(60)
+            return get(key, position, size)
+
+        log.store.get = held_get  # type: ignore[method-assign]
+        reading = asyncio.ensure_future(
+            log.fetch_service.fetch(fetch_request({}, session_id=full.session_id, session_epoch=1))
+        )
+        while not reads.is_set():
+            await asyncio.sleep(0.001)
+        less = fetch_request(
+            {},
+            session_id=full.session_id,
+            session_epoch=2,
+            forgotten=[ForgottenTopic("t", b"", [0])],
+        )
+        assert answered(await log.fetch_service.fetch(less)) == []
+        gate.set()
+        assert answered(await reading) == [0]
+        view = log.control.partition(log.topic_id, 0)
+        assert len(view._listeners) == 0
 
 
 async def test_s21_forgotten_partitions_are_not_answered_and_none_left_ends_the_session() -> None:
