@@ -52,6 +52,11 @@ class ReadHold:
         if self.lost.is_set():
             raise hold_lost(self.held)
 
+    def confirm(self) -> None:
+        """As `check`, asked of the control plane now; where that does not answer, what was heard counts."""
+        self._prolong()
+        self.check()
+
     def _open(self) -> None:
         pin = PinReads(duration_ms=self._duration_ms)
         reply = self._control.call(Command(pin_reads=pin)).reads_pinned
@@ -67,14 +72,16 @@ class ReadHold:
         self._control.call(Command(unpin_reads=UnpinReads(pin_id=self._pin_id)))
 
     def _renew_on(self) -> None:
-        while not self._end.wait(self._duration_ms / 5000):
-            try:
-                codes = self._renew()
-            except (ControlPlaneUnavailable, CommandRefused):
-                continue  # for a while it can do without; in the end it is told what is lost
-            if any(code != ErrorCode.NONE for code in codes):
-                self.lost.set()
-                return
+        while not self._end.wait(self._duration_ms / 5000) and not self.lost.is_set():
+            self._prolong()
+
+    def _prolong(self) -> None:
+        try:
+            codes = self._renew()
+        except (ControlPlaneUnavailable, CommandRefused):
+            return  # for a while it can do without; in the end it is told what is lost
+        if any(code != ErrorCode.NONE for code in codes):
+            self.lost.set()
 
 
 class JobHold(ReadHold):

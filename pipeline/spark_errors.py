@@ -83,7 +83,7 @@ def job_errors() -> Iterator[None]:
     except Exception as error:
         if _is_of_an_interrupt(error):
             raise _interrupted() from None
-        cause = _cause(error)
+        cause = cause_of(error)
         if cause is None or cause is error:
             raise
         raise cause from error
@@ -108,11 +108,14 @@ def _is_of_an_interrupt(error: BaseException | None) -> bool:
 
 def explain_spark_error(error: BaseException) -> str | None:
     """What to tell about an error of a Spark job, in one line; None where it is not known."""
-    cause = _cause(error)
+    cause = cause_of(error)
     return None if cause is None else str(cause)
 
 
-def _cause(error: BaseException) -> Exception | None:
+def cause_of(error: BaseException) -> Exception | None:
+    """The error to tell in the place of one of a Spark job: of the same class where a task raised a
+    PipelineError. None where it is not known.
+    """
     if isinstance(error, _TOLD):
         return error
     if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _PACKAGES:

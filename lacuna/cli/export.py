@@ -104,6 +104,7 @@ def _run(
     *,
     as_json: bool,
 ) -> None:
+    from pipeline.errors import StaleMetadataError
     from pipeline.export.running import check_topics
     from pipeline.session import parse_settings, spark_session
 
@@ -115,7 +116,7 @@ def _run(
             sleep(pause)
             try:
                 _export_once(session, location, settings, topics, as_json=as_json)
-            except ControlPlaneUnavailable as error:
+            except (ControlPlaneUnavailable, StaleMetadataError) as error:
                 print_error(str(error))  # it may be back behind the next pause
 
 

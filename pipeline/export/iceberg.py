@@ -17,7 +17,7 @@ from controlplane.v1.cluster_pb2 import Topic
 from pipeline.export.destination import Destination
 from pipeline.export.errors import ExportRunningError
 from pipeline.export.files import FileSettings
-from pipeline.export.job import Export, begin, find_topic, identity_of
+from pipeline.export.job import Export, begin, find_topic, identity_of, reading_under
 from pipeline.export.layout import NONE
 from pipeline.export.planning import plan_tasks
 from pipeline.export.report import TopicReport, totals
@@ -52,13 +52,14 @@ def export_to_iceberg(export: Export, topic_name: str) -> TopicReport:
     log = RunLog(destination, topic.name)
     with destination.lock(log.lock_name):
         report = TopicReport(topic=topic.name, target=found.name)
-        with ReadHold(export.control):
+        with ReadHold(export.control) as hold:
             logs = export.logs(topic)
             begun = _begin(export, topic, log, found.load(), logs)
             if begun.positions and not begun.is_new:
                 return replace(report, seconds=time.monotonic() - started)
             log.append(begun)
-            prepared, misfits = _write(export, destination, begun, logs)
+            with reading_under(hold):
+                prepared, misfits = _write(export, destination, begun, logs)
         committed = prepared.committed()
         files = [file for file in committed.files if not file.is_quarantine]
         paths = [f"{table.location()}/{file.staged}" for file in files]

@@ -13,13 +13,15 @@ from pyspark.sql import SparkSession
 
 from controlplane.v1.cluster_pb2 import Topic
 from pipeline.control import ControlPlane
-from pipeline.errors import PipelineError
+from pipeline.errors import DataLossError, PipelineError
 from pipeline.export.files import FILE_BYTES
 from pipeline.export.layout import Layout, leaf_columns
 from pipeline.export.planning import TASK_BYTES, Task, plan_ranges
 from pipeline.export.runs import Identity, RunRecord
 from pipeline.export.tasks import FAIL, TaskResult, TaskSettings, run_task
 from pipeline.extents import PartitionLog
+from pipeline.holding import ReadHold
+from pipeline.spark_errors import cause_of
 
 PARQUET: Final = "parquet"
 ICEBERG: Final = "iceberg"
@@ -133,6 +135,20 @@ def _watched(context: SparkContext, progress: Progress) -> Iterator[None]:
     finally:
         ended.set()
         watcher.join()
+
+
+@contextmanager
+def reading_under(hold: ReadHold) -> Iterator[None]:
+    """Objects that tasks miss are no loss where the hold on them has ended: the next run plans anew.
+
+    Raises StaleMetadataError then.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(cause_of(error), DataLossError):
+            hold.confirm()
+        raise
 
 
 def identity_of(export: Export, topic: Topic) -> Identity:

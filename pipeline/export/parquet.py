@@ -14,7 +14,7 @@ from dataclasses import replace
 from pipeline.export.destination import Destination
 from pipeline.export.errors import DestinationError, ExportRunningError
 from pipeline.export.files import FileSettings
-from pipeline.export.job import Export, begin, find_topic, identity_of
+from pipeline.export.job import Export, begin, find_topic, identity_of, reading_under
 from pipeline.export.layout import NONE
 from pipeline.export.opening import open_destination
 from pipeline.export.planning import plan_tasks
@@ -46,13 +46,14 @@ def export_to_parquet(export: Export, topic_name: str) -> TopicReport:
         else:
             check_same(seen, identity_of(export, topic), export.settings.to)
         report = TopicReport(topic=topic.name, target=destination.uri(""), recovered=recovered)
-        with ReadHold(export.control):
+        with ReadHold(export.control) as hold:
             logs = export.logs(topic)
             begun = begin(export, topic, last, logs, seen)
             if last is not None and last.positions and not begun.is_new:
                 return replace(report, seconds=time.monotonic() - started)
             log.append(begun)
-            prepared, misfits = _prepare(export, destination, log, begun, logs)
+            with reading_under(hold):
+                prepared, misfits = _prepare(export, destination, log, begun, logs)
         committed = _publish(destination, log, prepared)
     return replace(
         report,

@@ -9,13 +9,17 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from controlplane.client.errors import ControlPlaneUnavailable
+from controlplane.v1.control_pb2 import Command
+from controlplane.v1.log_pb2 import UnpinReads
 from lacuna.cli.app import app
 from lacuna.testing import Cluster
-from pipeline.errors import DamagedDataError, DataLossError, PipelineError
+from pipeline.errors import DamagedDataError, DataLossError, PipelineError, StaleMetadataError
 from pipeline.export.errors import DestinationError
+from pipeline.export.job import Export
 from pipeline.export.layout import Layout
 from pipeline.export.report import TopicReport
 from pipeline.export.running import export_topics
+from pipeline.holding import ReadHold, hold_lost
 from pipeline.spark_errors import job_errors
 from pipeline.stores import shared_store
 
@@ -193,7 +197,13 @@ def test_watching_goes_on_from_run_to_run(
     assert pauses == [600, 600, 600]
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [ControlPlaneUnavailable("nobody is there"), hold_lost(ReadHold.held)],
+    ids=["away", "for long"],
+)
 def test_watching_outlives_a_control_plane_that_is_away(
+    failure: Exception,
     cluster: Cluster,
     spark: Any,
     topic: Any,
@@ -217,7 +227,7 @@ def test_watching_outlives_a_control_plane_that_is_away(
         for report in export_topics(*arguments):
             yield report
             if len(pauses) == 1:
-                raise ControlPlaneUnavailable("nobody is there")
+                raise failure
 
     monkeypatch.setattr("lacuna.cli.export.sleep", pause)
     monkeypatch.setattr("pipeline.export.running.export_topics", export_then_fail)
@@ -233,4 +243,37 @@ def test_watching_outlives_a_control_plane_that_is_away(
         f"{names[0]}\t0\t3\t6",
         f"{names[1]}\t0\t0\t6",
     ]
-    assert "nobody is there" in shown.err
+    assert str(failure) in shown.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+@pytest.mark.parametrize("kind", ["parquet", "iceberg"])
+def test_objects_that_went_with_the_hold_are_no_loss(
+    kind: str,
+    is_held: bool,
+    cluster: Cluster,
+    topic: Any,
+    export: Any,
+    transact: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a job may miss that was out of touch for too long is for the next run."""
+    name = topic()
+    transact(cluster, name, _SOME)
+    pins = cluster.embedded.running.plane._state.segments.pins
+    before = set(pins)
+
+    def collected(*_: Any) -> None:
+        if not is_held:
+            for pin_id in set(pins) - before:
+                unpinned = Command(unpin_reads=UnpinReads(pin_id=pin_id))
+                cluster.run(cluster.embedded.control.call(unpinned))
+        raise DataLossError("an object is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Export, "run", collected)
+        expected = DataLossError if is_held else StaleMetadataError
+        with pytest.raises(expected, match="is gone" if is_held else "has lost its pin"):
+            export(name, to=str(tmp_path), format=kind)
+    assert export(name, to=str(tmp_path), format=kind).records == 3
