@@ -70,8 +70,8 @@ def write_task(
     store = shared_store(options.location.store)
     with RetryingControlPlane(options.location.require_control()) as control:
         _check_store(options.location.store, control.cluster_id)
-        lease = JobLease(control)
         targets = Targets(control.topics())
+        lease = JobLease(control)
         try:
             with SegmentPuts(store, lease, targets) as puts:
                 writer = TaskWriter(options, targets, puts, sizes)

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Message
 
+from controlplane.client import ControlPlaneUnavailable
 from controlplane.state.settings import COLLECTION_GRACE_MS
 from lacuna.agents import AgentParts
 from lacuna.testing import Cluster
 from logstore.segments import lease_prefix, segments_prefix
+from pipeline.datasource.writing.control import RetryingControlPlane
 from pipeline.datasource.writing.lease import LEASE_SECONDS
 from pipeline.datasource.writing.transaction import WriteTransaction
 from pipeline.datasource.writing.writers import abort, release
@@ -43,6 +45,23 @@ def test_what_was_not_committed_is_swept(
     assert sweep(cluster, LEASE_SECONDS * 1000) == len(lost.segments)
     assert objects_of(cluster, won.lease_id) == len(won.segments)
     assert [message.value() for message in consume(cluster, topic)] == wanted
+
+
+def test_a_task_that_fails_holds_no_lease(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the topics cannot be asked for: a lease would stay for a day."""
+    topic = cluster.create_topic("leased")
+    leases = cluster.embedded.running.plane._state.leases
+    before = set(leases)
+
+    def away(_: RetryingControlPlane) -> None:
+        raise ControlPlaneUnavailable("away")
+
+    monkeypatch.setattr(RetryingControlPlane, "topics", away)
+    with pytest.raises(ControlPlaneUnavailable, match="away"):
+        write(cluster, topic, [b"value"])
+    assert set(leases) == before
 
 
 def sweep(cluster: Cluster, milliseconds: int) -> int:
