@@ -65,6 +65,8 @@ async def explain_partition(
 
     Raises NothingToExplainError, ControlPlaneUnavailable.
     """
+    # Topics that others were answered may be on their way: the reply to a read comes behind them (adr/0003).
+    await control.call(Command(read_partitions=ReadPartitions()))
     await control.cluster.ready()
     found = control.cluster.topics_by_name.get(topic)
     if found is None:

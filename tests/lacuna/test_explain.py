@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from agent.fetch.explain import Fate, Row
 from lacuna.agents import AgentParts
-from lacuna.explained import stretch, take
+from lacuna.explained import explain_partition, stretch, take
 from lacuna.testing import Cluster
 
 if TYPE_CHECKING:
@@ -140,6 +140,28 @@ def test_what_is_not_there(refused: Refusal, cluster: Cluster, topic: str) -> No
     assert (
         said == f"{topic} [0] begins at offset 0 and ends before 0: give a --from and --to between"
     )
+
+
+class _Behind:
+    """A client that hears of topics with the next reply."""
+
+    def __init__(self, control: Any) -> None:
+        self._control = control
+        self.cluster = SimpleNamespace(topics_by_name={}, ready=control.cluster.ready)
+        self.partition = control.partition
+
+    async def call(self, command: Any) -> Any:
+        reply = await self._control.call(command)
+        self.cluster.topics_by_name = self._control.cluster.topics_by_name
+        return reply
+
+
+def test_s7_that_there_is_no_topic_is_told_after_a_confirming_read(
+    cluster: Cluster, topic: str
+) -> None:
+    """S7: one that was made through another session a moment ago is there."""
+    control: Any = _Behind(cluster.embedded.control)
+    assert cluster.run(explain_partition(control, topic, 1)).high_watermark == 0
 
 
 def test_it_is_a_table_for_people(
