@@ -62,13 +62,13 @@ _LOGICAL: Final = {
 
 
 def avro_decoder(schema: TypedSchema) -> Decoder:
-    """Raises PipelineError for what is no Avro schema."""
+    """Raises PipelineError for what is no Avro schema, and for one whose values nothing bounds."""
     try:
         names: dict[str, Any] = {}
         parsed = fastavro.parse_schema(json.loads(schema.document), names)
     except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
         raise PipelineError(f"the Avro schema is not valid: {error}") from error
-
+    _check_sizes(parsed, names, set())
     is_recursive = _is_recursive(parsed, names, (), set())
 
     def decode(data: bytes) -> Any:
@@ -109,6 +109,53 @@ def _is_recursive(
         return True
     known.add(schema["name"])
     return False
+
+
+def _check_sizes(schema: Any, names: dict[str, Any], known: set[str]) -> None:
+    """Raises PipelineError where a value may be without end, however few its bytes are: fastavro would build
+    it. `known` are names that were looked at.
+    """
+    if isinstance(schema, list):
+        for each in schema:
+            _check_sizes(each, names, known)
+        return
+    if isinstance(schema, str):
+        if schema in names.keys() - known:
+            _check_sizes(names[schema], names, known)
+        return
+    kind = schema["type"]
+    if kind in ("record", "error"):
+        known.add(schema["name"])
+        _is_weightless(schema, names, ())
+        for field in schema["fields"]:
+            _check_sizes(field["type"], names, known)
+        return
+    if kind == "array" and _is_weightless(schema["items"], names, ()):
+        raise PipelineError(
+            "the Avro schema has an array whose items take no bytes, such as null: a value of ten bytes may "
+            "have more of them than fit any memory; leave the schema away, and the values stay bytes"
+        )
+    _check_sizes(schema.get("items", schema.get("values", kind)), names, known)
+
+
+def _is_weightless(schema: Any, names: dict[str, Any], path: tuple[str, ...]) -> bool:
+    """Whether its values take no bytes. `path` are the records on the way."""
+    if isinstance(schema, list):
+        return False  # which of them it is takes a byte
+    if isinstance(schema, str):
+        if schema in path:
+            raise PipelineError(
+                f"the Avro schema is not valid: {schema} holds itself, without a union, an array or a map between"
+            )
+        return schema == "null" or (schema in names and _is_weightless(names[schema], names, path))
+    kind = schema["type"]
+    if kind in ("record", "error"):
+        inner = (*path, schema["name"])
+        each = [_is_weightless(field["type"], names, inner) for field in schema["fields"]]
+        return all(each)
+    if kind == "fixed":
+        return bool(schema["size"] == 0)
+    return kind not in ("array", "map", "enum") and _is_weightless(kind, names, path)
 
 
 def _node_of(schema: Any, names: dict[str, Any], path: tuple[str, ...]) -> Node:

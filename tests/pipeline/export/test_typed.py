@@ -212,6 +212,44 @@ def test_avro_by_its_schema() -> None:
     assert failures[2].reason == "it is not of the Avro schema (it ends early)"
 
 
+_EMPTY = {"type": "record", "name": "Empty", "fields": [{"name": "n", "type": "null"}]}
+_PAD = {"name": "pad", "type": "bytes"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"type": "array", "items": "null"}, "items take no bytes"),
+        (["null", {"type": "map", "values": {"type": "array", "items": _EMPTY}}], "items take no"),
+        ({"type": "record", "name": "R", "fields": [
+            {"name": "one", "type": _EMPTY},
+            {"name": "many", "type": {"type": "array", "items": "Empty"}},
+        ]}, "items take no bytes"),
+        ({"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}, _PAD]},
+         "R holds itself"),
+        ({"type": "record", "name": "R", "fields": [{"name": "s", "type":
+            {"type": "record", "name": "S", "fields": [_PAD, {"name": "r", "type": "R"}]}
+        }]}, "R holds itself"),
+    ],
+)  # fmt: skip
+def test_avro_whose_values_nothing_bounds_is_refused(schema: Any, reason: str) -> None:
+    """Six bytes would be a list of a thousand million, and no byte a stack that overflows."""
+    with pytest.raises(PipelineError, match=reason):
+        decoder_of(TypedSchema("avro", json.dumps(schema).encode()))
+
+
+def test_avro_of_few_bytes_that_has_an_end() -> None:
+    """Nothing in a record, and a record that may hold itself, are as good as any."""
+    fields = [
+        {"name": "empty", "type": _EMPTY},
+        {"name": "some", "type": {"type": "array", "items": ["null", "R"]}},
+    ]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    found, failures = _decode(TypedSchema("avro", json.dumps(schema).encode()), b"\x02\0\0")
+    assert failures == []
+    assert len(found[0]["some"]) == 1
+
+
 @pytest.mark.parametrize("levels", [3_000, 200_000])
 @pytest.mark.parametrize(
     "next_of", [["null", "Node"], ["null", "string", {"type": "array", "items": "Node"}]], ids=str
