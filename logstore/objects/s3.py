@@ -20,11 +20,13 @@ from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConnectTimeoutError,
     EndpointConnectionError,
     HTTPClientError,
     IncompleteReadError,
     NoCredentialsError,
     NoRegionError,
+    ProxyConnectionError,
     ReadTimeoutError,
     ResponseStreamingError,
 )
@@ -32,6 +34,7 @@ from urllib3.exceptions import HTTPError
 
 from logstore.objects.store import (
     BucketMissingError,
+    InvalidKeyError,
     ObjectExistsError,
     ObjectInfo,
     ObjectNotFoundError,
@@ -63,6 +66,15 @@ _READ_TIMEOUT_S = 30
 _CREDENTIAL_CODES = frozenset(
     {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AuthFailure"}
 )
+_FORBIDDEN_CODES = _CREDENTIAL_CODES | {"AccessDenied"}
+# What S3 says with a status that else means that the request is wrong.
+_PASSING_CODES = frozenset(
+    {"OperationAborted", "RequestTimeout", "SlowDown", "Throttling", "ThrottlingException"}
+)
+_PASSING_STATUS = frozenset({408, 429})
+_UNREACHABLE = (
+    HTTPClientError, EndpointConnectionError, ConnectTimeoutError, ProxyConnectionError,
+)  # fmt: skip
 _STREAM_ERRORS = (HTTPError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError, OSError)
 
 
@@ -70,7 +82,8 @@ class S3Store:
     """An `ObjectStore` under `prefix` of `bucket`.
 
     `endpoint` is None for AWS. Credentials and region come from boto3's usual chain (environment,
-    profile, instance) unless given. `connections` bounds the pool, and so the calls under way.
+    profile, instance) unless given. `connections` are kept at most; more calls than that at a time
+    open some that are closed behind them.
     """
 
     read_gap = READ_GAP
@@ -89,8 +102,8 @@ class S3Store:
     ) -> None:
         self.metrics = StoreMetrics()
         self._bucket = bucket
-        self._prefix = check_prefix(prefix).rstrip("/") + "/" if prefix else ""
         self._where = f"bucket {bucket!r} at {endpoint or 'AWS'}"
+        self._prefix = self._checked(prefix).rstrip("/") + "/" if prefix else ""
         with self._errors(""):
             self._client: Any = boto3.session.Session().client(
                 "s3",
@@ -164,7 +177,7 @@ class S3Store:
         if start_after:
             arguments["StartAfter"] = self._prefix + start_after
         while True:
-            with self._errors(prefix):
+            with self._errors(""):
                 page = self._client.list_objects_v2(**arguments)
             self.metrics.count_list()
             for entry in page.get("Contents", ()):
@@ -184,9 +197,7 @@ class S3Store:
                     Delete={"Objects": [{"Key": name} for name in some], "Quiet": True},
                 )
             for error in answer.get("Errors", ()):
-                raise StoreUnavailableError(
-                    f"{self._where} did not delete {error['Key']!r}: {error.get('Message')}"
-                )
+                self._raise_for_key(error["Key"], error.get("Code", ""), error.get("Message", ""))
             self.metrics.count_deletes(len(some))
 
     def close(self) -> None:
@@ -194,6 +205,24 @@ class S3Store:
 
     def _name(self, key: str) -> str:
         return self._prefix + check_key(key)
+
+    def _checked(self, prefix: str) -> str:
+        try:
+            return check_prefix(prefix)
+        except InvalidKeyError as error:
+            raise StoreMisconfiguredError(
+                f"{self._where} cannot have the prefix {prefix!r}: name one of letters, digits, "
+                "'.', '_', '=', '-' and '/'"
+            ) from error
+
+    def _raise_for_key(self, name: str, code: str, message: str) -> None:
+        """Raise for one key of a DeleteObjects, unless it was not there: some endpoints say so."""
+        if code == "NoSuchKey":
+            return
+        failed = f"{self._where} did not delete {name!r}: {message} ({code})"
+        if code in _FORBIDDEN_CODES:
+            raise StoreMisconfiguredError(f"{failed}: check the right to delete objects there")
+        raise StoreUnavailableError(failed)
 
     def _read(self, key: str, **arguments: str) -> bytearray:
         """One object or range of it. boto3 repeats a request, but not one whose body broke off."""
@@ -235,7 +264,7 @@ class S3Store:
                 f"{self._where}: {error}: set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
                 "AWS_REGION, or a profile"
             ) from error
-        except (HTTPClientError, EndpointConnectionError) as error:
+        except _UNREACHABLE as error:
             raise StoreUnavailableError(
                 f"{self._where} cannot be reached: check the endpoint and that it runs ({error})"
             ) from error
@@ -248,7 +277,7 @@ class S3Store:
         status = metadata.get("HTTPStatusCode", 0)
         if code == "BucketAlreadyOwnedByYou":
             raise error
-        if status in (409, 412) and key:
+        if status in (409, 412) and error.operation_name == "PutObject":
             raise _RefusedError(repeated=metadata.get("RetryAttempts", 0) > 0) from error
         if status == 416:
             raise _RangeBeyondEndError from error
@@ -257,12 +286,18 @@ class S3Store:
             raise BucketMissingError(message) from error
         if status == 404:
             raise ObjectNotFoundError(key) from error
+        if code in _PASSING_CODES or status in _PASSING_STATUS:
+            raise StoreUnavailableError(f"{self._where} failed for now: {error}") from error
+        if code == "RequestTimeTooSkewed":
+            raise StoreMisconfiguredError(
+                f"{self._where} has another time than this machine: set the clock ({error})"
+            ) from error
         if code in _CREDENTIAL_CODES or status in (401, 403):
             raise StoreMisconfiguredError(
                 f"{self._where} refuses the credentials ({code}): check AWS_ACCESS_KEY_ID, "
                 "AWS_SECRET_ACCESS_KEY and their rights to list, get, put and delete objects there"
             ) from error
-        if 400 <= status < 500 and status != 429:
+        if 400 <= status < 500:
             raise StoreMisconfiguredError(f"{self._where} refuses the request: {error}") from error
         raise StoreUnavailableError(f"{self._where} failed for now: {error}") from error
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from botocore.exceptions import ConnectTimeoutError, ProxyConnectionError, ReadTimeoutError
 
 from logstore.objects import (
+    BucketMissingError,
     ObjectExistsError,
     ObjectNotFoundError,
     ShortReadError,
@@ -160,6 +162,7 @@ def test_a_server_that_ignores_ranges_is_found_out(scripted: S3Store, script: Sc
         (error(404, "NoSuchBucket"), StoreMisconfiguredError, "create it, or name another"),
         (error(404, "NoSuchKey"), ObjectNotFoundError, "'k' does not exist"),
         (error(400, "Whatever"), StoreMisconfiguredError, "refuses the request"),
+        (error(403, "RequestTimeTooSkewed"), StoreMisconfiguredError, "set the clock"),
         (error(416, "InvalidRange"), ShortReadError, "holds only 0 of the 5 bytes"),
     ],
 )
@@ -171,23 +174,70 @@ def test_errors_of_the_server_say_what_to_do(
         scripted.get("k", 0, 5)
 
 
-@pytest.mark.parametrize("answer", [error(503, "SlowDown"), error(429, "TooManyRequests")])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        error(503, "SlowDown"),
+        error(429, "TooManyRequests"),
+        error(400, "RequestTimeout"),
+        error(408, "Whatever"),
+        error(409, "OperationAborted"),
+    ],
+)
 def test_errors_that_pass_are_worth_a_retry(
     one_attempt: None, scripted: S3Store, script: Script, answer: Answer
 ) -> None:
     script.answers = [answer]
     with pytest.raises(StoreUnavailableError, match="failed for now"):
         scripted.get_all("k")
+    with pytest.raises(StoreUnavailableError, match="failed for now"):
+        [*scripted.list("some/")]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ConnectTimeoutError(endpoint_url="http://s3"),
+        ProxyConnectionError(proxy_url="http://proxy"),
+        ReadTimeoutError(endpoint_url="http://s3"),
+    ],
+)
+def test_a_connection_that_does_not_come_about_is_worth_a_retry(
+    one_attempt: None, scripted: S3Store, failure: Exception
+) -> None:
+    def fail(**_: object) -> None:
+        raise failure
+
+    scripted._client.meta.events.register("before-send.s3", fail)
+    with pytest.raises(StoreUnavailableError, match="cannot be reached"):
+        scripted.check()
+
+
+def test_a_listing_in_a_bucket_that_went_away(scripted: S3Store, script: Script) -> None:
+    script.answers = [Answer(404)]
+    with pytest.raises(BucketMissingError):
+        [*scripted.list("some/")]
+
+
+def failed_deletion(code: str) -> Answer:
+    found = f"<Error><Key>prefix/k</Key><Code>{code}</Code><Message>no</Message></Error>"
+    return Answer(200, f"<DeleteResult>{found}</DeleteResult>".encode())
+
+
+def test_a_deletion_that_is_forbidden_says_what_to_do(scripted: S3Store, script: Script) -> None:
+    script.answers = [failed_deletion("AccessDenied")]
+    with pytest.raises(StoreMisconfiguredError, match="check the right to delete"):
+        scripted.delete(["k"])
+
+
+def test_a_deletion_of_what_is_not_there(scripted: S3Store, script: Script) -> None:
+    script.answers = [failed_deletion("NoSuchKey")]
+    scripted.delete(["k"])
+    assert scripted.metrics.deletes == 1
 
 
 def test_a_failed_delete_is_an_error(scripted: S3Store, script: Script) -> None:
-    script.answers = [
-        Answer(
-            200,
-            b"<DeleteResult><Error><Key>prefix/k</Key><Code>InternalError</Code>"
-            b"<Message>no</Message></Error></DeleteResult>",
-        )
-    ]
+    script.answers = [failed_deletion("InternalError")]
     with pytest.raises(StoreUnavailableError, match="did not delete 'prefix/k': no"):
         scripted.delete(["k"])
 
@@ -214,11 +264,16 @@ def test_no_credentials_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bucket", "endpoint"), [("bucket", "no url"), ("not a bucket/", "http://127.0.0.1:1")]
+    ("bucket", "prefix", "endpoint"),
+    [
+        ("bucket", "", "no url"),
+        ("not a bucket/", "", "http://127.0.0.1:1"),
+        ("bucket", "not a prefix", "http://127.0.0.1:1"),
+    ],
 )
-def test_names_that_cannot_be_are_refused(bucket: str, endpoint: str) -> None:
+def test_names_that_cannot_be_are_refused(bucket: str, prefix: str, endpoint: str) -> None:
     with pytest.raises(StoreMisconfiguredError):
-        S3Store(bucket, endpoint=endpoint, access_key_id="a", secret_access_key="b").check()
+        S3Store(bucket, prefix, endpoint=endpoint, access_key_id="a", secret_access_key="b").check()
 
 
 def test_a_bucket_that_is_missing_is_said_to_be(open_s3: Callable[..., S3Store]) -> None:
