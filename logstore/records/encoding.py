@@ -24,6 +24,7 @@ MAX_MESSAGE_BYTES = 1048588
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
 _MAX_INT32 = cython.declare(cython.longlong, 0x7FFFFFFF)
 _MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+_NO_TIMESTAMP = cython.declare(cython.longlong, -1)
 # size (5), attributes (1), timestamp delta (10), offset delta (5), header count (5)
 _MAX_RECORD_HEAD = cython.declare(cython.Py_ssize_t, 26)
 _MAX_LENGTH = cython.declare(cython.Py_ssize_t, 5)
@@ -195,7 +196,8 @@ class _Encoder:
         if self.count == 0:
             self.first_row = row
             self.base_timestamp = timestamp
-            self.max_timestamp = timestamp
+            # Of records that are all older than 1970 it is -1, as Kafka's producers have it.
+            self.max_timestamp = max(timestamp, _NO_TIMESTAMP)
         if self.size + needed > self.capacity:
             self.grow(self.size + needed)
         self.put_varint(self.record_size(timestamp))

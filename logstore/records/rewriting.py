@@ -24,6 +24,7 @@ _CONTROL = cython.declare(cython.int, 0x20)
 _DELETE_HORIZON = cython.declare(cython.int, 0x40)
 _MAX_INT32 = cython.declare(cython.longlong, 0x7FFFFFFF)
 _MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+_NO_TIMESTAMP = cython.declare(cython.longlong, -1)
 _SIGN64 = cython.declare(cython.ulonglong, 0x8000000000000000)
 # size (5), attributes (1), timestamp delta (10), offset delta (5)
 _MAX_RECORD_HEAD = cython.declare(cython.Py_ssize_t, 21)
@@ -442,7 +443,8 @@ class Rewriter:
             self.horizon = -1
         self.base_offset = offset
         self.base_timestamp = timestamp if self.horizon < 0 else self.horizon
-        self.max_timestamp = timestamp
+        # Of records that are all older than 1970 it is -1, as producers have it and the index of a segment.
+        self.max_timestamp = max(timestamp, _NO_TIMESTAMP)
         self.batch_codec = self.source_codec if self.codec < 0 else self.codec
         return 0
 

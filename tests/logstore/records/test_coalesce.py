@@ -17,7 +17,7 @@ from logstore.records.errors import (
     InvalidRecordError,
     TruncatedBatchError,
 )
-from logstore.records.layout import HEADER_SIZE, Codec, TimestampType
+from logstore.records.layout import HEADER_SIZE, NO_TIMESTAMP, Codec, TimestampType
 from logstore.records.packing import with_crc
 
 record_bytes = st.none() | st.binary(max_size=300)
@@ -185,6 +185,14 @@ def test_timestamps_too_far_apart_begin_another_batch(
     merged = rewriting.coalesce(batches)
     assert len(merged) == count
     assert records_of(merged) == records_of(batches)
+
+
+def test_s19_records_older_than_1970_have_no_largest_timestamp(rewriting: ModuleType) -> None:
+    """Kafka counts from -1 up, and so does the index of a segment."""
+    batches = [plain(i, 0, timestamp=-5000 - i).encode() for i in range(2)]
+    (merged,) = rewriting.coalesce(batches)
+    assert records_of([merged]) == records_of(batches)
+    assert BatchHeader.parse(merged).max_timestamp == NO_TIMESTAMP
 
 
 def test_large_records_grow_the_buffer(rewriting: ModuleType) -> None:

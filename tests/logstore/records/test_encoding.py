@@ -97,7 +97,7 @@ def test_s11_every_row_is_in_a_batch_that_produce_takes(
         (batch,) = read_batches(one)
         header = batch.header
         times = [record.timestamp for record in batch.records()]
-        assert (header.base_timestamp, header.max_timestamp) == (times[0], max(times))
+        assert (header.base_timestamp, header.max_timestamp) == (times[0], max(-1, *times))
         assert (summary.producer_id, summary.codec) == (-1, codec)
         assert (header.base_offset, header.partition_leader_epoch) == (0, -1)
         assert not header.is_transactional
@@ -110,6 +110,13 @@ def test_columns_may_be_left_out(encoding: ModuleType) -> None:
     (one,) = encoding.encode_batches(None, None, None, times, rows, Codec.NONE)
     assert decoded([one]) == [(6, None, None, ())]
     assert encoding.encode_batches(None, None, None, times, array("q"), Codec.LZ4) == []
+
+
+def test_rows_older_than_1970_have_no_largest_timestamp(encoding: ModuleType) -> None:
+    """Kafka's producers count from -1 up, and a segment's index does."""
+    (one,) = encoding.encode_batches(None, None, None, array("q", [-5, -9]), array("q", [0, 1]), 0)
+    assert BatchHeader.parse(one).max_timestamp == -1
+    assert decoded([one]) == [(-5, None, None, ()), (-9, None, None, ())]
 
 
 def test_what_was_decoded_is_encoded_again(encoding: ModuleType) -> None:
