@@ -127,7 +127,8 @@ def _patch(
         next_offset += delta + 1
         index += 1
         at = end
-    return True
+    # Offsets that were assigned fill the piece; of true ones the last may be missing.
+    return has_true_offsets or next_offset == end_offset
 
 
 @cython.ccall
@@ -143,7 +144,7 @@ def walk_pieces(
 
     Piece i is buffer[starts[i]:starts[i + 1]] and holds the offsets from base_offsets[i] to below
     next_offsets[i]; where true_offsets[i] is not 0 its batches carry their own, as in `walk_stored`,
-    else it is patched as by `walk_and_patch`. The columns are array("q"). Gives
+    else it has all of them and is patched as by `walk_and_patch`. The columns are array("q"). Gives
     layout.WalkedPieces; a bad piece has an error there, and at least one place in the columns.
     """
     raw = memoryview(buffer)

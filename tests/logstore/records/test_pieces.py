@@ -103,7 +103,7 @@ def test_a_sound_piece_ends_where_the_bad_one_behind_it_begins(
     parts = [sound[0], bad, bad, sound[1], bad]
     data = bytearray(b"".join(parts))
     walked = walk(
-        pieces, data, [(len(part), 10 * at, 10 * at + 9, 0) for at, part in enumerate(parts)]
+        pieces, data, [(len(part), 10 * at, 10 * at + 3, 0) for at, part in enumerate(parts)]
     )
     assert set(walked.errors) == {1, 2, 4}
     begin = 0
@@ -111,6 +111,21 @@ def test_a_sound_piece_ends_where_the_bad_one_behind_it_begins(
         assert walked.positions[walked.firsts[at]] == begin
         begin += len(part)
     assert walked.positions[walked.firsts[len(parts)]] == begin
+
+
+@pytest.mark.parametrize(
+    ("next_offset", "has_true_offsets", "is_bad"),
+    [(104, 0, True), (103, 0, False), (102, 0, True), (104, 1, False), (102, 1, True)],
+)
+def test_s16_a_piece_ends_where_its_extent_does(
+    pieces: ModuleType, next_offset: int, has_true_offsets: int, is_bad: bool
+) -> None:
+    """Other batches of the same size are found out by it; only merged ones may have a hole behind them."""
+    data = bytearray(batch(3, base_offset=100))
+    walked = walk(pieces, data, [(len(data), 100, next_offset, has_true_offsets)])
+    assert [str(error) for error in walked.errors.values()] == [
+        "corrupt batch at byte 0: its batches end at another offset"
+    ] * is_bad
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 1000, 3071, 3072, 3073, 7000, 100_000])
@@ -161,7 +176,13 @@ def test_both_forms_find_what_the_walks_find(
         at %= len(data)
         data[at : at + len(replacement)] = replacement[: len(data) - at]
     bounds = [0, *sorted(cuts), len(data)]
-    shape = [(end - begin, base_offset, 2**63 - 1, true_offsets) for begin, end in pairwise(bounds)]
+    shape = []
+    for begin, end in pairwise(bounds):
+        walked = walked_or_error(bytearray(data[begin:end]), base_offset, verify, true_offsets)
+        next_offset = 2**63 - 1
+        if not true_offsets and not isinstance(walked, RecordsError):
+            next_offset = walked.last_offsets[-1] + 1
+        shape.append((end - begin, base_offset, next_offset, true_offsets))
     buffers = [bytearray(data) for _ in both_pieces]
     found = [
         walk(module, buffer, shape, verify)
