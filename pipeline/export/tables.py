@@ -23,8 +23,10 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
     ValidationError,
 )
-from pyiceberg.table import Table
+from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.table import Table, Transaction
 from pyiceberg.transforms import DayTransform, HourTransform
+from pyiceberg.types import NestedField
 
 from pipeline.errors import PipelineError
 from pipeline.export.destination import Destination
@@ -77,7 +79,8 @@ class TopicTable:
         Raises ExportRunningError where another export has gone on from the same offsets.
         """
         summary = {TOKEN: run.token, OFFSETS: json.dumps(positions)}
-        for _ in range(_ATTEMPTS):
+        is_unknown = False
+        for attempt in range(_ATTEMPTS + 1):
             table = self.load()
             if was_committed(table, run.token):
                 return table
@@ -86,32 +89,34 @@ class TopicTable:
                     f"another export went on in the table {self.name} meanwhile: nothing of this run "
                     "was added; run it again"
                 )
+            if attempt == _ATTEMPTS:
+                break
             with iceberg_errors(f"the table {self.name}"):
                 try:
-                    _append(table, schema, paths, summary)
-                except (CommitFailedException, CommitStateUnknownException):
+                    _append(table, run, schema, paths, summary)
+                except CommitFailedException:
+                    continue
+                except CommitStateUnknownException:
+                    is_unknown = True
                     continue
                 return self.load()
+        if is_unknown:
+            raise DestinationError(
+                f"whether the run is in the table {self.name} is not known, the catalog did not say it in "
+                f"{_ATTEMPTS} attempts; run it again: it goes on behind what the table holds"
+            )
         raise DestinationError(
             f"the table {self.name} is changed by others all the time: nothing was added in "
             f"{_ATTEMPTS} attempts; run it again"
         )
 
     def _create(self, identity: Identity, schema: pa.Schema) -> None:
-        properties = {
-            _CLUSTER_ID: identity.cluster_id,
-            _TOPIC_ID: identity.topic_id,
-            _PARTITION_BY: identity.partition_by,
-        }
         self.catalog.create_namespace_if_not_exists(self.identifier[0])
         try:
             with self.catalog.create_table_transaction(
-                self.identifier, schema=schema, properties=properties
+                self.identifier, schema=schema, properties=_properties_of(identity)
             ) as transaction:
-                if identity.partition_by != NONE:
-                    with transaction.update_spec() as spec:
-                        unit = identity.partition_by
-                        spec.add_field("timestamp", _TRANSFORMS[unit], f"timestamp_{unit}")
+                _partition(transaction, identity.partition_by)
         except (TableAlreadyExistsError, CommitFailedException):
             return  # somebody was quicker: it is checked as any other that is there
 
@@ -121,6 +126,8 @@ class TopicTable:
             raise DestinationError(
                 f"the table {self.name} was not made by an export: choose another --namespace"
             )
+        if not _has_runs(table):
+            return table  # the first run makes it its own
         if found[_CLUSTER_ID] != identity.cluster_id:
             raise DestinationError(
                 f"the table {self.name} holds the topic of another cluster: choose another --namespace"
@@ -145,13 +152,65 @@ class TopicTable:
         return table
 
 
+def _properties_of(identity: Identity) -> dict[str, str]:
+    return {
+        _CLUSTER_ID: identity.cluster_id,
+        _TOPIC_ID: identity.topic_id,
+        _PARTITION_BY: identity.partition_by,
+    }
+
+
+def _partition(transaction: Transaction, unit: str) -> None:
+    if unit != NONE:
+        with transaction.update_spec() as spec:
+            spec.add_field("timestamp", _TRANSFORMS[unit], f"timestamp_{unit}")
+
+
+def _has_runs(table: Table) -> bool:
+    """Whether readers ever saw something in it. A run that failed leaves an empty table, which binds nobody."""
+    return OFFSETS in table.properties or bool(table.snapshots())
+
+
+def _take_over(
+    transaction: Transaction, table: Table, identity: Identity, schema: pa.Schema
+) -> None:
+    """An empty table becomes one of this export: without columns and partitions that this one has not."""
+    if table.properties[_PARTITION_BY] != identity.partition_by:
+        with transaction.update_spec() as spec:
+            for partition in table.spec().fields:
+                spec.remove_field(partition.name)
+        _partition(transaction, identity.partition_by)
+    transaction.set_properties(_properties_of(identity))
+    with transaction.update_schema(allow_incompatible_changes=True) as update:
+        for column in table.schema().fields:
+            if not _is_of(column, table, schema):
+                update.delete_column(column.name)
+
+
+def _is_of(column: NestedField, table: Table, schema: pa.Schema) -> bool:
+    """Whether the table's column is just what the schema says."""
+    if column.name not in schema.names:
+        return False
+    wanted = pa.schema([schema.field(column.name)])
+    try:
+        return pyarrow_to_schema(wanted, table.schema().name_mapping).fields == (column,)
+    except ValueError:  # it has fields that the column has not
+        return False
+
+
 def _append(
-    table: Table, schema: pa.Schema, paths: Sequence[str], summary: Mapping[str, str]
+    table: Table,
+    run: RunRecord,
+    schema: pa.Schema,
+    paths: Sequence[str],
+    summary: Mapping[str, str],
 ) -> None:
     # pyiceberg would repeat a refused commit by itself. Offsets have to be looked at again before that:
     # in this copy of the metadata, which nobody commits, it is told not to.
     table.metadata.properties["commit.retry.num-retries"] = "0"
     with table.transaction() as transaction:
+        if not _has_runs(table):
+            _take_over(transaction, table, run, schema)
         transaction.set_properties({OFFSETS: summary[OFFSETS]})
         with transaction.update_schema() as update:
             update.union_by_name(schema)

@@ -8,11 +8,13 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
 
 from lacuna.testing import Cluster
 from pipeline.export import tables
 from pipeline.export.errors import DestinationError, ExportRunningError
+from pipeline.export.job import Export
 from pipeline.export.layout import Layout
 from pipeline.export.typed.schema import TypedSchema
 
@@ -159,6 +161,86 @@ def test_a_column_that_is_new_is_added(
     with pytest.raises(DestinationError, match=r"has other columns: .* value\.a: long -> string"):
         export(name, **typed(a="string"))
     assert _table(tmp_path, name).scan().to_arrow().num_rows == 2
+
+
+def _typed(by: str, *, is_flat: bool = False, **properties: str) -> Layout:
+    kinds = {name: {"type": kind} for name, kind in properties.items()}
+    schema = json.dumps({"type": "object", "properties": kinds}).encode()
+    return Layout(value=TypedSchema("json", schema), partition_by=by, is_flat=is_flat)
+
+
+@pytest.mark.parametrize("wrong", [
+    pytest.param(_typed("day", a="integer", c="string"), id="type"),
+    pytest.param(_typed("none", is_flat=True, a="string"), id="flat"),
+    pytest.param(Layout(partition_by="hour"), id="none"),
+])  # fmt: skip
+def test_a_first_run_that_failed_binds_nobody(
+    cluster: Cluster,
+    topic: Any,
+    export: Any,
+    transact: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: Layout,
+) -> None:
+    """The empty table that it left takes the columns and partitions of the run that succeeds, and keeps them."""
+    name = topic()
+    transact(cluster, name, [(True, [(b"k", b'{"a": "x", "b": 1}')])])
+    settings = {"to": str(tmp_path), "format": "iceberg"}
+    with monkeypatch.context() as patched:
+        patched.setattr(Export, "run", _failing)
+        with pytest.raises(ValueError, match="of no use"):
+            export(name, layout=wrong, **settings)
+    mended = _typed("hour", a="string", b="integer")
+    assert export(name, layout=mended, **settings).records == 1
+    table = _table(tmp_path, name)
+    assert table.scan().to_arrow().column("value").to_pylist() == [{"a": "x", "b": 1}]
+    assert {field.name for field in table.schema().fields} == set(mended.schema().names)
+    assert [field.name for field in table.spec().fields] == ["timestamp_hour"]
+    transact(cluster, name, [(True, [(b"k", b'{"a": "y", "b": 2}')])])
+    with pytest.raises(DestinationError, match="is partitioned by hour"):
+        export(name, layout=_typed("day", a="string", b="integer"), **settings)
+    with pytest.raises(DestinationError, match="has other columns"):
+        export(name, layout=_typed("hour", a="integer"), **settings)
+    assert export(name, layout=mended, **settings).records == 1
+
+
+def _failing(*_: Any) -> None:
+    raise ValueError("of no use")
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_what_the_catalog_did_not_say_is_looked_at_in_the_table(
+    cluster: Cluster,
+    topic: Any,
+    export: Any,
+    transact: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_done: bool,
+) -> None:
+    """Also behind the last attempt; that nothing was added is said only where it is known."""
+    name = topic()
+    transact(cluster, name, _MIXED)
+    append = tables._append
+    tried: list[int] = []
+
+    def unanswered(*arguments: Any) -> None:
+        tried.append(1)
+        if is_done and len(tried) == tables._ATTEMPTS:
+            append(*arguments)
+        raise CommitStateUnknownException("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tables, "_append", unanswered)
+        if is_done:
+            assert export(name, to=str(tmp_path), **_DAYS).records == 31
+        else:
+            with pytest.raises(DestinationError, match="is not known, the catalog did not say"):
+                export(name, to=str(tmp_path), **_DAYS)
+    assert len(tried) == tables._ATTEMPTS
+    export(name, to=str(tmp_path), **_DAYS)
+    assert len(_rows(_table(tmp_path, name))) == 31
 
 
 def test_hours_are_partitions(cluster: Cluster, topic: Any, export: Any, tmp_path: Path) -> None:
