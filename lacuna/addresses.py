@@ -8,10 +8,21 @@ def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
     addresses = []
     for entry in bootstrap.split(","):
         host, colon, port = entry.strip().rpartition(":")
-        if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= 65535:
+        host = host.strip("[]")
+        if (
+            not colon
+            or not host
+            or not (port.isascii() and port.isdecimal())
+            or not 0 <= int(port) <= 65535
+        ):
             raise UserError(f"{entry.strip()!r} is not HOST:PORT, for example 127.0.0.1:9092")
-        addresses.append((host.strip("[]"), int(port)))
+        addresses.append((host, int(port)))
     return addresses
+
+
+def join_address(host: str, port: int) -> str:
+    """HOST:PORT, an IPv6 address in brackets: clients take the bare one for a host's name."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -17,6 +17,7 @@ from agent.produce.settings import ProduceSettings
 from agent.server import AgentServer
 from agent.settings import AgentSettings
 from controlplane.client import ControlClient
+from lacuna.addresses import join_address
 from lacuna.errors import UserError
 from lacuna.pace import LoopLoad, Pace
 from logstore.objects import ObjectStore
@@ -54,7 +55,7 @@ class RunningAgent:
     def bootstrap(self) -> str:
         """Where clients reach it."""
         lease = self.context.lease
-        return f"{lease.host}:{lease.port}"
+        return join_address(lease.host, lease.port)
 
     async def stop(self) -> None:
         """Leaves Metadata, answers what was read, ends. The control client is the caller's to close."""

@@ -16,7 +16,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32
 
-from lacuna.addresses import parse_addresses
+from lacuna.addresses import join_address, parse_addresses
 from lacuna.errors import UserError
 
 CLIENT_ID = "lacuna-cli"
@@ -64,12 +64,15 @@ class KafkaConnection:
         """Sends the request that `build` makes with the schema's module, and returns its response.
 
         `build` gets the request's class. Raises BootstrapUnavailable when the connection breaks or
-        nothing comes within the time-out.
+        nothing comes within the time-out, UserError for a name that is not UTF-8.
         """
         request_type: Any = load_request_schema(i16(api_key), i16(version))
         response_type: Any = load_response_schema(i16(api_key), i16(version))
         self._correlation_id += 1
-        frame = _encode(request_type, build(request_type), self._correlation_id)
+        try:
+            frame = _encode(request_type, build(request_type), self._correlation_id)
+        except UnicodeEncodeError as error:
+            raise UserError(f"{error.object!r} is not UTF-8, so no name that Kafka knows") from None
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 self._writer.write(frame)
@@ -93,7 +96,7 @@ class KafkaConnection:
             0,
             lambda request: request(include_cluster_authorized_operations=False),
         )
-        return ",".join(f"{broker.host}:{int(broker.port)}" for broker in response.brokers)
+        return ",".join(join_address(broker.host, int(broker.port)) for broker in response.brokers)
 
 
 async def ask_every_agent(

@@ -45,9 +45,9 @@ def report(error: Any) -> int | None:
 
 def print_error(message: str) -> None:
     """One line on the standard error output."""
-    from lacuna.cli.console import err
+    from lacuna.cli.console import err, printable
 
-    line = " ".join(message.split())
+    line = printable(" ".join(message.split()))
     err.print(f"lacuna: {line}", style="red", markup=False, soft_wrap=True)
 
 

@@ -5,7 +5,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agent.fetch.explain import Fate
-from lacuna.cli.console import is_for_people, out
+from lacuna.cli.console import is_for_people, out, printable
 from lacuna.explained import Explanation, Stretch
 
 _STYLE: dict[Fate, str] = {
@@ -67,7 +67,7 @@ def owner(stretch: Stretch, transactional_ids: dict[int, str]) -> str:
     row = stretch.row
     if not row.transaction:
         return "" if row.fate in (Fate.HOLE, Fate.FILLER) else "no transaction"
-    name = transactional_ids.get(row.producer_id, f"producer {row.producer_id}")
+    name = printable(transactional_ids.get(row.producer_id, f"producer {row.producer_id}"))
     return f"{name}, transaction {row.transaction}"
 
 

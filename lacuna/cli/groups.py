@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32
 
 from lacuna.cli.answers import check
-from lacuna.cli.console import asynchronous, out, table
+from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
 from lacuna.cli.lazy import MARKUP
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
@@ -72,7 +72,7 @@ async def _describe_classic(connection: KafkaConnection, group: str) -> None:
     check(described.error_code, f"group {group}", described.error_message)
     if described.group_state == "Dead":
         fail(f"group {group}: there is no such group; `lacuna groups list` shows them")
-    out.print(f"{group}: {described.group_state}", markup=False)
+    tell(f"{group}: {described.group_state}")
     table(
         ("member", "client", "host"),
         ((member.member_id, member.client_id, member.client_host) for member in described.members),
@@ -81,10 +81,9 @@ async def _describe_classic(connection: KafkaConnection, group: str) -> None:
 
 def _show_consumers(group: Any) -> None:
     """A consumer group: epochs, and how far each member is on its way to its target."""
-    out.print(
+    tell(
         f"{group.group_id}: {group.group_state}, epoch {group.group_epoch},"
-        f" assigned by {group.assignor_name} in epoch {group.assignment_epoch}",
-        markup=False,
+        f" assigned by {group.assignor_name} in epoch {group.assignment_epoch}"
     )
     table(
         ("member", "client", "host", "protocol", "epoch", "partitions", "target"),
@@ -121,7 +120,7 @@ async def delete_group(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
         )
     (result,) = response.results
     check(result.error_code, f"group {group}")
-    out.print(f"deleted {group}")
+    tell(f"deleted {group}")
 
 
 async def _lags(connection: KafkaConnection, group: str) -> list[tuple[str, int, int, int, int]]:

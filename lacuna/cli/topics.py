@@ -8,7 +8,7 @@ import typer
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
 from lacuna.cli.answers import check
-from lacuna.cli.console import asynchronous, out, table
+from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
 from lacuna.cli.lazy import MARKUP
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
@@ -53,7 +53,7 @@ async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
         stable = await topic_offsets(connection, name, indexes, LATEST, READ_COMMITTED)
         end = await topic_offsets(connection, name, indexes, LATEST, READ_UNCOMMITTED)
         configs = await _configs(connection, name)
-    out.print(f"{name}  {topic.topic_id}", markup=False)
+    tell(f"{name}  {topic.topic_id}")
     table(
         ("partition", "agent", "log start", "last stable", "high watermark"),
         (
@@ -79,7 +79,14 @@ async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
 async def create_topic(
     name: Name,
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", min=1, help="How many; it can only grow later.")
+        int,
+        typer.Option(
+            "--partitions",
+            "-p",
+            min=1,
+            max=(1 << 31) - 1,
+            help="How many; it can only grow later.",
+        ),
     ] = 1,
     config: Annotated[
         list[str] | None,
@@ -114,7 +121,7 @@ async def create_topic(
         response = await connection.request(CREATE_TOPICS, 7, build)
     (result,) = response.topics
     check(result.error_code, f"topic {name}", result.error_message)
-    out.print(f"created {name}: {int(result.num_partitions)} partitions, id {result.topic_id}")
+    tell(f"created {name}: {int(result.num_partitions)} partitions, id {result.topic_id}")
 
 
 @app.command("delete")
@@ -138,7 +145,7 @@ async def delete_topic(
         response = await connection.request(DELETE_TOPICS, 6, build)
     (result,) = response.responses
     check(result.error_code, f"topic {name}", result.error_message)
-    out.print(f"deleted {name}")
+    tell(f"deleted {name}")
 
 
 async def _metadata(connection: KafkaConnection, name: str | None) -> Any:

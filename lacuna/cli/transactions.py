@@ -6,7 +6,7 @@ import typer
 from kio.static.primitive import i16, i32, i64
 
 from lacuna.cli.answers import check
-from lacuna.cli.console import asynchronous, out, table
+from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
 from lacuna.cli.lazy import MARKUP
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
@@ -35,7 +35,8 @@ async def list_transactions(
         typer.Option("--state", "-s", help="Only these states, for example Ongoing."),
     ] = None,
     longer_than_ms: Annotated[
-        int, typer.Option(help="Only transactions that have been open for longer.")
+        int,
+        typer.Option(max=(1 << 63) - 1, help="Only transactions that have been open for longer."),
     ] = -1,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -119,7 +120,7 @@ async def abort_transaction(
     for topic in response.markers[0].topics:
         for partition in topic.partitions:
             check(partition.error_code, f"{transactional_id} on {topic.name}")
-    out.print(f"aborted the transaction of {transactional_id}")
+    tell(f"aborted the transaction of {transactional_id}")
 
 
 async def _describe(connection: KafkaConnection, transactional_id: str) -> Any:

@@ -174,3 +174,28 @@ def test_consumer_groups_show_epochs_and_targets(
     assert rows[2][3:] == ["consumer", "1", f"{topic}: 0", f"{topic}: 0"]
     assert ["modern", "Stable", "consumer", "consumer"] in ask("groups", "list").rows
     consumer.close()
+
+
+@pytest.mark.parametrize("name", ["[red]r[/red]", "[/b]", ":x:", "a\tb\nc", "\x1b[2Jé☃"])
+def test_names_are_shown_as_they_are_and_control_characters_as_escapes(
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], name: str
+) -> None:
+    shown = name.replace("\t", r"\t").replace("\n", r"\n").replace("\x1b", r"\x1b")
+    topic = lacuna_topic()
+    consumer = Consumer({"bootstrap.servers": lacuna_cluster.bootstrap, "group.id": name})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    consumer.close()
+    assert [shown, "Empty", "", "classic"] in ask("groups", "list").rows
+    assert ask("groups", "describe", name).rows[0] == [f"{shown}: Empty"]
+    assert ask("groups", "delete", name).out == f"deleted {shown}\n"
+
+
+def test_a_name_that_is_not_utf_8(refuse: Refusal) -> None:
+    assert "is not UTF-8" in refuse("topics", "create", "bad\udcff")
+    assert "is not UTF-8" in refuse("groups", "describe", "bad\udcff")
+
+
+def test_a_long_line_for_a_script_is_one_line(ask: Command) -> None:
+    name = "long-" * 20
+    assert ask("topics", "create", name).out.count("\n") == 1
+    assert ask("topics", "delete", name, "--yes").out == f"deleted {name}\n"
