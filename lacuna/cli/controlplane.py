@@ -9,7 +9,7 @@ import typer
 from controlplane import machine
 from controlplane.service import ServiceSettings, serve
 from lacuna.addresses import parse_addresses
-from lacuna.cli.options import DEFAULT_DATA, Verbose
+from lacuna.cli.options import DEFAULT_DATA, Verbose, folder
 from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say
 from lacuna.embedded import JOURNAL_NAME, MACHINE_NAME, make_folder
 from lacuna.pace import LoopLoad, Pace
@@ -26,6 +26,8 @@ def controlplane(
             "--data",
             "-d",
             envvar="LACUNA_DATA",
+            parser=folder,
+            metavar="PATH",
             help="Folder of the journal. Made where it is not there.",
         ),
     ] = DEFAULT_DATA,

@@ -13,7 +13,7 @@ from lacuna.agents import AgentParts
 from lacuna.cli.console import out
 from lacuna.cli.errors import fail
 from lacuna.cli.explanation import print_table
-from lacuna.cli.options import Control
+from lacuna.cli.options import Control, is_typed
 from lacuna.control import open_control
 from lacuna.explained import Explanation, explain_partition
 from lacuna.kafka import KafkaConnection
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 def demo(
+    context: typer.Context,
     bootstrap: Annotated[
         str | None,
         typer.Option(
@@ -46,7 +47,7 @@ def demo(
         from lacuna.demo import SCENARIOS
     except ImportError:
         fail("the demo needs a Kafka client: pip install 'lacuna[demo]'")
-    if bootstrap is None and control is not None:
+    if bootstrap is None and is_typed(context, "control"):
         fail("--control goes with --bootstrap: name the cluster's agents too")
     if bootstrap is not None:
         asyncio.run(_reach(bootstrap))

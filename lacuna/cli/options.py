@@ -1,9 +1,40 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+#: What says which cluster it is, and what else, once typed, says it instead of the environment.
+_INSTEAD = {"control": ("data",), "data": ("control", "store")}
+
+
+def folder(text: str) -> Path:
+    """A folder that was named: a variable of a script that is not set would name the current one."""
+    if not text:
+        raise typer.BadParameter("it is empty; . is the current folder")
+    return Path(text)
+
+
+def _not_empty(text: str | None) -> str | None:
+    """The same for buckets and URLs, which would be taken for not given."""
+    if text == "":
+        raise typer.BadParameter("it is empty: name one, or leave the option out")
+    return text
+
+
+def is_typed(context: typer.Context, name: str) -> bool:
+    """Whether a parameter stands on the command line; else it is a default or the environment's."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _typed_first(context: typer.Context, parameter: typer.CallbackParam, value: Any) -> Any:
+    """What is typed says which cluster; the environment is asked where that says nothing."""
+    name = parameter.name or ""
+    is_overruled = any(is_typed(context, other) for other in _INSTEAD[name])
+    return None if is_overruled and not is_typed(context, name) else value
+
 
 _RECORDS = "Where the records are"
 _CLIENTS = "Clients"
@@ -28,6 +59,7 @@ Control = Annotated[
     typer.Option(
         "--control",
         envvar="LACUNA_CONTROL",
+        callback=_typed_first,
         help="The control plane to ask: HOST:PORT, or unix:PATH.",
     ),
 ]
@@ -37,17 +69,28 @@ Data = Annotated[
         "--data",
         "-d",
         envvar="LACUNA_DATA",
+        parser=folder,
+        metavar="PATH",
+        callback=_typed_first,
         help="Or the data folder of the running `lacuna up`; ./data if neither is given.",
     ),
 ]
 Bucket = Annotated[
     str | None,
-    typer.Option("--bucket", help="An S3 bucket, or BUCKET/PREFIX.", rich_help_panel=_RECORDS),
+    typer.Option(
+        "--bucket",
+        callback=_not_empty,
+        help="An S3 bucket, or BUCKET/PREFIX.",
+        rich_help_panel=_RECORDS,
+    ),
 ]
 Endpoint = Annotated[
     str | None,
     typer.Option(
-        "--endpoint", help="URL of the S3 service, where it is not AWS.", rich_help_panel=_RECORDS
+        "--endpoint",
+        callback=_not_empty,
+        help="URL of the S3 service, where it is not AWS.",
+        rich_help_panel=_RECORDS,
     ),
 ]
 CreateBucket = Annotated[
@@ -67,12 +110,19 @@ Moto = Annotated[
 ]
 Objects = Annotated[
     Path | None,
-    typer.Option("--objects", help="Or a folder that all agents share.", rich_help_panel=_RECORDS),
+    typer.Option(
+        "--objects",
+        parser=folder,
+        metavar="PATH",
+        help="Or a folder that all agents share.",
+        rich_help_panel=_RECORDS,
+    ),
 ]
 Store = Annotated[
     str | None,
     typer.Option(
         "--store",
+        callback=_not_empty,
         help="Or either as a URL: s3://BUCKET/PREFIX?endpoint=URL, file:///FOLDER.",
         rich_help_panel=_RECORDS,
     ),

@@ -27,6 +27,7 @@ from lacuna.cli.options import (
     Verbose,
     Workers,
     Zone,
+    folder,
 )
 from lacuna.cli.running import CONTROL_READY, READY, log_to_stderr, run, say
 from lacuna.cli.workers import Supervisor, start_workers
@@ -42,6 +43,8 @@ def up(
             "--data",
             "-d",
             envvar="LACUNA_DATA",
+            parser=folder,
+            metavar="PATH",
             help="Folder of the cluster: its journal, and its records unless a bucket is named. Made "
             "where it is not there.",
         ),

@@ -35,6 +35,20 @@ MISTAKES = [
     (("topics", "list", "--bootstrap", "h"), 1, "'h' is not HOST:PORT"),
     (("demo", "--control", "h:1"), 1, "--control goes with --bootstrap"),
     (("topics", "delete", "t"), 1, "say --yes"),
+    (("topics", "create", "t", "-p", "4294967296"), 2, "less than or equal to 2147483647"),
+    (("transactions", "list", "--longer-than-ms", "9" * 20), 2, "less than or equal to"),
+    (("up", "--partitions", "100001"), 1, "choose a value from 1 to 100000"),
+    (("up", "--listen", "[]:0"), 1, "'[]:0' is not HOST:PORT"),
+    (("up", "--listen", "0:0"), 1, "say with --advertise HOST:PORT where they can"),
+    (("up", "--listen", "[0::0]:0"), 1, "say with --advertise HOST:PORT where they can"),
+    (("up", "--data", ""), 2, "it is empty"),
+    (("up", "--bucket", ""), 2, "it is empty"),
+    (("up", "--bucket", "b", "--endpoint="), 2, "it is empty"),
+    (("agent", "--control", "h:1", "--store="), 2, "it is empty"),
+    (("agent", "--control", "h:1", "--objects="), 2, "it is empty"),
+    (("controlplane", "--data="), 2, "it is empty"),
+    (("explain", "t", "--data="), 2, "it is empty"),
+    (("metadata", "publish", "--watch", "36501d"), 1, "write a duration"),
 ]
 
 
@@ -92,3 +106,16 @@ def test_the_port_is_taken(refused: Refusal, nobody: str) -> None:
         assert refused("controlplane", "--listen", address).startswith(
             f"cannot listen on {address}"
         )
+
+
+def test_what_is_typed_counts_before_the_environment(refused: Refusal) -> None:
+    control = "127.0.0.1:1"
+    assert refused("explain", "t", "--data", "d", LACUNA_CONTROL=control).startswith(
+        "no cluster runs on the data folder d:"
+    )
+    said = refused("metadata", "publish", "--data", "d", LACUNA_CONTROL=control)
+    assert said.startswith("no cluster runs on the data folder d:")
+    said = refused("demo", "--bootstrap", "h", LACUNA_CONTROL=control)
+    assert said.startswith("'h' is not HOST:PORT")
+    said = refused("explain", "t", "--control", "h", LACUNA_DATA="d")
+    assert said.startswith("'h' is not HOST:PORT")
