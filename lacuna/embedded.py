@@ -9,6 +9,7 @@ data/store.url          the store's URL, for jobs that are given the folder
 import asyncio
 import os
 import random
+import re
 import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -34,6 +35,8 @@ JOURNAL_NAME = "journal.db"
 
 #: A socket's path is at most 107 bytes on Linux, a data folder's is not.
 _MAX_SOCKET_PATH = 100
+#: gRPC reads it as part of a URL: what has a meaning there, or must be quoted, it does not find again.
+_PLAIN_PATH = re.compile(r"[\w/.,=+~@-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +179,7 @@ def make_folder(data: Path) -> None:
 def socket_address(data: Path) -> str:
     """Where the control plane of a data folder listens, for gRPC."""
     path = str(data.resolve() / "control.sock")
-    if len(os.fsencode(path)) > _MAX_SOCKET_PATH:
+    if len(os.fsencode(path)) > _MAX_SOCKET_PATH or not _PLAIN_PATH.fullmatch(path):
         digest = sha256(os.fsencode(path)).hexdigest()[:16]
         path = os.path.join(tempfile.gettempdir(), f"lacuna-{digest}.sock")
     return f"unix:{path}"

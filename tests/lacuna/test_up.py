@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -232,3 +233,24 @@ def test_topics_are_not_made_by_themselves_where_that_is_off(
         producer.produce("t", b"x", on_delivery=said)
         producer.flush(60)
         assert failed.is_set()
+
+
+def test_a_client_takes_the_printed_address_over_ipv6(
+    data: Path, lacuna: Command, clients: SimpleNamespace
+) -> None:
+    """A bare ::1:PORT is the name of a host for librdkafka."""
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
+        pytest.skip("this machine has no IPv6")
+    with ProcessCluster(data, ["--listen", "[::1]:0"]) as up:
+        assert re.fullmatch(r"\[::1\]:[0-9]+", up.bootstrap)
+        clients.send(clients.plain(up.bootstrap), "t", ["x"])
+        assert clients.consume(up.bootstrap, "t", 1) == [(0, "x")]
+        assert lacuna("groups", "list", "--bootstrap", up.bootstrap).code == 0
+
+
+@pytest.mark.parametrize("name", ["with space", "100%25", "a?b#c&d", "\u00fc\u2603"])
+def test_a_folder_of_any_name(tmp_path: Path, lacuna: Command, name: str) -> None:
+    """gRPC takes the path of a socket for part of a URL."""
+    with ProcessCluster(tmp_path / name) as up:
+        assert lacuna("topics", "create", "t", "--bootstrap", up.bootstrap).code == 0
+        assert lacuna("explain", "t", "--data", str(tmp_path / name)).code == 0
