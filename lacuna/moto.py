@@ -4,6 +4,7 @@ It keeps its objects in memory and forgets them when it ends.
 """
 
 import multiprocessing
+import signal
 from multiprocessing.connection import Connection
 from typing import Self
 from urllib.parse import urlencode
@@ -33,12 +34,20 @@ class MotoServer:
         self._theirs = theirs
 
     def __enter__(self) -> Self:
-        self._process.start()
+        # Ctrl-C reaches the whole group; the parent still reads from us, and may not have told us yet to end.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         self._theirs.close()
         if not self._ours.poll(_START_SECONDS):
             self._process.terminate()
             raise TimeoutError("moto's server did not start")
-        self.endpoint = self._ours.recv()
+        try:
+            self.endpoint = self._ours.recv()
+        except EOFError:
+            raise ChildProcessError("moto's server ended before it listened") from None
         return self
 
     @property
@@ -84,8 +93,3 @@ def _serve(parent: Connection) -> None:
         parent.recv()
     except EOFError:  # the parent closed its end, or died
         server.stop()
-    except KeyboardInterrupt:  # Ctrl-C reaches the whole group; the parent still reads from us
-        try:
-            parent.recv()
-        except (EOFError, KeyboardInterrupt):
-            server.stop()

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 import typer
 
+from lacuna.addresses import join_address
 from lacuna.agents import ListenError
 from lacuna.cli.errors import fail
 from lacuna.cli.running import READY, SUPERVISED, say
@@ -63,6 +64,8 @@ class Supervisor:
 
     def __enter__(self) -> "Supervisor":
         _on_signals(_leave)
+        if os.environ.get(SUPERVISED):
+            threading.Thread(target=_end_with_parent, daemon=True).start()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -119,15 +122,11 @@ def start_workers(
 ) -> None:
     """Starts `count` workers of `lacuna agent OPTIONS` behind one port and waits."""
     with reserved_port(host, port) as taken:
-        arguments = ["agent", *options, f"--listen={_joined(host, taken)}"]
+        arguments = ["agent", *options, f"--listen={join_address(host, taken)}"]
         for _ in range(count):
             bootstrap = supervisor.start(arguments, READY, worker=True)
         say(f"{READY}{bootstrap}")
         supervisor.wait()
-
-
-def _joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _on_signals(handler: Callable[[], None]) -> None:
@@ -140,9 +139,16 @@ def _leave() -> None:
     raise typer.Exit(0)
 
 
+def _end_with_parent() -> None:
+    """Waits for the end of the pipe that the parent holds; then it is as if somebody had ended us."""
+    while os.read(sys.stdin.fileno(), 1024):
+        continue
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _stop(process: "subprocess.Popen[str]") -> None:
     if process.poll() is None:
-        process.send_signal(signal.SIGINT)
+        process.terminate()  # one that still imports would answer SIGINT with a trace
     try:
         process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:

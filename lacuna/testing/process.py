@@ -1,5 +1,6 @@
 """`lacuna up` as a process of its own."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import IO, Self
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 READY = "bootstrap: "
+SUPERVISED = "LACUNA_SUPERVISED"
 _KEPT_LINES = 200
 
 
@@ -37,7 +39,11 @@ class ProcessCluster:
         self.bootstrap = ""
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -68,7 +74,14 @@ class ProcessCluster:
         command += ["--listen", self._listen, *self._options]
         self.bootstrap = ""
         self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            # It ends with this process, however this one ends.
+            env={**os.environ, SUPERVISED: "1"},
         )
         assert self._process.stdout is not None
         told = threading.Event()
@@ -117,6 +130,8 @@ class ProcessCluster:
             process.wait()
             raise ProcessFailedError(f"`lacuna up` did not end:\n{self.output}") from None
         finally:
+            if process.stdin is not None:
+                process.stdin.close()
             if self._reader is not None:
                 self._reader.join(STOP_SECONDS)
         if number is signal.SIGINT and code != 0:

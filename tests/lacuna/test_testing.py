@@ -2,8 +2,11 @@
 
 import asyncio
 import re
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -87,6 +90,41 @@ def test_kills_and_restarts_keep_the_ports_and_the_data(
 
 def no_store() -> ObjectStore:
     raise ZeroDivisionError
+
+
+def test_a_cluster_that_does_not_start_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`__exit__` is not called where `__enter__` fails."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(ZeroDivisionError), Cluster(open_store=no_store):
+        pass
+    with pytest.raises(ProcessFailedError), ProcessCluster(options=["--no-such-option"]):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [(), pytest.param(("--workers=2",), marks=pytest.mark.slow)])
+def test_a_process_ends_with_the_test_run(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Also where that is killed, as pytest-xdist does with a worker that hangs."""
+    code = (
+        "import pathlib, sys; from lacuna.testing import ProcessCluster\n"
+        f"with ProcessCluster(pathlib.Path({str(tmp_path / 'd')!r}), {list(options)!r}) as up:\n"
+        "    print(up.bootstrap, flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        host, _, port = run.stdout.readline().decode().strip().rpartition(":")
+        run.kill()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection((host, int(port))).close()
+        except ConnectionRefusedError:
+            return
+        time.sleep(0.05)  # nobody tells the end of somebody else's child
+    pytest.fail("its cluster is still there")
 
 
 def test_what_does_not_run_says_so(tmp_path: Path) -> None:
