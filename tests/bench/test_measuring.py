@@ -44,6 +44,23 @@ def test_reads_and_children_of_the_server_count(tmp_path: Path) -> None:
         child.communicate(b"\n")
 
 
+def test_work_of_ended_children_counts() -> None:
+    work = "import time\nwhile time.process_time() < 0.3: pass"
+    code = "import subprocess, sys; print('ready', flush=True); input(); "
+    code += f"subprocess.run([sys.executable, '-c', {work!r}], check=True)"
+    command = [sys.executable, "-c", f"{code}; print('done', flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        before = cpu_seconds([child.pid])
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == b"done\n"
+        assert cpu_seconds([child.pid]) - before >= 0.3 - 2 * TICK_SECONDS
+        child.communicate(b"\n")
+
+
 def test_work_of_ended_threads_counts() -> None:
     code = "import threading; t = threading.Thread(target=sum, args=(range(3_000_000),))"
     code += "; print('ready', flush=True); input(); t.start(); t.join()"
