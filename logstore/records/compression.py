@@ -34,6 +34,7 @@ DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
 
 _GZIP_WBITS: Final = 31
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_GZIP_PIECE_BYTES: Final = 512
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
@@ -170,22 +171,28 @@ def _decompress_none(data: memoryview, max_bytes: int) -> bytes:
 def _decompress_gzip(data: memoryview, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     left = max_bytes
-    rest: memoryview | bytes = data
+    position = 0
+    piece_bytes = len(data)
     while True:
         member = zlib.decompressobj(_GZIP_WBITS)
-        try:
-            part = member.decompress(rest, left + 1)
-        except zlib.error as error:
-            raise CorruptRecordsError(f"gzip: {error}") from error
-        if len(part) > left:
-            raise DecompressedTooLargeError(max_bytes)
-        if not member.eof:
-            raise CorruptRecordsError("gzip: the data ends inside a member")
-        left -= len(part)
-        parts.append(part)
-        rest = member.unused_data
-        if not rest.startswith(_GZIP_MAGIC):
+        while not member.eof:
+            piece = data[position : position + piece_bytes]
+            if not len(piece):
+                raise CorruptRecordsError("gzip: the data ends inside a member")
+            try:
+                part = member.decompress(piece, left + 1)
+            except zlib.error as error:
+                raise CorruptRecordsError(f"gzip: {error}") from error
+            if len(part) > left:
+                raise DecompressedTooLargeError(max_bytes)
+            left -= len(part)
+            parts.append(part)
+            position += len(piece) - len(member.unused_data)
+            piece_bytes *= 2
+        if bytes(data[position : position + len(_GZIP_MAGIC)]) != _GZIP_MAGIC:
             return b"".join(parts)
+        # What a member leaves of a piece is copied: of many small ones in one piece that is the square.
+        piece_bytes = _GZIP_PIECE_BYTES
 
 
 def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
