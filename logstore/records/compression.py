@@ -48,6 +48,9 @@ _ZSTD_LEVEL: Final = 3
 _LZ4_MAX_EXPANSION: Final = 255
 _LZ4_HAS_SIZE: Final = 0x08
 _LZ4_FLAGS_END: Final = 5
+# Independent blocks, and neither a dictionary nor the reserved bit: all that Kafka's Java reader takes.
+_LZ4_JAVA_MASK: Final = 0x23
+_LZ4_JAVA_FLAGS: Final = 0x20
 _LEVELS: Final[Mapping[Codec, range]] = {
     Codec.GZIP: range(1, 10),
     Codec.LZ4: range(13),
@@ -128,6 +131,21 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
     for no codec.
     """
     return _DECOMPRESSORS[codec_of(codec)](memoryview(data), max_bytes)
+
+
+def check_for_java(codec: int, data: Buffer) -> None:
+    """Raise CorruptRecordsError for what `decompress`, which took `data`, reads and Java clients do not.
+
+    That are LZ4 frames with linked blocks or a dictionary: a Kafka broker, which is Java, refuses them.
+    """
+    if codec != Codec.LZ4:
+        return
+    flags = memoryview(data)[_LZ4_FLAGS_END - 1]
+    if flags & _LZ4_JAVA_MASK != _LZ4_JAVA_FLAGS:
+        raise CorruptRecordsError(
+            "lz4: the frame has linked blocks or a dictionary, which Java clients cannot read; "
+            "compress with independent blocks"
+        )
 
 
 def _compress_none(data: memoryview, _level: int | None) -> bytes:

@@ -9,6 +9,8 @@
 | base_offset not 0, count and last_offset_delta at odds, a control batch, a negative sequence or
   epoch with a producer id, a transaction without one, records that do not fit, a null key on a
   compacted topic | INVALID_RECORD |
+| what cannot be decompressed, an LZ4 frame with linked blocks or a dictionary (in Kafka
+  UNKNOWN_SERVER_ERROR, which says nothing) | INVALID_RECORD |
 | a timestamp out of the topic's range, LogAppendTime set by the producer | INVALID_TIMESTAMP |
 """
 
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logstore.records import kernel
 from logstore.records.batch import BatchHeader, RecordBatch
-from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
+from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, check_for_java
 from logstore.records.errors import (
     BatchTooLargeError,
     InvalidRecordError,
@@ -104,6 +106,7 @@ def validate_produced(buffer: Buffer, rules: ProduceRules, now_ms: int) -> Batch
     section: Buffer = data[HEADER_SIZE:]
     if codec is not Codec.NONE:
         section = batch.section(rules.max_decompressed_bytes)
+        check_for_java(codec, data[HEADER_SIZE:])
     times = kernel.validate_records(
         section, header.record_count, header.base_timestamp, rules.require_keys
     )

@@ -6,12 +6,14 @@ import dataclasses
 import struct
 from collections.abc import Callable
 
+import lz4.frame
 import pytest
 
 from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
 from logstore.records.compression import compress
 from logstore.records.errors import KafkaErrorName, RecordsError
 from logstore.records.layout import HEADER_SIZE, Codec, TimestampType
+from logstore.records.legacy.lz4_header import xxh32_short
 from logstore.records.packing import with_crc
 from logstore.records.validate import (
     BatchSummary,
@@ -58,6 +60,15 @@ def with_section(section: bytes, codec: Codec = Codec.NONE, count: int = 1) -> b
     return with_crc(bytearray(header.pack() + section))
 
 
+def lz4_with_dictionary_id(section: bytes) -> bytes:
+    """A frame that names a dictionary and does not use it: flags, block size, the id, the checksum."""
+    frame = compress(Codec.LZ4, section)
+    descriptor = bytes((frame[4] | 0x01, frame[5], 1, 2, 3, 4))
+    return b"".join(
+        (frame[:4], descriptor, bytes((xxh32_short(descriptor) >> 8 & 0xFF,)), frame[7:])
+    )
+
+
 def flipped(position: int) -> bytes:
     data = bytearray(sent())
     data[position] ^= 1
@@ -94,6 +105,10 @@ def test_s11_a_plain_batch_has_no_producer() -> None:
 
 
 ONE_RECORD = bytes.fromhex("0e 00 00 00 02 61 01 00")
+# Of more than one block of LZ4.
+LONG_RECORD = BatchToWrite(records=(NewRecord(offset_delta=0, value=bytes(100_000)),)).encode()[
+    HEADER_SIZE:
+]
 CORRUPT = KafkaErrorName.CORRUPT_MESSAGE
 INVALID = KafkaErrorName.INVALID_RECORD
 LARGE = KafkaErrorName.MESSAGE_TOO_LARGE
@@ -164,12 +179,35 @@ REFUSED: dict[str, tuple[Callable[[], bytes], KafkaErrorName, str]] = {
         INVALID,
         "follow the last",
     ),
+    "lz4 with linked blocks": (
+        lambda: with_section(lz4.frame.compress(LONG_RECORD, block_linked=True), Codec.LZ4),
+        INVALID,
+        "compress with independent blocks",
+    ),
+    "lz4 with a dictionary": (
+        lambda: with_section(lz4_with_dictionary_id(ONE_RECORD), Codec.LZ4),
+        INVALID,
+        "or a dictionary",
+    ),
     "a timestamp beyond 64 bits": (
         lambda: forged(base_timestamp=2**63 - 1),
         INVALID,
         "beyond 64 bits",
     ),
 }
+
+
+def test_s11_lz4_frames_that_java_reads() -> None:
+    """Whatever else a frame may have: checksums, its size, larger blocks."""
+    section = lz4.frame.compress(
+        LONG_RECORD,
+        block_linked=False,
+        block_size=lz4.frame.BLOCKSIZE_MAX4MB,
+        block_checksum=True,
+        content_checksum=True,
+        store_size=True,
+    )
+    assert validate_produced(with_section(section, Codec.LZ4), RULES, NOW).codec is Codec.LZ4
 
 
 @pytest.mark.parametrize("name", REFUSED)
