@@ -79,7 +79,7 @@ async def add(
     verify_only: bool,
 ) -> Sequence[int]:
     """Add (topic name, partition) pairs to one transaction, or verify them; error codes, one a pair."""
-    found = find_partitions(context, pairs)
+    found = await find_partitions(context, pairs)
     partitions: list[TopicPartition] = [each for each in found if each is not None]
     if len(partitions) < len(found):
         unknown = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """One command for all that exist."""
     asked = [(topic.name, each) for topic in request.topics for each in topic.partitions]
-    found = find_partitions(context, ((name, each.partition_index) for name, each in asked))
+    found = await find_partitions(context, ((name, each.partition_index) for name, each in asked))
     cuts = [
         DeleteRecordsPartition(partition=where, before_offset=each.offset)
         for where, (_, each) in zip(found, asked, strict=True)

@@ -22,7 +22,7 @@ NO_COORDINATOR_EPOCH = -1
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """One command for all that exist."""
-    found = find_partitions(
+    found = await find_partitions(
         context,
         ((topic.name, each) for topic in request.topics for each in topic.partition_indexes),
     )

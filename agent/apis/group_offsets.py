@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from agent.apis.transactions import find_topic
+from agent.views import current_view
 from controlplane.errors import ErrorCode
 from controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from controlplane.v1.groups_pb2 import CommittedOffset
@@ -46,10 +47,24 @@ def unknown_topic(entry: Any) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def commits_of(
+async def commits_of(
+    context: "AgentContext", topics: Sequence[Any]
+) -> tuple[list[CommittedOffset], list[int]]:
+    """The commits that can be sent, and an error code for every partition of the request (0: sent).
+
+    A topic that is not in the view is looked for at the control plane, as `find_partitions` does: librdkafka gives
+    up a commit of one that is unknown. Raises ControlPlaneUnavailable.
+    """
+    commits, error_codes = _commits_in_view(context, topics)
+    if any(error_codes):
+        await current_view(context)
+        commits, error_codes = _commits_in_view(context, topics)
+    return commits, error_codes
+
+
+def _commits_in_view(
     context: "AgentContext", topics: Iterable[Any]
 ) -> tuple[list[CommittedOffset], list[int]]:
-    """The commits that can be sent, and an error code for every partition of the request (0: sent)."""
     commits: list[CommittedOffset] = []
     error_codes: list[int] = []
     for entry in topics:

@@ -85,7 +85,7 @@ async def handle(
 ) -> ListOffsetsResponse:
     """One confirming read for all; then each from its view, which has what that saw."""
     asked = [(topic.name, each) for topic in request.topics for each in topic.partitions]
-    found = find_partitions(context, ((name, each.partition) for name, each in asked))
+    found = await find_partitions(context, ((name, each.partition) for name, each in asked))
     wanted = [where for where in found if where is not None]
     error_codes: Iterator[int] = iter(())
     if wanted:

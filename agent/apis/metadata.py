@@ -10,10 +10,12 @@
   is the only replica, leader epoch 0 (S6). Kafka's controller is any agent; the one that is asked
   names itself. A hidden agent is still among the brokers (ADR 18).
 - Authorized operations (KIP-430) are given when asked for: everything.
-- Answered from the view of the cluster, also while the control plane is away.
+- Answered from the view of the cluster, also while the control plane is away. While it is there, a topic that the
+  view lacks is looked for once more: another agent may have just made it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -24,7 +26,7 @@ from agent.apis import operations
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build, version_of
 from agent.topic_names import is_legal
-from agent.views import view_with
+from agent.views import current_view, view_with
 from controlplane.client import ControlPlaneUnavailable
 from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, Topic
 from controlplane.v1.control_pb2 import Command
@@ -44,6 +46,7 @@ async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # n
         topics = [_topic(context, request, topic) for topic in found]
     else:
         failed = await _create_missing(context, request)
+        await _look_again(context, request, failed)
         topics = [_asked(context, request, key, failed) for key in _asked_for(request)]
     return _answer(context, request, topics)
 
@@ -97,6 +100,19 @@ async def _create_missing(context: "AgentContext", request: Any) -> Mapping[str,
         return dict.fromkeys(names, int(KafkaError.leader_not_available))
     exists = KafkaError.topic_already_exists
     return {each.name: each.error_code for each in results if each.error_code not in (0, exists)}
+
+
+async def _look_again(context: "AgentContext", request: Any, failed: Mapping[str, int]) -> None:
+    cluster = context.control.cluster
+    are_missing = (
+        topic_id not in cluster.topics_by_id
+        if name is None
+        else name not in cluster.topics_by_name and name not in failed and is_legal(name)
+        for name, topic_id in _asked_for(request)
+    )
+    if cluster.is_current and any(are_missing):
+        with suppress(ControlPlaneUnavailable):
+            await current_view(context)
 
 
 def _asked(

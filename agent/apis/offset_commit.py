@@ -25,7 +25,7 @@ FIRST_MEMBER_EPOCHS = 9
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """One command with all partitions that exist."""
-    commits, error_codes = commits_of(context, request.topics)
+    commits, error_codes = await commits_of(context, request.topics)
     if not commits:
         return _answer(request, iter(error_codes))
     command = OffsetCommit(

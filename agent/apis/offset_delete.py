@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from agent.apis.group_offsets import merged
 from agent.apis.registry import Api, Peer
 from agent.apis.schema import build
-from agent.apis.transactions import find_topic
+from agent.apis.transactions import find_partitions
 from controlplane.errors import ErrorCode
-from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.consumer_groups_pb2 import DeleteOffsets
 from controlplane.v1.control_pb2 import Command
 
@@ -22,18 +21,13 @@ if TYPE_CHECKING:
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """One command with all partitions that exist."""
-    error_codes: list[int] = []
-    partitions: list[TopicPartition] = []
-    for entry in request.topics:
-        for partition in entry.partitions:
-            topic = find_topic(context, entry.name, partition.partition_index)
-            if topic is None:
-                error_codes.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                continue
-            error_codes.append(ErrorCode.NONE)
-            partitions.append(
-                TopicPartition(topic_id=topic.topic_id, partition=partition.partition_index)
-            )
+    asked = [
+        (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
+    ]
+    found = await find_partitions(context, asked)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    error_codes = [unknown if each is None else ErrorCode.NONE for each in found]
+    partitions = [each for each in found if each is not None]
     command = DeleteOffsets(group_id=request.group_id, partitions=partitions)
     deleted = (await context.control.call(Command(delete_offsets=command))).offsets_deleted
     if deleted.error_code:

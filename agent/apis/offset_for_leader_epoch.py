@@ -25,7 +25,7 @@ _UNDEFINED: Final = -1
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """One confirming read for all."""
     asked = [(topic.topic, each) for topic in request.topics for each in topic.partitions]
-    found = find_partitions(context, ((name, each.partition) for name, each in asked))
+    found = await find_partitions(context, ((name, each.partition) for name, each in asked))
     states: list[PartitionState] = []
     if any(found):
         wanted = [where for where in found if where is not None]

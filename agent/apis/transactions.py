@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from agent.views import current_view
 from controlplane.errors import ErrorCode
 from controlplane.v1.cluster_pb2 import Topic, TopicPartition
 
@@ -27,10 +28,25 @@ def find_topic(context: "AgentContext", name: str, partition: int) -> Topic | No
     return topic
 
 
-def find_partitions(
+async def find_partitions(
     context: "AgentContext", pairs: Iterable[tuple[str, int]]
 ) -> list[TopicPartition | None]:
-    """By (name, partition): where it is, or None for what does not exist."""
+    """By (name, partition): where it is, or None for what does not exist.
+
+    Where one is not in the view, as the control plane has it now: another agent may have just made it, and a client
+    that hears of an unknown topic waits, or gives its commit or its transaction up. Raises ControlPlaneUnavailable.
+    """
+    wanted = tuple(pairs)
+    found = _find_in_view(context, wanted)
+    if None in found:
+        await current_view(context)
+        found = _find_in_view(context, wanted)
+    return found
+
+
+def _find_in_view(
+    context: "AgentContext", pairs: Iterable[tuple[str, int]]
+) -> list[TopicPartition | None]:
     found: list[TopicPartition | None] = []
     for name, partition in pairs:
         topic = find_topic(context, name, partition)

@@ -26,7 +26,7 @@ _NOT_IN_TXN = (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE)
 
 async def handle(context: "AgentContext", request: Any, peer: Peer) -> Any:  # noqa: ARG001
     """One command with all partitions that exist."""
-    commits, error_codes = commits_of(context, request.topics)
+    commits, error_codes = await commits_of(context, request.topics)
     if not commits:
         return _answer(request, iter(error_codes))
     if not request.group_id:  # Kafka says so before it looks at the transaction

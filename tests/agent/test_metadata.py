@@ -13,6 +13,7 @@ from agent.settings import AgentSettings
 from controlplane.client import ControlPlaneUnavailable
 from controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic, TopicResult, TopicsCreated
 from controlplane.v1.control_pb2 import Command, Reply
+from controlplane.v1.log_pb2 import PartitionsRead
 from tests.agent.harness import (
     TOPIC_ID,
     RawClient,
@@ -171,7 +172,38 @@ async def test_creation_is_off_by_request_or_by_setting() -> None:
     for setup, create in ((Setup(), False), (Setup(AgentSettings(auto_create_topics=False)), True)):
         (topic,) = (await setup.ask(9, (asked(9, "n"),), create=create)).topics
         assert topic.error_code == 3
-        assert setup.control.calls == []
+        assert not any(each.HasField("create_topics") for each in setup.control.calls)
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+async def test_a_topic_that_another_agent_has_just_made_is_there(by_id: bool) -> None:
+    """A tool makes it through one agent, and a consumer that may make none asks the next one."""
+    setup, new_id = Setup(), TOPIC_ID[::-1]
+
+    def come(_: Command) -> Reply:
+        new = Topic(topic_id=new_id, name="n", partition_count=1)
+        setup.control.cluster.apply(snapshot(TOPIC, new))
+        return Reply(partitions_read=PartitionsRead())
+
+    setup.control.answers["read_partitions"] = come
+    named = asked(12, None, new_id) if by_id else asked(12, "n")
+    for _ in range(2):
+        (topic,) = (await setup.ask(12, (named,))).topics
+        assert (topic.error_code, topic.name, len(topic.partitions)) == (0, "n", 1)
+    assert len(setup.control.calls) == 1
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_an_unknown_topic_is_told_from_the_view_without_a_control_plane(
+    is_known: bool,
+) -> None:
+    """Nobody waits for it to come back where it is known to be away: what the view has is told at once."""
+    setup = Setup()
+    setup.control.otherwise = ControlPlaneUnavailable("away")
+    setup.control.cluster.is_current = not is_known
+    known, unknown = (await setup.ask(12, (asked(12, "t"), asked(12, "n")))).topics
+    assert (known.error_code, unknown.error_code) == (0, 3)
+    assert len(setup.control.calls) == (0 if is_known else 1)
 
 
 async def test_creation_without_a_control_plane_is_retriable() -> None:

@@ -22,6 +22,7 @@ from agent.wire import MalformedRequest
 from controlplane.errors import ErrorCode
 from controlplane.v1.cluster_pb2 import Agent, Topic
 from controlplane.v1.control_pb2 import Command, Reply
+from controlplane.v1.log_pb2 import PartitionsRead
 from controlplane.v1.transactions_pb2 import (
     OffsetsAddedToTxn,
     PartitionsAddedToTxn,
@@ -172,6 +173,30 @@ async def test_add_partitions_to_txn(version: int) -> None:
         ("nope", 0, 3),
     ]
     assert len(setup.commands("add_partitions_to_txn")) == 1
+
+
+async def test_a_partition_that_another_agent_has_just_made_is_added() -> None:
+    """librdkafka gives a transaction up that a new partition and an old one are added to, if one is unknown."""
+    setup = Setup(add_partitions_to_txn=Reply(partitions_added_to_txn=PartitionsAddedToTxn()))
+
+    def come(_: Command) -> Reply:
+        topic = Topic(topic_id=TOPIC_ID, name="t", partition_count=3)
+        setup.control.cluster.apply(snapshot(topic))
+        return Reply(partitions_read=PartitionsRead())
+
+    setup.control.answers["read_partitions"] = come
+    topic = nested(24, 3, "AddPartitionsToTxnTopic", name="t", partitions=(0, 2))
+    for _ in range(2):
+        answer = await setup.ask(
+            24,
+            3,
+            v3_and_below_transactional_id="x",
+            v3_and_below_producer_id=5,
+            v3_and_below_producer_epoch=3,
+            v3_and_below_topics=(topic,),
+        )
+        assert codes_of(answer.results_by_topic_v3_and_below) == [("t", 0, 0), ("t", 2, 0)]
+    assert len(setup.commands("read_partitions")) == 1
 
 
 @pytest.mark.parametrize("version", [4, 5])

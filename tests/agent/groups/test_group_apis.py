@@ -14,7 +14,14 @@ import pytest
 from agent.apis.schema import request_class
 from controlplane.client import InProcessClient
 from controlplane.errors import ErrorCode
-from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, DeleteTopics, TopicPartition
+from controlplane.v1.cluster_pb2 import (
+    CreatePartitions,
+    CreatePartitionsTopic,
+    CreateTopic,
+    CreateTopics,
+    DeleteTopics,
+    TopicPartition,
+)
 from controlplane.v1.control_pb2 import Command
 from controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
 from tests.agent.harness import RawClient
@@ -258,6 +265,26 @@ async def test_s7_offsets_of_a_topic_that_another_agent_has_just_made(version: i
         await make(7)
         (topic,) = await wire.fetch(version, "t")
         assert [each.committed_offset for each in topic.partitions] == [7, -1]
+        await elsewhere.close()
+
+
+@pytest.mark.parametrize("version", [2, 9, 10])
+async def test_a_commit_for_a_topic_that_another_agent_has_just_made_and_grown(
+    version: int,
+) -> None:
+    """librdkafka gives up what is committed for an unknown one."""
+    async with cluster() as started:
+        elsewhere = InProcessClient(started.plane)
+        wire = Wire(await RawClient.connect(started.server.port))
+        hold_deltas(started.control)
+        wanted = CreateTopics(topics=[CreateTopic(name="t", partition_count=1)])
+        made = await elsewhere.call(Command(create_topics=wanted))
+        topic_id = made.topics_created.topics[0].topic_id
+        named = UUID(bytes=topic_id) if version >= 10 else "t"
+        assert await wire.commit(version, named) == [0, 3]
+        grown = CreatePartitions(topics=[CreatePartitionsTopic(name="t", partition_count=10)])
+        await elsewhere.call(Command(create_partitions=grown))
+        assert await wire.commit(version, named) == [0, 0]
         await elsewhere.close()
 
 
