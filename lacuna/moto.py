@@ -88,8 +88,8 @@ def _serve(parent: Connection) -> None:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    parent.send(f"http://{host}:{port}")
     try:
+        parent.send(f"http://{host}:{port}")
         parent.recv()
-    except EOFError:  # the parent closed its end, or died
+    except (EOFError, OSError):  # the parent closed its end, or died
         server.stop()

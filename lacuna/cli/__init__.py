@@ -1,5 +1,11 @@
 """The `lacuna` command."""
 
-from lacuna.cli.app import main
 
-__all__ = ["main"]
+def main() -> None:
+    """Entry point. Ctrl-C ends a command without a trace, also one that still imports."""
+    try:
+        from lacuna.cli.app import main as run
+
+        run()
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

@@ -1,5 +1,6 @@
 """`lacuna verify`: is every byte in the bucket what was written, and does all of it fit the metadata?"""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -109,6 +110,10 @@ def verify(
             print_report(report)
     except MENDABLE as error:
         print_error(str(error))
+        raise typer.Exit(NOT_DONE) from error
+    except Exception as error:
+        # Our own mistake, with its trace; its usual code 1 would say that the bucket is damaged.
+        sys.excepthook(type(error), error, error.__traceback__)
         raise typer.Exit(NOT_DONE) from error
     if not report.is_sound:
         raise typer.Exit(FOUND)

@@ -14,7 +14,7 @@ CLAIM = "Every claim above was checked against what the client read."
 
 
 def test_on_a_cluster_of_its_own(lacuna: Command) -> None:
-    ran = lacuna("demo", columns=140)
+    ran = lacuna("demo", columns=140, LACUNA_CONTROL="127.0.0.1:1")  # of some other cluster
     assert ran.code == 0, ran.err
     assert CLAIM in ran.out
     assert "a range that was aborted whole" in ran.out

@@ -129,6 +129,15 @@ def test_without_numpy_one_line_says_what_to_install(bucket: Bucket) -> None:
     assert done.stderr == "lacuna: this needs numpy: pip install 'lacuna[spark]'\n"
 
 
+def test_a_mistake_of_ours_is_no_damage(bucket: Bucket) -> None:
+    code = "import pipeline.audit; pipeline.audit.audit = None; from lacuna.cli import main; main()"
+    command = [sys.executable, "-c", code, "verify", "--no-spark"]
+    command += ["--data", str(bucket.cluster.data)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 2
+    assert "TypeError" in done.stderr
+
+
 def test_from_a_snapshot_without_a_server(bucket: Bucket) -> None:
     done = verify(None, "--no-spark", "--metadata", "bucket", "--store", bucket.cluster.store_url)
     assert done.returncode == 0, done.stderr
