@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from threading import BrokenBarrierError
 
 from confluent_kafka import KafkaException
 
@@ -100,9 +101,9 @@ def _measure(name: str, bench: Bench, results: Results) -> None:
     try:
         for row in section.run(bench.among(section.targets)):
             results.sections.setdefault(name, []).append(row)
-    except (BenchError, KafkaException) as error:
-        results.facts["failures"][name] = str(error)
-        print(f"\nFAILED  {name}: {error}")
+    except (BenchError, KafkaException, OSError, BrokenBarrierError) as error:
+        results.facts["failures"][name] = str(error) or type(error).__name__
+        print(f"\nFAILED  {name}: {results.facts['failures'][name]}")
     if name in results.sections:
         results.facts["measured"][name] = _now()
         _print_section(name, results.sections[name])

@@ -1,11 +1,14 @@
 """Results go to JSON and back; tables out of them."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from threading import BrokenBarrierError
 
 import pytest
 
-from bench.figures import OTHERS, THROUGHPUT, WIRE_BYTES, Row
+from bench.errors import BenchError
+from bench.figures import OTHERS, P50, THROUGHPUT, WIRE_BYTES, Row
 from bench.goals import Goal, Verdict
 from bench.report import (
     BEGIN,
@@ -18,6 +21,9 @@ from bench.report import (
     table,
 )
 from bench.results import Results
+from bench.rounds import SMOKE, Bench
+from bench.run import _measure as measure_section
+from bench.sections import SECTIONS, Section
 
 ROWS = [
     Row("read", "kafka", [{THROUGHPUT: 100.0, OTHERS: 1.0}]),
@@ -98,3 +104,23 @@ def test_a_page_is_rewritten_between_its_markers_alone(tmp_path: Path) -> None:
 def test_the_page_of_the_docs_has_the_markers() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "performance.md").read_text()
     assert 0 < text.index(BEGIN) < text.index(END)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [BenchError("lost"), ConnectionResetError(), TimeoutError("late"), BrokenBarrierError()],
+)
+def test_a_section_that_fails_leaves_the_others_theirs(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that breaks is a failure like any other: a run of hours goes on behind it."""
+
+    def fails(_: Bench) -> Iterator[Row]:
+        yield Row("work", "lacuna", [{P50: 1.0}])
+        raise error
+
+    monkeypatch.setitem(SECTIONS, "tail", Section(fails))
+    results = Results("smoke", {"failures": {}, "measured": {}})
+    measure_section("tail", Bench((), SMOKE), results)
+    assert results.facts["failures"] == {"tail": str(error) or type(error).__name__}
+    assert [row.work for row in results.sections["tail"]] == ["work"]
