@@ -145,28 +145,28 @@ def _superseding_run(
 def _worth_run(
     partition: Partition, command: PlanCompaction, end: int, from_offset: int
 ) -> _Run | None:
-    """From the first extent below `end` that is worth rewriting up to the last one."""
+    """From the first extent of [from_offset, `end`) that is worth rewriting up to the last one."""
+    first = partition.extents.first_ending_after(from_offset)
     if command.rewrites_all:
-        start = partition.extents.first_ending_after(from_offset)
-        return (start, end) if start < end else None
-    start, stop = _dead_run(partition, end)
+        return (first, end) if first < end else None
+    start, stop = _dead_run(partition, first, end)
     small_bytes = command.small_bytes
-    before = _small_ones(partition, small_bytes, range(start - 1))
+    before = _small_ones(partition, small_bytes, range(first, start - 1))
     start = next((index for index in before if _is_joinable(partition, small_bytes, index)), start)
     behind = _small_ones(partition, small_bytes, range(end - 2, max(stop, start) - 1, -1))
     last = next((index for index in behind if _is_joinable(partition, small_bytes, index)), None)
     stop = stop if last is None else last + 2
     if start >= stop:
         return None
-    return _with_small_neighbours(partition, command.small_bytes, start, stop, end)
+    return _with_small_neighbours(partition, small_bytes, (start, stop), (first, end))
 
 
-def _dead_run(partition: Partition, end: int) -> _Run:
-    """Where the dead extents below `end` begin and stop; (end, 0) where there are none."""
-    if not end or not len(partition.dead):
+def _dead_run(partition: Partition, first: int, end: int) -> _Run:
+    """Where the dead extents of [first, end) begin and stop; (end, 0) where there are none."""
+    if first >= end or not len(partition.dead):
         return end, 0
     extents = partition.extents
-    dead = partition.dead.within(extents.base_offsets[0], extents.next_offsets[end - 1])
+    dead = partition.dead.within(extents.base_offsets[first], extents.next_offsets[end - 1])
     if not len(dead):
         return end, 0
     return extents.first_ending_after(dead.firsts[0]), extents.first_at_or_after(dead.ends[-1])
@@ -192,12 +192,11 @@ def _is_joinable(partition: Partition, small_bytes: int, index: int) -> bool:
     )
 
 
-def _with_small_neighbours(
-    partition: Partition, small_bytes: int, start: int, stop: int, end: int
-) -> _Run:
+def _with_small_neighbours(partition: Partition, small_bytes: int, run: _Run, bounds: _Run) -> _Run:
     """A small extent beside the dead is taken along: once they are gone it may have a neighbour."""
     sizes = partition.extents.sizes
-    if start and sizes[start - 1] < small_bytes:
+    (start, stop), (first, end) = run, bounds
+    if start > first and sizes[start - 1] < small_bytes:
         start -= 1
     if stop < end and sizes[stop] < small_bytes:
         stop += 1

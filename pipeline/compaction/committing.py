@@ -32,12 +32,14 @@ class UnitOutcome:
     """What became of a unit's ranges, and what it took.
 
     `refused` is told for all that were not taken, `stale` are those among them that a new plan may take.
+    `failed` is told for all that failed, `damaged` are those among them that could not be read.
     """
 
     swapped: Sequence[PlannedRange] = ()
     stale: Sequence[PlannedRange] = ()
     refused: Sequence[Trouble] = ()
     failed: Sequence[Trouble] = ()
+    damaged: Sequence[PlannedRange] = ()
     work: Work = field(default_factory=Work)
 
     def without_refusals(self, keys: Collection[PartitionKey]) -> Self:
@@ -70,6 +72,7 @@ def commit(
             (found, _reason(code)) for found, code in by_code if code != ErrorCode.NONE
         ),
         failed=troubles([(unit.ranges[at], text) for at, text in prepared.errors.items()]),
+        damaged=[unit.ranges[at] for at in prepared.errors],
         work=_work(unit, results),
     )
 

@@ -107,14 +107,18 @@ class Compaction:
     def _rounds(self, partitions: Topics, before: Sizes, hold: JobHold) -> Iterator[UnitOutcome]:
         """Group after group. A partition comes again while it has more, or after it was refused.
 
+        What is behind damage is planned in this run, too, unless it is cleaned by key: older values in
+        what is damaged would count as looked at then.
+
         Refusals that are tried again are left out of the outcomes.
         """
         waiting = deque(partitions.items())
         reached: dict[PartitionKey, int] = {}
+        passed: dict[PartitionKey, int] = {}
         refusals: Counter[PartitionKey] = Counter()
         while waiting:
             group = dict(islice(_drain(waiting), _PARTITIONS_AT_ONCE))
-            plan = self._plan(group, reached)
+            plan = self._plan(group, reached if self._settings.rewrites_all else passed)
             ends = {found.key: found.end_offset for found in plan.ranges}  # of each one's last
             stuck = {key for key, end in ends.items() if end <= reached.get(key, -1)}
             reached.update(ends)
@@ -126,12 +130,16 @@ class Compaction:
             again: set[PartitionKey] = set()
             stale: set[PartitionKey] = set()
             for outcome in self._rewrite(make_units(ranges, self._settings.task_bytes), plan, hold):
-                again.update(found.key for found in outcome.swapped if found.has_more)
+                damaged = [found for found in outcome.damaged if not found.is_cleaned]
+                for found in damaged:
+                    passed[found.key] = max(passed.get(found.key, 0), found.end_offset)
+                again.update(found.key for found in (*outcome.swapped, *damaged) if found.has_more)
                 stale.update(found.key for found in outcome.stale)
                 yield outcome.without_refusals(may_come_again)
             refusals.update(stale)
             for key in stale & may_come_again:
                 reached.pop(key, None)
+                passed.pop(key, None)
             waiting.extend((key, group[key]) for key in sorted(again | stale & may_come_again))
 
     def _retried(
@@ -162,7 +170,7 @@ class Compaction:
                 yield found
 
     def _plan(self, group: Topics, reached: Mapping[PartitionKey, int]) -> Plan:
-        """`reached` says up to where partitions were rewritten in this run already."""
+        """`reached` says below where partitions are not looked at any more in this run."""
         settings = self._settings
         request = PlanCompaction(
             partitions=[

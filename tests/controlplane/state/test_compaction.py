@@ -130,10 +130,15 @@ def _expected(extents: list[Extent], small_bytes: int) -> list[tuple[int, int]]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(extents=EXTENTS, small_bytes=st.sampled_from([0, 101, 1000, 700_000]))
+@given(
+    extents=EXTENTS,
+    small_bytes=st.sampled_from([0, 101, 1000, 700_000]),
+    passed=st.integers(0, 13),
+)
 def test_what_is_worth_it_is_what_one_after_the_other_says(
-    extents: list[Extent], small_bytes: int
+    extents: list[Extent], small_bytes: int, passed: int
 ) -> None:
+    """Also where the first ones are passed over."""
     cluster = run("topic a 1\ninit x")
     for number, each in enumerate(extents):
         if each.is_dead:
@@ -144,6 +149,9 @@ def test_what_is_worth_it_is_what_one_after_the_other_says(
         else:
             assert cluster.put("a-0", flags=each.flags, size=each.size) == number
     assert ranges(cluster, small_bytes=small_bytes) == _expected(extents, small_bytes)
+    behind = _expected(extents[passed:], small_bytes)
+    expected = [(first + passed, end + passed) for first, end in behind]
+    assert ranges(cluster, small_bytes=small_bytes, from_offsets=[passed]) == expected
 
 
 # Bounds

@@ -14,6 +14,7 @@ from logstore.records.batch import read_batches
 from logstore.records.layout import Codec
 from pipeline.compaction import cleaning
 from pipeline.compaction.report import metadata_of
+from pipeline.extents import Piece
 from pipeline.loading import load_blocks
 from pipeline.stores import shared_store
 from tests.pipeline.compaction.conftest import Compactor, Read, read_partition
@@ -226,6 +227,20 @@ def _alter(cluster: Cluster, topic: str, name: str, value: str) -> None:
 # Damage.
 
 
+def _damage(cluster: Cluster, compactor: Compactor, topic: str) -> tuple[Piece, str]:
+    """One byte of the first extent, which has an object of its own; the extent, and the object's key."""
+    (log,) = compactor.logs(topic)
+    piece = next(log.pieces(0, 1))
+    with compactor.control() as control:
+        key = piece.key(control.cluster_id)
+    path = Path(cluster.data) / "objects" / key
+    data = bytearray(path.read_bytes())
+    data[piece.position + piece.size // 2] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(data)
+    return piece, key
+
+
 def test_a_damaged_object_is_named_and_its_partition_left_as_it_is(
     compactor: Compactor, cluster: Cluster
 ) -> None:
@@ -236,22 +251,35 @@ def test_a_damaged_object_is_named_and_its_partition_left_as_it_is(
         _produce(cluster, topic, [{"value": chance.randbytes(9000)} for _ in range(10)])
         compactor.run(topic, rewrites_all=True)  # an object of its own
     (log,) = compactor.logs("broken")
-    piece = next(log.pieces(0, 1))
-    with compactor.control() as control:
-        path = Path(cluster.data) / "objects" / piece.key(control.cluster_id)
-    data = bytearray(path.read_bytes())
-    data[piece.position + piece.size // 2] ^= 1
-    path.chmod(0o600)
-    path.write_bytes(data)
+    piece, key = _damage(cluster, compactor, "broken")
     before = read_partition(cluster, "sound")
     report = compactor.run(*topics, rewrites_all=True, codec=Codec.ZSTD)
     (failed,) = report.failed
     assert (failed.topic, failed.partition) == ("broken", 0)
-    assert piece.key(control.cluster_id) in failed.reason
+    assert key in failed.reason
     assert f"{piece.size} bytes at position {piece.position}" in failed.reason
     assert report.work.partitions == 1
     assert list(compactor.logs("broken")[0].extents.positions) == list(log.extents.positions)
     assert read_partition(cluster, "sound") == before
+
+
+@pytest.mark.parametrize(("rewrites_all", "extents"), [(False, 4), (True, 5)])
+def test_what_lies_behind_damage_is_compacted_in_the_same_run(
+    compactor: Compactor, cluster: Cluster, rewrites_all: bool, extents: int
+) -> None:
+    """Where a plan does not hold all of a partition: its first range stays as it is, the others do not."""
+    topic = cluster.create_topic(f"behind-{rewrites_all}")
+    chance = Random(7)
+    _produce(cluster, topic, [{"value": chance.randbytes(9000)} for _ in range(10)])
+    compactor.run(topic, rewrites_all=True)  # an object of its own
+    _produce(cluster, topic, [{"value": b"small"} for _ in range(6)])
+    _damage(cluster, compactor, topic)
+    report = compactor.run(topic, rewrites_all=rewrites_all, max_extents=3)
+    (failed,) = report.failed
+    assert (failed.topic, failed.partition) == (topic, 0)
+    (log,) = compactor.logs(topic)
+    assert len(log.extents) == extents  # three stay; of four behind them three are one, or all
+    assert [record.value for record in read_partition(cluster, topic, first=10)] == [b"small"] * 6
 
 
 def test_keys_that_could_not_be_read_fail_their_partition(
