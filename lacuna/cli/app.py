@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import os
+import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -94,6 +96,9 @@ def main() -> None:
     """Entry point of the `lacuna` command."""
     # gRPC writes lines of its own beside our errors otherwise.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A name or an arrow that the terminal's encoding lacks is an escape, as it is on the error output.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(prog_name="lacuna", standalone_mode=False)
     except Exception as error:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -188,6 +191,25 @@ def test_names_are_shown_as_they_are_and_control_characters_as_escapes(
     assert [shown, "Empty", "", "classic"] in ask("groups", "list").rows
     assert ask("groups", "describe", name).rows[0] == [f"{shown}: Empty"]
     assert ask("groups", "delete", name).out == f"deleted {shown}\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_name_that_the_encoding_of_the_output_lacks(
+    lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], encoding: str
+) -> None:
+    bootstrap = lacuna_cluster.bootstrap
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "snow\u2603"})
+    consumer.commit(offsets=[TopicPartition(lacuna_topic(), 0, 0)], asynchronous=False)
+    consumer.close()
+    command = [sys.executable, "-m", "lacuna", "groups", "describe", "snow\u2603"]
+    ran = subprocess.run(
+        [*command, "--bootstrap", bootstrap],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert ran.stdout.splitlines()[0] == rb"snow\u2603: Empty"
 
 
 def test_a_name_that_is_not_utf_8(refuse: Refusal) -> None:
