@@ -48,6 +48,10 @@ class ClientQuery:
     name: str
     version: str = ""
 
+    def is_of(self, one: Client) -> bool:
+        """Whether it asks for that very version, or for any: 4.1 is 4.1.0, in whichever way it was run."""
+        return not self.version or _order(self.version) == _order(one.version)
+
 
 def load() -> list[Client]:
     """All clients, in the matrix's order."""

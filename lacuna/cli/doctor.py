@@ -54,7 +54,7 @@ def _tell(asked: ClientQuery, found: list[Client]) -> None:
         known = ", ".join(known_names(load()))
         fail(f"nothing is known of {asked.name}: it was not run; known are {known}")
     for one in found:
-        _show(one, is_it=asked.version in ("", one.version))
+        _show(one, is_it=asked.is_of(one))
     if any(one.differing for one in found):
         raise typer.Exit(1)
 

@@ -64,6 +64,15 @@ def test_a_version_that_was_run(lacuna: Command) -> None:
     assert any(row[0] == "advice" and "fetch.queue.backoff.ms" in row[1] for row in ran.rows)
 
 
+def test_a_version_that_was_run_in_several_ways(lacuna: Command) -> None:
+    """Each is that version, not the nearest to it."""
+    ran = lacuna("doctor", "--client", "librdkafka@2.16.1")
+    told = [line for line in ran.out.splitlines() if line.startswith("librdkafka 2.16.1")]
+    assert len(told) == 2
+    assert "nearest" not in ran.out
+    assert "nearest" not in lacuna("doctor", "--client", "librdkafka@2.0.2.0").out
+
+
 def test_a_version_between_two_that_were_run(lacuna: Command) -> None:
     """A wrapper's name is that of what it wraps."""
     ran = lacuna("doctor", "--client", "confluent-kafka@1.9.9")
