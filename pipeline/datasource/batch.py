@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from pipeline.datasource.failing import one_message
 from pipeline.datasource.filters import Condition, push
-from pipeline.datasource.offsets import Resolver, logs_of, report_loss, selected
+from pipeline.datasource.offsets import Resolver, report_loss, selected_logs
 from pipeline.datasource.options import Options
 from pipeline.datasource.pinning import pin
 from pipeline.datasource.planning import Bucket, Plan, ReadTask, Stretch, plan_tasks
@@ -91,7 +91,7 @@ class _Pushing:
 
 def _stretches(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> list[Stretch]:
     """What was asked for, cut to what there is. Raises DataLossError where that is less."""
-    logs = logs_of(metadata, selected(metadata, options.selection))
+    logs = selected_logs(metadata, options.selection)
     resolver = Resolver(logs, bucket, is_committed=options.is_committed)
     firsts, ends = resolver.offsets(options.starting), resolver.offsets(options.ending)
     found = []

@@ -1,7 +1,7 @@
 """From what was asked for to offsets: which partitions, from where, to where."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from logstore.records.columns import ColumnBuilder
 from pipeline.datasource.bounds import (
@@ -17,7 +17,7 @@ from pipeline.datasource.bounds import (
 )
 from pipeline.datasource.planning import Bucket, live_slices
 from pipeline.datasource.reading_options import Partitions, Selection
-from pipeline.errors import DataLossError, PipelineError
+from pipeline.errors import DataLossError, PipelineError, StaleMetadataError
 from pipeline.extents import PartitionKey, PartitionLog
 from pipeline.loading import load_block
 from pipeline.metadata import MetadataSource
@@ -64,6 +64,34 @@ def _missing(partitions: Iterable[TopicPartition], topics: Iterable[str]) -> str
 def logs_of(metadata: MetadataSource, keys: Mapping[TopicPartition, PartitionKey]) -> Logs:
     """What is known of each partition."""
     return dict(zip(keys, metadata.partition_logs(keys.values()), strict=True))
+
+
+def selected_logs(
+    metadata: MetadataSource,
+    selection: Selection,
+    *,
+    may_miss: bool = False,
+    among: Collection[TopicPartition] | None = None,
+) -> Logs:
+    """What is known of the partitions to read that there are now, of those `among` them where it is given.
+
+    A topic that is deleted between two questions is as one that was deleted before. Raises as `selected`.
+    """
+    keys = _among(selected(metadata, selection, may_miss=may_miss), among)
+    while True:
+        try:
+            return logs_of(metadata, keys)
+        except StaleMetadataError:
+            before = keys
+            keys = _among(selected(metadata, selection, may_miss=may_miss), among)
+            if keys == before:
+                raise
+
+
+def _among(
+    keys: Mapping[TopicPartition, PartitionKey], wanted: Collection[TopicPartition] | None
+) -> Mapping[TopicPartition, PartitionKey]:
+    return keys if wanted is None else {each: keys[each] for each in keys if each in wanted}
 
 
 def report_loss(message: str, *, is_failing: bool) -> None:

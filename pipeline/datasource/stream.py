@@ -30,13 +30,12 @@ from pipeline.datasource.connection import Connection
 from pipeline.datasource.failing import one_message
 from pipeline.datasource.filters import Condition
 from pipeline.datasource.limits import Gate, limited
-from pipeline.datasource.offsets import Logs, Resolver, logs_of, report_loss, selected
+from pipeline.datasource.offsets import Logs, Resolver, report_loss, selected_logs
 from pipeline.datasource.options import Options
 from pipeline.datasource.pinning import pin, unpin
 from pipeline.datasource.planning import Bucket, Plan, ReadTask, Stretch, plan_tasks
 from pipeline.datasource.reading_options import ReadOptions, read_options
 from pipeline.datasource.schema import check_schema
-from pipeline.errors import StaleMetadataError
 from pipeline.extents import PartitionLog
 from pipeline.metadata import MetadataSource
 
@@ -82,7 +81,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
 
         def resolve(metadata: MetadataSource) -> Offsets:
-            logs = logs_of(metadata, selected(metadata, options.selection))
+            logs = selected_logs(metadata, options.selection)
             resolver = Resolver(logs, self._bucket(metadata), is_committed=options.is_committed)
             return resolver.offsets(options.starting)
 
@@ -177,10 +176,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Of all partitions that there are; of topics that come and go meanwhile, one state."""
 
         def look(metadata: MetadataSource) -> Logs:
-            try:
-                return logs_of(metadata, selected(metadata, self._options.selection, may_miss=True))
-            except StaleMetadataError:  # a topic was deleted between the two
-                return logs_of(metadata, selected(metadata, self._options.selection, may_miss=True))
+            return selected_logs(metadata, self._options.selection, may_miss=True)
 
         return self._connection.use(look)
 
@@ -219,8 +215,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _stretches(self, metadata: MetadataSource, start: Offsets, end: Offsets) -> list[Stretch]:
         """Of each partition of `end`. Raises DataLossError where something is missing."""
-        keys = selected(metadata, self._options.selection, may_miss=True)
-        logs = logs_of(metadata, {each: keys[each] for each in end if each in keys})
+        logs = selected_logs(metadata, self._options.selection, may_miss=True, among=end)
         found = []
         for partition in end:
             if partition not in logs:

@@ -8,6 +8,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.testing import Cluster
+from pipeline.control import ControlPlane
 from pipeline.datasource.connection import Connection
 from pipeline.datasource.options import Options
 from pipeline.datasource.schema import RECORD_COLUMNS
@@ -15,7 +16,7 @@ from pipeline.datasource.stream import StreamReader
 from pipeline.errors import DataLossError
 from pipeline.location import find_cluster
 from pipeline.metadata import CONTROL, MetadataSource
-from tests.pipeline.reading.conftest import options_of
+from tests.pipeline.reading.conftest import Planned, options_of
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,60 @@ def test_a_topic_that_was_made_anew(
     finally:
         reader.stop()
     assert found == [value for _, value in (*written.committed.values(), *more.committed.values())]
+
+
+def _deleted_behind_the_look(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, topic: str) -> None:
+    """The topic is deleted once it was chosen, before its logs are asked for."""
+    ask = ControlPlane.partition_logs
+    left = [topic]
+
+    def asking(self: ControlPlane, keys: Any) -> Any:
+        while left:
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+            admin.delete_topics([topic])[left.pop()].result(60)
+        return ask(self, keys)
+
+    monkeypatch.setattr(ControlPlane, "partition_logs", asking)
+
+
+def test_a_topic_that_is_deleted_while_a_batch_is_planned(
+    cluster: Cluster, transact: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is as one that was deleted before."""
+    for topic in ("planned-1", "planned-2"):
+        cluster.create_topic(topic)
+        transact(cluster, topic, [(True, [(b"k", topic.encode())])])
+    _deleted_behind_the_look(monkeypatch, cluster, "planned-1")
+    options = options_of(cluster, "", subscribePattern="planned-.", failOnDataLoss="false")
+    assert [row["value"] for row in Planned(options, []).rows()] == [b"planned-2"]
+
+
+@pytest.mark.parametrize("may_lose", [True, False])
+def test_a_topic_that_is_deleted_while_a_micro_batch_is_planned(
+    cluster: Cluster, transact: Any, monkeypatch: pytest.MonkeyPatch, may_lose: bool
+) -> None:
+    """Loss, which the stream survives where it may lose."""
+    lost, kept = f"lost-{may_lose}", f"kept-{may_lose}"
+    for topic in (lost, kept):
+        cluster.create_topic(topic)
+        transact(cluster, topic, [(True, [(b"k", topic.encode())])])
+    options = options_of(
+        cluster, "", subscribe=f"{lost},{kept}", failOnDataLoss=str(not may_lose).lower()
+    )
+    reader = StreamReader(Options(options), RECORD_COLUMNS)
+    start = {topic: {"0": 0} for topic in (lost, kept)}
+    try:
+        end = reader.latestOffset(start, ReadAllAvailable())
+        _deleted_behind_the_look(monkeypatch, cluster, lost)
+        if not may_lose:
+            with pytest.raises(DataLossError, match=f"{lost}-0 is gone"):
+                reader.partitions(start, end)
+            return
+        (task,) = reader.partitions(start, end)
+        (batch,) = reader.read(task)
+        assert batch.column("value").to_pylist() == [kept.encode()]
+    finally:
+        reader.stop()
 
 
 def test_a_mistake_is_told_at_once_by_who_waited(cluster: Cluster) -> None:
