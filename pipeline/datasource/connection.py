@@ -48,6 +48,15 @@ class Connection:
             _log.warning("the control plane is away, the query waits for it: %s", error)
         return self._retry(work)
 
+    def use_now(self, work: Callable[[MetadataSource], Result]) -> Result:
+        """The same, without patience: for what nobody has to wait for.
+
+        Raises ControlPlaneUnavailable, also where there is no connection now.
+        """
+        if self._metadata is None:
+            raise ControlPlaneUnavailable("the connection to the control plane was lost")
+        return work(self._metadata)
+
     def close(self) -> None:
         """A later use opens it again."""
         if self._metadata is not None:

@@ -250,11 +250,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _unpin(self, keep: int) -> None:
         """Gives back all but the newest `keep` pins."""
         while len(self._pins) > keep:
-            pin_id = self._pins.pop(0)
             try:
-                self._connection.use(partial(unpin, pin_id=pin_id))
+                self._connection.use_now(partial(unpin, pin_id=self._pins[0]))
             except ControlPlaneUnavailable:
-                return  # it ends by itself
+                return  # it is given back with the next batch's, or ends by itself
+            del self._pins[0]
 
 
 def _first_of(start: Offsets, partition: TopicPartition, end: int, log: PartitionLog) -> int:

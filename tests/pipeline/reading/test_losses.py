@@ -9,6 +9,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.testing import Cluster
 from pipeline.control import ControlPlane
+from pipeline.datasource import pinning
+from pipeline.datasource import stream as stream_module
 from pipeline.datasource.connection import Connection
 from pipeline.datasource.options import Options
 from pipeline.datasource.schema import RECORD_COLUMNS
@@ -113,6 +115,38 @@ def test_a_topic_that_is_deleted_while_a_micro_batch_is_planned(
         (task,) = reader.partitions(start, end)
         (batch,) = reader.read(task)
         assert batch.column("value").to_pylist() == [kept.encode()]
+    finally:
+        reader.stop()
+
+
+def test_the_end_of_a_batch_waits_for_nobody(
+    cluster: Cluster, transact: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pin that cannot be given back now is given back with the next batch's."""
+    topic = cluster.create_topic("unpinned")
+    transact(cluster, topic, [(True, [(b"k", b"v")])])
+    pins = cluster.embedded.running.plane._state.segments.pins
+    before = set(pins)
+    asked: list[int] = []
+
+    def away(_: MetadataSource, pin_id: int) -> None:
+        asked.append(pin_id)
+        raise ControlPlaneUnavailable("away")
+
+    reader = StreamReader(Options(options_of(cluster, topic, pin="1h")), RECORD_COLUMNS)
+    start = {topic: {"0": 0}}
+    try:
+        end = reader.latestOffset(start, ReadAllAvailable())
+        for _ in range(2):
+            reader.partitions(start, end)
+        held = set(pins) - before
+        assert len(held) == 2
+        monkeypatch.setattr(stream_module, "unpin", away)
+        reader.commit(end)
+        assert len(asked) == 1  # and not again and again for two minutes
+        monkeypatch.setattr(stream_module, "unpin", pinning.unpin)
+        reader.commit(end)
+        assert set(pins) == before
     finally:
         reader.stop()
 
