@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from controlplane.topic_configs import stored_compression
 from logstore.records.batch import BatchHeader, RecordBatch
 from logstore.records.compression import Compression, compress
-from logstore.records.errors import BatchTooLargeError
+from logstore.records.errors import BatchTooLargeError, DecompressedTooLargeError
 from logstore.records.layout import CODEC_MASK
 from logstore.records.packing import pack_batch
 from logstore.records.validate import ProduceRules
@@ -45,6 +45,8 @@ def recompressed(batch: memoryview | bytes, target: Compression, max_bytes: int)
     """
     header = BatchHeader.parse(batch)
     section = RecordBatch(header, memoryview(batch)).section(max_bytes)
+    if len(section) > max_bytes:  # it came uncompressed, and nobody could decompress it
+        raise DecompressedTooLargeError(max_bytes)
     return pack_batch(
         compress(target.codec, section, target.level),
         base_offset=header.base_offset,

@@ -174,8 +174,12 @@ class RecordBatch:
             raise CorruptBatchError(f"its CRC-32C is {self.header.crc:08x}, not {computed:08x}")
 
     def section(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
-        """The records section, decompressed; raises as `compression.decompress`."""
-        return decompress(self.header.codec, self.data[HEADER_SIZE:], max_bytes)
+        """The records section, decompressed; raises as `compression.decompress`.
+
+        What is not compressed is there already, so `max_bytes` does not bound it.
+        """
+        codec, section = self.header.codec, self.data[HEADER_SIZE:]
+        return bytes(section) if codec is Codec.NONE else decompress(codec, section, max_bytes)
 
     def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> list[Record]:
         """The records, in order of their offsets; `max_bytes` bounds the decompressed section.

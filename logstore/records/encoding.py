@@ -12,7 +12,7 @@ from array import array
 
 import cython
 
-from logstore.records.compression import compress
+from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress
 from logstore.records.errors import BatchTooLargeError, InvalidRecordError
 from logstore.records.packing import pack_batch
 
@@ -295,9 +295,12 @@ class _Encoder:
         """End the batch, if it has records."""
         if self.count == 0:
             return 0
+        codec: cython.int = 0
         section = memoryview(self.buffer)[: self.size]
-        if self.codec != 0:
-            section = compress(self.codec, section, self.level)
+        # A larger one could not be decompressed again.
+        if self.codec != 0 and self.size <= DEFAULT_MAX_DECOMPRESSED_BYTES:
+            codec = self.codec
+            section = compress(codec, section, self.level)
         size = _HEADER_SIZE + len(section)
         if size > self.max_message_bytes:
             what = f"a batch of {self.count} records from row {self.first_row} on"
@@ -308,7 +311,7 @@ class _Encoder:
             pack_batch(
                 section,
                 base_offset=0,
-                attributes=self.codec,
+                attributes=codec,
                 last_offset_delta=self.count - 1,
                 base_timestamp=self.base_timestamp,
                 max_timestamp=self.max_timestamp,

@@ -216,7 +216,8 @@ class Rewriter:
     timestamps keep their bytes; producer ids and the transactional bit go. A new batch begins where
     the timestamp type (or the append time) changes, where a delta would not fit, and before
     `max_bytes` (uncompressed, header included) is passed, though one record may pass it alone.
-    `codec` -1: a batch takes that of its first record's.
+    `codec` -1: a batch takes that of its first record's. One that would be larger than
+    `max_decompressed_bytes` stays uncompressed: nobody could read it.
 
     `keeps_horizons` is what cleaning by key asks for (KIP-534): a tombstone (a null value) keeps the
     delete horizon of its batch, and one without gets `delete_horizon` (ms, -1: none). The horizon
@@ -461,13 +462,14 @@ class Rewriter:
     @cython.ccall
     def end_batch(self) -> None:
         """End the batch that is being written, if it has records: `take` then gives all of them."""
-        attributes: cython.int = self.batch_codec | self.timestamp_bit
+        attributes: cython.int = self.timestamp_bit
         if self.count == 0:
             return
         if self.horizon >= 0:
             attributes |= _DELETE_HORIZON
         section = memoryview(self.buffer)[: self.size]
-        if self.batch_codec != 0:
+        if self.batch_codec != 0 and self.size <= self.max_decompressed_bytes:
+            attributes |= self.batch_codec
             section = compress(self.batch_codec, section, self.level)
         self.done.append(
             pack_batch(

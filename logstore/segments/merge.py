@@ -83,7 +83,8 @@ class MergeOptions:
 
     `batch_size` bounds the uncompressed size of a batch that is written, unless one record is
     larger; a block holds as many whole batches as fit MAX_BLOCK_SIZE, or one. `codec` is that of
-    all batches behind the merge, recoded where need be; None: each batch keeps its producer's, a
+    all batches behind the merge, recoded where need be, but of one that is larger than what readers
+    decompress (it has one record, and came uncompressed); None: each batch keeps its producer's, a
     coalesced one that of its first record. `compression_level` is the codec's own.
 
     Tombstones keep the delete horizon that their batch has (KIP-534). With `delete_horizon` (ms: the

@@ -12,6 +12,7 @@ from agent.produce.settings import ProduceSettings
 from controlplane.topic_configs import TOPIC_CONFIGS
 from logstore.records.batch import RecordBatch, read_batches
 from logstore.records.compression import Compression
+from logstore.records.errors import DecompressedTooLargeError
 from logstore.records.layout import Codec
 from tests.agent.fetch.log import TIME, batches_of, make_batch, open_log, records_of
 from tests.turns import turns
@@ -57,6 +58,13 @@ def test_every_codec_becomes_the_topics(name: str, codec: Codec) -> None:
 def test_the_producers_codec_is_kept_by_default(codec: Codec) -> None:
     sent = make_batch(*VALUES, codec=codec)
     assert bytes(stored(sent).data) == sent
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_what_could_not_be_read_again_is_too_large(codec: Codec) -> None:
+    sent = make_batch(bytes(2000), codec=codec)
+    with pytest.raises(DecompressedTooLargeError):
+        recompressed(sent, Compression(Codec.ZSTD), 1000)
 
 
 @pytest.mark.parametrize("name", TYPES)

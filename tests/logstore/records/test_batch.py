@@ -19,6 +19,7 @@ from logstore.records.batch import (
 )
 from logstore.records.errors import (
     CorruptBatchError,
+    DecompressedTooLargeError,
     InvalidRecordError,
     TruncatedBatchError,
     UnsupportedCodecError,
@@ -109,6 +110,14 @@ def test_holes_and_nulls_survive(codec: Codec) -> None:
     assert as_new(batch) == RECORDS
     assert [record.offset for record in batch.records()] == [100, 103, 104]
     assert batch.header.codec is codec
+
+
+def test_the_bound_is_for_what_is_compressed() -> None:
+    """max.message.bytes may be larger, and every other reader takes an uncompressed batch as it is."""
+    batch = read_one(BATCH.encode())
+    assert batch.records(1) == batch.records()
+    with pytest.raises(DecompressedTooLargeError):
+        read_one(dataclasses.replace(BATCH, codec=Codec.LZ4).encode()).records(1)
 
 
 def test_s16_next_offset_comes_from_last_offset_delta() -> None:

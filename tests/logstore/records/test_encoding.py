@@ -170,6 +170,16 @@ def test_a_record_that_compresses_below_the_limit_is_taken(encoding: ModuleType)
     assert len(one) < 5000
 
 
+def test_a_record_too_large_to_be_read_again_stays_uncompressed(
+    encoding: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "DEFAULT_MAX_DECOMPRESSED_BYTES", 1000)
+    found: list[Row] = [(1, None, bytes(2000), ()), (2, None, b"v", ())]
+    batches = encode(encoding, found, None, Codec.ZSTD, max_batch_bytes=500)
+    assert [BatchHeader.parse(one).codec for one in batches] == [Codec.NONE, Codec.ZSTD]
+    assert decoded(batches) == found
+
+
 @pytest.mark.parametrize("codec", Codec)
 def test_what_does_not_compress_still_fits(encoding: ModuleType, codec: Codec) -> None:
     value = incompressible(1000)

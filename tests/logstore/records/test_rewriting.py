@@ -137,6 +137,18 @@ def test_a_batch_takes_the_codec_of_its_first_record(rewriting: ModuleType) -> N
     assert BatchHeader.parse(one).codec is Codec.LZ4
 
 
+def test_what_is_too_large_to_be_read_again_stays_uncompressed(rewriting: ModuleType) -> None:
+    """Where max.message.bytes is larger than what readers decompress."""
+    batches = [plain(i, 0, size=size).encode() for i, size in enumerate((3000, 10))]
+    rewriter = rewriting.Rewriter(codec=Codec.ZSTD, max_bytes=500, max_decompressed_bytes=1000)
+    for data in batches:
+        rewriter.add(data)
+    rewriter.end_batch()
+    written = rewriter.take()
+    assert [BatchHeader.parse(data).codec for data in written] == [Codec.NONE, Codec.ZSTD]
+    assert records_of(written) == records_of(batches)
+
+
 def test_nothing_is_left(rewriting: ModuleType) -> None:
     assert rewrite(rewriting, [plain(5, 0, 1).encode()], array("q", [1, 5, 6, 9])) == []
 
