@@ -19,6 +19,10 @@ def open_store(url: str, *, now_ms: Callable[[], int] = wall_clock_ms) -> Object
     of the store yet but a directory's creation: call `check()`. Raises `StoreMisconfiguredError`.
     """
     parts = urlsplit(url)
+    if "#" in url or ("?" in url and parts.scheme != "s3"):
+        raise StoreMisconfiguredError(
+            f"{url!r}: what follows '?' or '#' would be left out: write %3F and %23 in a name"
+        )
     if parts.scheme == "memory" and not (parts.netloc or parts.path.strip("/")):
         return MemoryStore(now_ms)
     if parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
@@ -32,10 +36,15 @@ def _open_s3(bucket: str, prefix: str, query: str) -> ObjectStore:
     # boto3 takes a third of a second to import, which a directory's user need not pay
     from logstore.objects.s3 import S3Store
 
-    options = dict(parse_qsl(query))
+    options = dict(parse_qsl(query, keep_blank_values=True))
     if unknown := options.keys() - _S3_OPTIONS:
         raise StoreMisconfiguredError(
             f"s3://{bucket}: no option is called {', '.join(sorted(unknown))}: "
             "there are endpoint and region"
         )
+    for name, value in options.items():
+        if not value:
+            raise StoreMisconfiguredError(
+                f"s3://{bucket}: the option {name} is empty: leave it out, or say which"
+            )
     return S3Store(bucket, prefix, endpoint=options.get("endpoint"), region=options.get("region"))

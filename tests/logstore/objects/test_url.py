@@ -43,6 +43,23 @@ def test_any_other_url_is_refused_with_the_forms_there_are(url: str) -> None:
         open_store(url)
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["file:///data/a#1", "file:///data/why?", "file:///data/a?b", "s3://bucket/a#1", "memory:?x"],
+)
+def test_no_part_of_a_name_is_left_out(url: str) -> None:
+    """Or the data would lie in another directory than the one that was named."""
+    with pytest.raises(StoreMisconfiguredError, match="write %3F and %23"):
+        open_store(url)
+
+
+@pytest.mark.parametrize("name", ["endpoint", "region"])
+def test_an_empty_option_is_refused(name: str) -> None:
+    """What was to be another endpoint would be AWS."""
+    with pytest.raises(StoreMisconfiguredError, match=f"the option {name} is empty"):
+        open_store(f"s3://bucket/prefix?{name}=")
+
+
 def test_an_option_that_does_not_exist_is_refused() -> None:
     with pytest.raises(StoreMisconfiguredError, match="no option is called enpoint"):
         open_store("s3://bucket?enpoint=http://x")
