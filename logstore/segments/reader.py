@@ -217,15 +217,20 @@ def _parse_slice(
         raise CorruptSegmentError(
             key, *at_footer, "a slice without topic id or with an empty block"
         )
-    return SegmentSlice(
-        key,
-        message.topic_id,
-        message.partition,
-        _sums(position, message.block_sizes),
-        array("L", message.block_crcs),
-        _sums(message.base_offset, message.block_offset_counts),
-        _sums(0, message.block_max_timestamps)[1:],
-    )
+    try:
+        return SegmentSlice(
+            key,
+            message.topic_id,
+            message.partition,
+            _sums(position, message.block_sizes),
+            array("L", message.block_crcs),
+            _sums(message.base_offset, message.block_offset_counts),
+            _sums(0, message.block_max_timestamps)[1:],
+        )
+    except OverflowError as error:
+        raise CorruptSegmentError(
+            key, *at_footer, "offsets or timestamps of a slice are beyond 64 bits"
+        ) from error
 
 
 def _sums(first: int, steps: Sequence[int]) -> array[int]:

@@ -165,6 +165,14 @@ def wrong_lease(footer: segment_pb2.Footer) -> None:
     footer.lease_id = -1
 
 
+def count_too_far(footer: segment_pb2.Footer) -> None:
+    footer.slices[0].block_offset_counts[0] = 2**64 - 1
+
+
+def begin_too_far(footer: segment_pb2.Footer) -> None:
+    footer.slices[0].base_offset = 2**63 - 1
+
+
 def contradict(footer: segment_pb2.Footer) -> None:
     footer.has_true_offsets = True
 
@@ -178,6 +186,8 @@ def contradict(footer: segment_pb2.Footer) -> None:
         (lose_topic, "without topic id"),
         (lose_slice, "do not fill the object"),
         (lose_slices, "do not fill the object"),
+        (count_too_far, "beyond 64 bits"),
+        (begin_too_far, "beyond 64 bits"),
         (wrong_cluster, "cannot be read"),
         (wrong_lease, "cannot be read"),
         (contradict, "contradict each other"),
