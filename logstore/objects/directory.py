@@ -35,6 +35,7 @@ from logstore.objects.store import (
     check_key,
     check_prefix,
     check_range,
+    is_prefix,
 )
 from logstore.objects.temporary import TemporaryFiles
 
@@ -227,6 +228,10 @@ class DirectoryStore:
             names = self._fs.names(self._path(above))
         except (FileNotFoundError, NotADirectoryError):
             return
+        except PermissionError:
+            if is_prefix(above):
+                raise
+            return  # as the lost+found of a volume: no object is there
         self.metrics.count_list()
         children = sorted(above + name + "/" * is_directory for name, is_directory in names)
         for child in children:

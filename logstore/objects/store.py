@@ -251,9 +251,14 @@ def check_key(key: str) -> str:
 
 def check_prefix(prefix: str) -> str:
     """`prefix` if some key can start with it, else `InvalidKeyError`."""
-    if len(prefix) > MAX_KEY_SIZE or not _PREFIX.match(prefix):
+    if not is_prefix(prefix):
         raise InvalidKeyError(f"{prefix!r} is no prefix of any object key")
     return prefix
+
+
+def is_prefix(text: str) -> bool:
+    """Whether some key can start with `text`."""
+    return len(text) <= MAX_KEY_SIZE and _PREFIX.match(text) is not None
 
 
 def check_range(key: str, position: int, size: int) -> None:

@@ -369,6 +369,28 @@ def test_a_parent_that_may_not_be_opened_is_not_ours_to_sync(tmp_path: Path) -> 
     assert store.get_all("k") == b"x"
 
 
+def test_the_lost_and_found_of_a_volume_is_no_objects_place(tmp_path: Path) -> None:
+    """mkfs makes it for root alone; a directory of ours that may not be read is told."""
+
+    class OthersFolders(OsFileSystem):
+        closed = "lost+found/"
+
+        def names(self, path: str) -> list[tuple[str, bool]]:
+            if path.endswith(self.closed):
+                raise PermissionError(errno.EACCES, "Permission denied", path)
+            return super().names(path)
+
+    files = OthersFolders()
+    store = DirectoryStore(tmp_path, file_system=files)
+    for key in ("a/k", "z/k"):
+        store.put(key, [b"x"])
+    (tmp_path / "lost+found").mkdir()
+    assert [info.key for info in store.list()] == ["a/k", "z/k"]
+    files.closed = "a/"
+    with pytest.raises(StoreMisconfiguredError, match="give this user the right"):
+        list(store.list())
+
+
 def test_an_object_that_goes_while_it_is_listed_is_left_out(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     for key in ("a", "b", "c"):
