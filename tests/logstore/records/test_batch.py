@@ -25,7 +25,6 @@ from logstore.records.errors import (
     UnsupportedCodecError,
 )
 from logstore.records.layout import Codec, TimestampType
-from logstore.records.lookup import first_offset_at
 
 RECORDS = (
     NewRecord(offset_delta=0, timestamp=1000, key=b"k", value=b"v"),
@@ -315,14 +314,6 @@ def test_varints(value: int, encoded: str) -> None:
 def test_varints_hold_64_bits(value: int) -> None:
     with pytest.raises(ValueError, match="64 bits"):
         varint(value)
-
-
-@pytest.mark.parametrize(
-    ("timestamp", "found"),
-    [(0, (100, 1000)), (1000, (100, 1000)), (1001, (104, 1005)), (1005, (104, 1005)), (1006, None)],
-)
-def test_s21_first_offset_at_a_timestamp(timestamp: int, found: tuple[int, int] | None) -> None:
-    assert first_offset_at(read_one(BATCH.encode()), timestamp) == found
 
 
 def test_header_parse_at_a_position() -> None:
