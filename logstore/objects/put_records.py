@@ -11,7 +11,8 @@ each from the beginning of a block of 512 bytes on:
 all little-endian. A block is what a disk writes whole or not at all, so what was acknowledged is
 never written over by what comes after it.
 
-A record counts if its checksum is right, it stands where it says and is of its half's generation.
+A record counts if its checksum is right, it stands where it says, its kind and key can be, and it is
+of its half's generation.
 `durable` says up to where the half was known to be on the disk when the record was written: what
 does not count before that was damaged later; what does not count after it may never have been
 finished, so nobody was told that it was.
@@ -21,6 +22,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
+from logstore.objects.store import check_key
 from logstore.records.crc import crc32c
 
 BLOCK = 512
@@ -148,7 +150,9 @@ def _parse(half: bytes, at: int, start: int) -> _Found | None:
     (crc,) = _CRC.unpack_from(half, at + len(_RECORD_MAGIC))
     if position != start + at or end > len(half) or crc != crc32c(half[at + _CRC_END : end]):
         return None
-    record = PutRecord(
-        Kind(kind), half[key_at:data_at].decode(), inode, position, half[data_at:end]
-    )
+    try:
+        key = check_key(half[key_at:data_at].decode())
+        record = PutRecord(Kind(kind), key, inode, position, half[data_at:end])
+    except ValueError:  # another version's, which knows more
+        return None
     return _Found(record, generation, durable, start + at + ((end - at + BLOCK - 1) & -BLOCK))
