@@ -40,12 +40,26 @@ async def connect(
 async def open_control(address: str | None, data: Path | None) -> AsyncIterator[ControlClient]:
     """As `connect`, for a question: without an address, of the cluster that runs on a data folder."""
     folder = data or DEFAULT_DATA
-    try:
-        found = address or (folder / ADDRESS_NAME).read_text()
-    except OSError:
+    found = address or _address_in(folder)
+    if not found:
         raise UserError(
             f"no cluster runs on the data folder {folder}: name that of a running `lacuna up` "
             "with --data, or its control plane with --control HOST:PORT"
-        ) from None
+        )
     async with connect(found, _QUESTION) as client:
         yield client
+
+
+def leave(folder: Path, name: str, text: str) -> None:
+    """Writes ADDRESS_NAME or STORE_NAME: who reads it meanwhile finds the old or the new, never an empty one."""
+    written = folder / f".{name}"
+    written.write_text(text)
+    written.replace(folder / name)
+
+
+def _address_in(folder: Path) -> str:
+    """What the cluster that runs on a folder has left there; "" where none has, or none of ours."""
+    try:
+        return (folder / ADDRESS_NAME).read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

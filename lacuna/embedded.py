@@ -23,7 +23,7 @@ from controlplane.client import InProcessClient
 from controlplane.clock import Clock, SystemClock
 from controlplane.service import RunningControlPlane, ServiceSettings, serve
 from lacuna.agents import AgentParts, RunningAgent, start_agent
-from lacuna.control import ADDRESS_NAME, STORE_NAME
+from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.errors import UserError
 from lacuna.explained import Explanation, explain_partition
 from lacuna.pace import LoopLoad, Pace
@@ -111,9 +111,9 @@ class EmbeddedCluster:
         await claim(self.store, self.control)
         # Not before: the journal is ours now, so no other cluster that runs on the folder is spoken of.
         if settings.store_url:
-            (settings.data / STORE_NAME).write_text(settings.store_url)
+            leave(settings.data, STORE_NAME, settings.store_url)
         address = settings.data / ADDRESS_NAME
-        address.write_text(self.running.address)
+        leave(settings.data, ADDRESS_NAME, self.running.address)
         self._stack.callback(address.unlink, missing_ok=True)
         for number in range(settings.agents):
             port = settings.ports[number] if number < len(settings.ports) else 0

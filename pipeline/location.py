@@ -75,8 +75,8 @@ def find_cluster(
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text().strip()
-    except OSError:
+        return path.read_text().strip() or None
+    except (OSError, UnicodeDecodeError):
         return None
 
 

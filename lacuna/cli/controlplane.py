@@ -8,7 +8,7 @@ import typer
 
 from controlplane import machine
 from controlplane.service import ServiceSettings, serve
-from lacuna.addresses import parse_addresses
+from lacuna.addresses import parse_address
 from lacuna.cli.options import DEFAULT_DATA, Verbose, folder
 from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say
 from lacuna.embedded import JOURNAL_NAME, MACHINE_NAME, make_folder
@@ -40,7 +40,7 @@ def controlplane(
     """
     log_to_stderr(verbose)
     if not listen.startswith("unix:"):
-        parse_addresses(listen)
+        parse_address(listen)
     make_folder(data)
     run(partial(_controlplane, listen, data))
 

@@ -31,7 +31,7 @@ from lacuna.cli.options import (
 )
 from lacuna.cli.running import CONTROL_READY, READY, log_to_stderr, run, say
 from lacuna.cli.workers import Supervisor, start_workers
-from lacuna.control import ADDRESS_NAME, STORE_NAME
+from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
 from lacuna.stores import bucket_url, folder_url
 
@@ -130,14 +130,19 @@ def _run_workers(options: AgentOptions, workers: int, data: Path) -> None:
     with Supervisor() as supervisor:
         arguments = ["controlplane", f"--listen={socket_address(data)}", f"--data={data}"]
         control = supervisor.start(arguments, CONTROL_READY)
-        (data / STORE_NAME).write_text(options.url)
-        address.write_text(control)
+
+        def ready() -> None:
+            """The workers have found that the store is this cluster's."""
+            leave(data, STORE_NAME, options.url)
+            leave(data, ADDRESS_NAME, control)
+
         try:
             start_workers(
                 supervisor,
                 [f"--control={control}", *options.arguments()],
                 *options.address(),
                 workers,
+                ready,
             )
         finally:
             address.unlink(missing_ok=True)

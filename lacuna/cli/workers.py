@@ -118,13 +118,20 @@ class Supervisor:
 
 
 def start_workers(
-    supervisor: Supervisor, options: Sequence[str], host: str, port: int, count: int
+    supervisor: Supervisor,
+    options: Sequence[str],
+    host: str,
+    port: int,
+    count: int,
+    ready: Callable[[], None] | None = None,
 ) -> None:
-    """Starts `count` workers of `lacuna agent OPTIONS` behind one port and waits."""
+    """Starts `count` workers of `lacuna agent OPTIONS` behind one port, calls `ready`, says so and waits."""
     with reserved_port(host, port) as taken:
         arguments = ["agent", *options, f"--listen={join_address(host, taken)}"]
         for _ in range(count):
             bootstrap = supervisor.start(arguments, READY, worker=True)
+        if ready is not None:
+            ready()
         say(f"{READY}{bootstrap}")
         supervisor.wait()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,6 +48,7 @@ MISTAKES = [
     (("agent", "--control", "h:1", "--store="), 2, "it is empty"),
     (("agent", "--control", "h:1", "--objects="), 2, "it is empty"),
     (("controlplane", "--data="), 2, "it is empty"),
+    (("controlplane", "--listen", "a:1,b:2"), 1, "give one HOST:PORT"),
     (("explain", "t", "--data="), 2, "it is empty"),
     (("metadata", "publish", "--watch", "36501d"), 1, "write a duration"),
 ]
@@ -119,3 +121,12 @@ def test_what_is_typed_counts_before_the_environment(refused: Refusal) -> None:
     assert said.startswith("'h' is not HOST:PORT")
     said = refused("explain", "t", "--control", "h", LACUNA_DATA="d")
     assert said.startswith("'h' is not HOST:PORT")
+
+
+@pytest.mark.parametrize("left", [b"", b"\n", b"\xff\x00"], ids=repr)
+def test_an_address_that_is_none(refused: Refusal, tmp_path: Path, left: bytes) -> None:
+    (tmp_path / "control.address").write_bytes(left)
+    (tmp_path / "objects").mkdir()
+    for command in ("explain t", "compact --dry-run", "metadata publish"):
+        said = refused(*command.split(), "--data", str(tmp_path))
+        assert said.startswith(f"no cluster runs on the data folder {tmp_path}: ")

@@ -186,15 +186,20 @@ def test_data_without_its_objects(data: Path, clients: SimpleNamespace) -> None:
         assert clients.consume(up.bootstrap, "t", 1) == [(0, "x")]
 
 
-def test_objects_of_another_cluster(tmp_path: Path, refused: Refusal) -> None:
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_objects_of_another_cluster(tmp_path: Path, refused: Refusal, workers: str) -> None:
+    """The start fails, and what jobs are told of the store stays what it was."""
     for name in ("one", "two"):
         with Cluster(tmp_path / name):
             pass
     objects = tmp_path / "two" / "objects"
     shutil.rmtree(objects)
     (tmp_path / "one" / "objects").rename(objects)
-    said = refused("up", "--data", str(tmp_path / "two"), "--listen", "127.0.0.1:0")
+    (tmp_path / "two" / "store.url").write_text("file:///before")
+    options = ("--listen", "127.0.0.1:0", "--workers", workers)
+    said = refused("up", "--data", str(tmp_path / "two"), *options)
     assert said.startswith("the bucket prefix belongs to cluster ")
+    assert (tmp_path / "two" / "store.url").read_text() == "file:///before"
 
 
 @pytest.mark.slow
