@@ -87,7 +87,11 @@ def say(line: str) -> None:
 
 
 def log_to_stderr(verbose: bool) -> None:
-    """Warnings, and with `verbose` what is done, on the standard error output."""
-    handler = RichHandler(console=err, show_path=False, rich_tracebacks=False, markup=False)
-    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", handlers=[handler])
+    """Warnings, and with `verbose` what is done, on the standard error output: in a file a line each."""
+    handler: logging.Handler = logging.StreamHandler()
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    if err.is_terminal:
+        handler = RichHandler(console=err, show_path=False, rich_tracebacks=False, markup=False)
+        form = "%(name)s: %(message)s"
+    logging.basicConfig(level=logging.WARNING, format=form, handlers=[handler])
     logging.getLogger("lacuna").setLevel(logging.INFO if verbose else logging.WARNING)

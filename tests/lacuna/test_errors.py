@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,3 +132,11 @@ def test_an_address_that_is_none(refused: Refusal, tmp_path: Path, left: bytes) 
     for command in ("explain t", "compact --dry-run", "metadata publish"):
         said = refused(*command.split(), "--data", str(tmp_path))
         assert said.startswith(f"no cluster runs on the data folder {tmp_path}: ")
+
+
+def test_a_warning_in_a_file_is_one_line() -> None:
+    code = "import logging; from lacuna.cli.running import log_to_stderr; log_to_stderr(False); "
+    code += "logging.getLogger('lacuna.agent').warning('no space left ' * 20)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    (line,) = ran.stderr.splitlines()
+    assert f"WARNING lacuna.agent: {'no space left ' * 20}" in line
