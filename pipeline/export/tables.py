@@ -144,7 +144,7 @@ class TopicTable:
             )
         try:
             table.update_schema().union_by_name(schema)  # tried only: it is not committed
-        except (ResolveError, ValidationError) as error:
+        except (ResolveError, ValidationError, ValueError) as error:
             raise DestinationError(
                 f"the table {self.name} has other columns: {error}; new columns may come, those that are "
                 "there keep their types: choose another --namespace"

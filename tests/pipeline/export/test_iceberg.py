@@ -303,6 +303,9 @@ def test_tables_that_are_not_this_topics(
     export(name, to=str(tmp_path), namespace="other", **_DAYS)
     with pytest.raises(DestinationError, match="is partitioned by day: go on with"):
         export(name, to=str(tmp_path), namespace="other", format="iceberg")
+    layout = _typed("day", a="integer")
+    with pytest.raises(DestinationError, match="has other columns"):
+        export(name, to=str(tmp_path), namespace="other", format="iceberg", layout=layout)
 
 
 def test_a_table_in_a_bucket(
