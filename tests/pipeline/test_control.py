@@ -5,7 +5,8 @@ import sys
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from controlplane.client import ControlPlaneUnavailable
 from lacuna.testing import Cluster
