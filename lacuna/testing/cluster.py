@@ -20,6 +20,7 @@ from lacuna.explained import Explanation
 from lacuna.moto import MotoServer
 from lacuna.stores import folder_url
 from lacuna.testing.clock import AdjustableClock
+from lacuna.testing.ports import lasting_ports
 from logstore.objects import ObjectStore
 
 T = TypeVar("T")
@@ -52,7 +53,7 @@ class Cluster:
         self._open_store = open_store
         self._moto = MotoServer() if moto else None
         self._parts = parts or AgentParts()
-        self._ports: list[int] = []
+        self._ports = lasting_ports(agents)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._embedded: EmbeddedCluster | None = None
@@ -127,7 +128,6 @@ class Cluster:
             self._end_loop()
             raise
         self._embedded = embedded
-        self._ports = [agent.server.port for agent in embedded.agents]
 
     def stop(self) -> None:
         """Ends the cluster cleanly; nothing where it does not run."""

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from lacuna.testing.ports import lasting_ports
+
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 ASK_SECONDS = 3.0
@@ -25,8 +27,7 @@ Heard = Callable[[str], None]
 class Process:
     """One command that is killed and started again.
 
-    `ready` is how the line begins that says that it serves, and where. With `listens` the address that it
-    found for itself at first is kept in all its later lives.
+    `ready` is how the line begins that says that it serves. With `listens` it has one address in all its lives.
     """
 
     def __init__(
@@ -42,8 +43,8 @@ class Process:
     ) -> None:
         self.name = name
         self.lines: deque[str] = deque(maxlen=400)
-        #: Where it serves, behind its first start.
-        self.address = "127.0.0.1:0"
+        #: Where it serves.
+        self.address = f"127.0.0.1:{lasting_ports(1)[0]}" if listens else ""
         self._command = [sys.executable, "-m", module, *arguments]
         self._ready = ready
         self._listens = listens
@@ -73,7 +74,6 @@ class Process:
         if self._ready:
             line = said.get(timeout=START_SECONDS)
             assert line, f"{self.name} did not start:\n{self.output}"
-            self.address = line.removeprefix(self._ready)
         return self
 
     @property

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
 from agent.housekeeping import Housekeeping
+from agent.lease import NO_LEASE
 from controlplane.client import InProcessClient
 from lacuna.agents import RunningAgent
 from lacuna.testing import Cluster
@@ -20,7 +21,7 @@ from logstore.objects import DirectoryStore
 from logstore.objects.faults import Fault, FaultKind, Hold
 from logstore.segments import segments_prefix
 from tests.clients.batch import batch
-from tests.clients.librd import UNCOMMITTED, producer, read, send, transaction
+from tests.clients.librd import UNCOMMITTED, eventually, producer, read, send, transaction
 from tests.clients.probing import Target, error_name
 
 from .disturbed import (
@@ -86,6 +87,8 @@ def collect(cluster: Cluster, agent: RunningAgent) -> int:
     """Past the grace period, how many objects that were never committed an agent finds and deletes."""
     assert PARTS.housekeeping is not None
     cluster.advance(GRACE_MS)
+    # Of leases that have ended an idle agent hears when it renews, and asks for another then.
+    eventually(lambda: agent.context.lease.lease_id != NO_LEASE, True)
     collector = Housekeeping(agent.context, PARTS.housekeeping).collector
     return cluster.run(collector.run_once()).uncommitted
 
