@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import ReadPartitions
+from controlplane.client import confirm
 
 if TYPE_CHECKING:
     from agent.context import AgentContext
@@ -27,6 +26,5 @@ async def view_with(context: "AgentContext", topics: Iterable[str] = ()) -> "Clu
 
 async def current_view(context: "AgentContext") -> "ClusterView":
     """The view as the control plane has it now. Raises ControlPlaneUnavailable."""
-    # An empty read: its reply comes behind every change that was made before (adr/0003).
-    await context.control.call(Command(read_partitions=ReadPartitions()))
+    await confirm(context.control)
     return context.control.cluster

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from agent.fetch.explain import Fate, Row, explain
-from controlplane.client import ControlClient
+from controlplane.client import ControlClient, confirm
 from controlplane.errors import ErrorCode
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.control_pb2 import Command
@@ -65,8 +65,7 @@ async def explain_partition(
 
     Raises NothingToExplainError, ControlPlaneUnavailable.
     """
-    # Topics that others were answered may be on their way: the reply to a read comes behind them (adr/0003).
-    await control.call(Command(read_partitions=ReadPartitions()))
+    await confirm(control)  # others may have made the topic just now
     await control.cluster.ready()
     found = control.cluster.topics_by_name.get(topic)
     if found is None:

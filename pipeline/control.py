@@ -15,12 +15,16 @@ from copy import copy
 from functools import cache
 from typing import Any, Final, Self, TypeVar
 
-from controlplane.client import ControlPlaneUnavailable, GrpcClient, GrpcClientSettings
+from controlplane.client import (
+    ControlPlaneUnavailable,
+    GrpcClient,
+    GrpcClientSettings,
+    confirm,
+)
 from controlplane.errors import ErrorCode
 from controlplane.extents import COLUMNS, DeadRanges, ExtentTable
 from controlplane.v1.cluster_pb2 import Topic
 from controlplane.v1.control_pb2 import Command, Reply
-from controlplane.v1.log_pb2 import ReadPartitions
 from pipeline.errors import PipelineError, StaleMetadataError
 from pipeline.extents import PartitionKey, PartitionLog
 
@@ -104,12 +108,10 @@ class ControlPlane:
     async def _confirm(self) -> None:
         """The views have, or wait for, every change that was answered before this.
 
-        Changes come to each session on their own; what another one was answered may be on its way to this
-        one. The reply to an empty read comes behind all of them (adr/0003), and where the session is lost
-        instead, the next one begins with what there is then.
+        Where the session is lost meanwhile, the next one begins with what there is then.
         """
         with contextlib.suppress(ControlPlaneUnavailable):
-            await self._client.call(Command(read_partitions=ReadPartitions()))
+            await confirm(self._client)
         await self._client.cluster.ready()
 
     def _log(self, key: PartitionKey) -> PartitionLog:

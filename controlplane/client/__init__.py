@@ -1,5 +1,6 @@
 """What others hold of the control plane: the client Protocol, two transports, the views."""
 
+from controlplane.client.confirming import confirm
 from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from controlplane.client.grpc import GrpcClient, GrpcClientSettings
 from controlplane.client.in_process import InProcessClient
@@ -15,4 +16,5 @@ __all__ = [
     "GrpcClientSettings",
     "InProcessClient",
     "PartitionView",
+    "confirm",
 ]

@@ -11,9 +11,9 @@ from typing import Any, Self, TypeVar
 import uvloop
 
 from agent.eager import start
+from controlplane.client import confirm
 from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import ReadPartitions
 from lacuna.agents import AgentParts
 from lacuna.embedded import ClusterSettings, EmbeddedCluster
 from lacuna.explained import Explanation
@@ -163,8 +163,8 @@ class Cluster:
         await asyncio.gather(*filter(None, renewals))
         self._clock.wake()
         self.embedded.running.plane.tick()
-        # Its reply waits for what it saw (S2): behind it, every agent sees what the tick has ended.
-        await self.embedded.control.call(Command(read_partitions=ReadPartitions()))
+        # Behind this every agent sees what the tick has ended (S2).
+        await confirm(self.embedded.control)
 
     def create_topic(
         self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
