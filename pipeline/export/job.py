@@ -1,14 +1,13 @@
 """What an export is asked to do, and the parts that Parquet and Iceberg share."""
 
-import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final
 
-from pyspark import SparkContext, TaskContext
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from controlplane.v1.cluster_pb2 import Topic
@@ -18,6 +17,7 @@ from pipeline.export.files import FILE_BYTES
 from pipeline.export.layout import Layout, leaf_columns
 from pipeline.export.planning import TASK_BYTES, Task, plan_ranges
 from pipeline.export.runs import Identity, RunRecord
+from pipeline.export.spark_job import NoProgress, Progress, watched
 from pipeline.export.tasks import FAIL, TaskResult, TaskSettings, run_task
 from pipeline.extents import PartitionLog
 from pipeline.holding import ReadHold
@@ -26,28 +26,6 @@ from pipeline.spark_errors import cause_of
 PARQUET: Final = "parquet"
 ICEBERG: Final = "iceberg"
 FORMATS: Final = (PARQUET, ICEBERG)
-
-_POLL_SECONDS: Final = 0.5
-
-
-class Progress(Protocol):
-    """Who is told how far an export is."""
-
-    def begin(self, topic: str, tasks: int) -> None:
-        """A topic's tasks start."""
-
-    def done(self, tasks: int) -> None:
-        """So many of them have ended."""
-
-
-class NoProgress:
-    """Nobody is told."""
-
-    def begin(self, topic: str, tasks: int) -> None:
-        """Nothing."""
-
-    def done(self, tasks: int) -> None:
-        """Nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +64,15 @@ class Export:
         return self.control.partition_logs(keys)
 
     def run(self, settings: TaskSettings, tasks: Sequence[Task]) -> list[TaskResult]:
-        """Runs the tasks on Spark. Raises what they raise, wrapped by Spark."""
+        """Runs the tasks on Spark; where one fails, the others have ended too.
+
+        Raises what they raise, wrapped by Spark.
+        """
         if not tasks:
             return []
         context = self.spark.sparkContext
         self.progress.begin(settings.topic, len(tasks))
-        with _watched(context, self.progress):
+        with watched(context, self.progress):
             return context.parallelize(tasks, len(tasks)).map(_Runner(settings)).collect()
 
 
@@ -112,29 +93,6 @@ class _Runner:
     def __call__(self, task: Task) -> TaskResult:
         context = TaskContext.get()
         return run_task(self.settings, task, 0 if context is None else context.taskAttemptId())
-
-
-@contextmanager
-def _watched(context: SparkContext, progress: Progress) -> Iterator[None]:
-    group = f"lacuna-export-{uuid.uuid4().hex}"
-    ended = threading.Event()
-
-    def watch() -> None:
-        tracker: Any = context.statusTracker()
-        while not ended.wait(_POLL_SECONDS):
-            jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
-            # Spark knows nothing of what it has not begun yet, or has forgotten.
-            stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-            progress.done(sum(stage.numCompletedTasks for stage in stages if stage))
-
-    watcher = threading.Thread(target=watch, name="export-progress", daemon=True)
-    context.setJobGroup(group, "lacuna export")
-    watcher.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        watcher.join()
 
 
 @contextmanager

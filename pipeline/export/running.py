@@ -12,12 +12,11 @@ from pipeline.export.job import (
     ICEBERG,
     Export,
     ExportSettings,
-    NoProgress,
-    Progress,
     find_topic,
 )
 from pipeline.export.layout import PARTITIONINGS
 from pipeline.export.report import TopicReport
+from pipeline.export.spark_job import NoProgress, Progress
 from pipeline.export.tasks import ON_ERROR
 from pipeline.location import ClusterLocation
 from pipeline.stores import check_store

@@ -1,14 +1,9 @@
 """Ranges, tasks and folders; pure."""
 
-from threading import Event
-from types import SimpleNamespace
-from typing import Any, cast
-
 import pytest
 
 from controlplane.extents import DeadRanges, ExtentTable
 from pipeline.errors import DataLossError
-from pipeline.export.job import NoProgress, _watched
 from pipeline.export.layout import time_folder
 from pipeline.export.planning import plan_ranges, plan_tasks
 from pipeline.export.runs import changed_columns
@@ -105,27 +100,3 @@ def test_columns_that_changed() -> None:
     )
     assert changed_columns({"a.b": "int64"}, {"a": "binary"}) == "a had fields and would be binary"
     assert changed_columns({"a.b": "int64"}, {"a.b": "int64", "a.c": "bool"}) == ""
-
-
-def test_progress_goes_on_where_spark_knows_nothing_of_a_job() -> None:
-    told = Event()
-
-    class Context:
-        def setJobGroup(self, *_: str) -> None:  # noqa: N802 - Spark's
-            """As SparkContext's."""
-
-        def statusTracker(self) -> Any:  # noqa: N802
-            known = SimpleNamespace(stageIds=[1, 2])
-            return SimpleNamespace(
-                getJobIdsForGroup=lambda _: [1, 2],
-                getJobInfo={1: None, 2: known}.get,
-                getStageInfo={1: None, 2: SimpleNamespace(numCompletedTasks=3)}.get,
-            )
-
-    class Told(NoProgress):
-        def done(self, tasks: int) -> None:
-            assert tasks == 3
-            told.set()
-
-    with _watched(cast(Any, Context()), Told()):
-        assert told.wait(60)

@@ -90,7 +90,9 @@ def test_another_partitioning_or_place(
 def test_a_damaged_object_in_the_middle_of_a_job(
     cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
 ) -> None:
-    """One message that names the object and its offsets; the tasks beside it leave nothing."""
+    """One message that names the object and its offsets; what the tasks beside it wrote nobody sees, and
+    the next run leaves nothing of it.
+    """
     name = topic(2)
     transact(cluster, name, _SOME)
     transact(cluster, name, [(True, [(b"k", b"damage " + name.encode())])], partition=1)
@@ -105,10 +107,10 @@ def test_a_damaged_object_in_the_middle_of_a_job(
     with pytest.raises(DamagedDataError, match=f"object '{key}' is damaged"), job_errors():
         export(name, to=place.url, task_bytes=1)
     assert place.rows(name) == []
-    assert place.names("_staging") == []
     store.delete([key])
     store.put(key, [data])
     assert export(name, to=place.url).records == 4
+    assert place.names("_staging") == []
 
 
 MISTAKES = [
