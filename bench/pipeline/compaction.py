@@ -23,8 +23,6 @@ from pipeline.control import ControlPlane
 from pipeline.location import find_cluster
 
 SHARES = (0, 50)
-#: So that both cores have work to the end.
-TASK_BYTES = 16 << 20
 INPUT = Figure("MB/s a core", Better.MORE)
 VALUES = Figure("MB/s of values a core", Better.MORE)
 INPUT_CPU = Figure("MB/CPU s, all together", Better.MORE)
@@ -58,7 +56,7 @@ def _compact(pipeline: PipelineBench, target: Lacuna, share: int, measured: Meas
         job = Compaction(
             control,
             location.store,
-            CompactionSettings(task_bytes=TASK_BYTES),
+            CompactionSettings(),
             lambda: pipeline.spark.session,
         )
         with Meter(WithSpark(target, pipeline.spark)) as meter:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -40,8 +41,8 @@ OUT = ROOT / "bench" / "out"
 #: What each measures, and on which targets.
 SECTIONS: dict[str, tuple[Section, tuple[str, ...]]] = {
     "batch": (batch, (LACUNA, KAFKA)),
-    "compaction": (compaction, (LACUNA,)),
     "streaming": (streaming, (LACUNA, KAFKA)),
+    "compaction": (compaction, (LACUNA,)),
 }
 
 
@@ -58,13 +59,15 @@ def main() -> None:
         targets = list(_start(stack, arguments.targets))
         results.facts["targets"] = {each.label: each.settings for each in targets}
         _print_facts(results)
-        spark = stack.enter_context(open_spark(any(each.label == KAFKA for each in targets)))
+        with_kafka = any(each.label == KAFKA for each in targets)
         size = SIZES[arguments.size]
         bench = Bench(targets, size.rounds)
-        for name in arguments.sections:
-            wanted = bench.among(SECTIONS[name][1])
-            _measure(name, PipelineBench(wanted, spark, size), results)
-            results.save(arguments.out)
+        for compares, names in groupby(arguments.sections, _compares):
+            with open_spark(compares=compares, with_kafka=with_kafka) as spark:
+                for name in names:
+                    wanted = bench.among(SECTIONS[name][1])
+                    _measure(name, PipelineBench(wanted, spark, size), results)
+                    results.save(arguments.out)
     results.facts["seconds"] = round(time.monotonic() - started)
     results.save(arguments.out)
     print("\n== goals")
@@ -96,6 +99,10 @@ def _start(stack: ExitStack, labels: list[str]) -> Iterator[Target]:
             yield stack.enter_context(Kafka() if label == KAFKA else Lacuna())
         except KafkaMissing as error:
             print(f"{label} is left out, so there are no ratios to it: {error}", flush=True)
+
+
+def _compares(section: str) -> bool:
+    return KAFKA in SECTIONS[section][1]
 
 
 def _measure(name: str, pipeline: PipelineBench, results: Results) -> None:

@@ -1,6 +1,6 @@
-"""One Spark session for both sources: Lacuna's, and Spark's own of Apache Kafka.
+"""One Spark session for both sources, Lacuna's and Spark's own of Apache Kafka, and one for the commands.
 
-They share the JVM, its two cores, and the Python workers; only `format` differs.
+Sources share the JVM, its two cores, and the Python workers; only `format` differs.
 """
 
 import re
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from bench import kafka
@@ -67,21 +68,35 @@ class Spark:
 
 
 @contextmanager
-def open_spark(with_kafka: bool) -> Iterator[Spark]:
-    """local[2], for the block. Raises KafkaMissing."""
-    settings = {
-        "spark.driver.memory": HEAP,
-        "spark.sql.shuffle.partitions": str(CORES),
-        # As Spark starts by itself: its Kafka source is Java, and warm.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",
-    }
+def open_spark(*, compares: bool, with_kafka: bool) -> Iterator[Spark]:
+    """local[2] in a JVM of its own, for the block. Raises KafkaMissing.
+
+    `compares`: a JVM as Spark starts it by itself, which its Kafka source, being Java, needs to get warm;
+    otherwise one as our commands start it.
+    """
+    settings = {"spark.driver.memory": HEAP, "spark.sql.shuffle.partitions": str(CORES)}
+    if compares:
+        settings["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=4"
     if with_kafka:
         settings["spark.driver.extraClassPath"] = f"{jars()}/*"
-    with spark_session("bench", f"local[{CORES}]", settings) as session:
-        handle = session.sparkContext._jvm
-        if handle is None:
-            raise BenchError("Spark has no JVM")
-        yield Spark(session, handle.java.lang.ProcessHandle.current().pid())
+    try:
+        with spark_session("bench", f"local[{CORES}]", settings) as session:
+            handle = session.sparkContext._jvm
+            if handle is None:
+                raise BenchError("Spark has no JVM")
+            yield Spark(session, handle.java.lang.ProcessHandle.current().pid())
+    finally:
+        _end_jvm()
+
+
+def _end_jvm() -> None:
+    """Or the next session of this process would be in the same."""
+    gateway: Any = SparkContext._gateway
+    if gateway is not None:
+        SparkContext._gateway = SparkContext._jvm = None
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
 
 
 class WithSpark(Target):

@@ -93,7 +93,7 @@ TaskBytes = Annotated[
     str,
     typer.Option(
         "--task-bytes",
-        help="What one task of Spark's reads; larger partitions are several tasks.",
+        help="What one task of Spark's reads at most; larger partitions are several tasks.",
         rich_help_panel=_HOW,
     ),
 ]
@@ -184,7 +184,7 @@ def compact(
 
         job = Compaction(plane, location.store, settings, open_spark, progress)
         if dry_run:
-            show_plan(job.plan(topic or ()), settings.task_bytes, json)
+            show_plan(job.plan(topic or ()), json)
             return
         reports = watching(job, topic or (), pause) if watch else [job.run(topic or ())]
         is_well = True

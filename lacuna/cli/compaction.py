@@ -19,8 +19,7 @@ from rich.progress import (
 from lacuna.cli.console import err, is_for_people, out, table
 from lacuna.cli.errors import print_error
 from lacuna.cli.sizes import show_size
-from pipeline.compaction.job import Compaction
-from pipeline.compaction.planning import PlannedRange
+from pipeline.compaction.job import Compaction, Plan
 from pipeline.compaction.report import CompactionReport, Size, Trouble
 from pipeline.compaction.watching import watch
 from pipeline.prices import Prices
@@ -87,7 +86,7 @@ def watching(job: Compaction, topics: Sequence[str], pause: float) -> Iterator[C
     return watch(job, topics, pause, print_error)
 
 
-def show_plan(ranges: Sequence[PlannedRange], task_bytes: int, file: str | None) -> None:
+def show_plan(plans: Sequence[Plan], file: str | None) -> None:
     """What would be rewritten."""
     headings = (
         "topic", "partition", "from", "to", "extents", "read", "aborted", "expired", "tasks",
@@ -103,10 +102,11 @@ def show_plan(ranges: Sequence[PlannedRange], task_bytes: int, file: str | None)
             found.live_bytes,
             found.aborted_bytes,
             found.expired_bytes,
-            -(-found.live_bytes // task_bytes),
+            -(-found.live_bytes // plan.task_bytes),
             "yes" if found.is_cleaned else "no",
         )
-        for found in ranges
+        for plan in plans
+        for found in plan.ranges
     ]
     if file is not None:
         _write([dict(zip(headings, row, strict=True)) for row in rows], file)

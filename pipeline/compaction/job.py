@@ -12,7 +12,13 @@ from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.control_pb2 import Command
 from controlplane.v1.log_pb2 import PlanCompaction
 from pipeline.compaction.committing import UnitOutcome, commit
-from pipeline.compaction.planning import PlannedRange, Unit, make_units, read_ranges
+from pipeline.compaction.planning import (
+    FoundRange,
+    PlannedRange,
+    Unit,
+    fitting_task_bytes,
+    make_units,
+)
 from pipeline.compaction.progress import NoProgress, Progress
 from pipeline.compaction.report import (
     CompactionReport,
@@ -39,9 +45,12 @@ Topics = Mapping[PartitionKey, str]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Ranges that are worth it, as of `now_ms` of the control plane, and who was not looked at."""
+    """Ranges as of `now_ms` of the control plane, cut for tasks that read `task_bytes`, and who was not
+    looked at.
+    """
 
     now_ms: int
+    task_bytes: int
     ranges: Sequence[PlannedRange]
     left_out: Sequence[PartitionKey]
 
@@ -67,14 +76,14 @@ class Compaction:
         self._progress = progress or NoProgress()
         check_store(store_url, control.cluster_id)
 
-    def plan(self, topics: Sequence[str] = ()) -> list[PlannedRange]:
+    def plan(self, topics: Sequence[str] = ()) -> list[Plan]:
         """What a run would rewrite first; nothing is changed. Raises as `run`."""
-        found: list[PlannedRange] = []
+        found: list[Plan] = []
         waiting = deque(partitions_of(self._control, topics).items())
         while waiting:
             group = dict(islice(_drain(waiting), _PARTITIONS_AT_ONCE))
             plan = self._plan(group, {})
-            found += plan.ranges
+            found.append(plan)
             waiting.extend((key, group[key]) for key in plan.left_out if plan.ranges)
         return found
 
@@ -129,7 +138,7 @@ class Compaction:
             may_come_again = self._retried(ranges, refusals)
             again: set[PartitionKey] = set()
             stale: set[PartitionKey] = set()
-            for outcome in self._rewrite(make_units(ranges, self._settings.task_bytes), plan, hold):
+            for outcome in self._rewrite(make_units(ranges, plan.task_bytes), plan, hold):
                 damaged = [found for found in outcome.damaged if not found.is_cleaned]
                 for found in damaged:
                     passed[found.key] = max(passed.get(found.key, 0), found.end_offset)
@@ -186,12 +195,15 @@ class Compaction:
         reply = self._control.call(Command(plan_compaction=request)).compaction_plan
         check(reply.error_code, "a plan")
         now_ms = reply.planned_at_ms
-        ranges = []
-        for found in reply.ranges:
-            topic = group[found.partition.topic_id, found.partition.partition]
-            ranges += read_ranges(topic, found, now_ms, settings.task_bytes)
+        found = [
+            FoundRange(group[each.partition.topic_id, each.partition.partition], each, now_ms)
+            for each in reply.ranges
+        ]
+        live_bytes = sum(each.live_bytes for each in found)
+        task_bytes = fitting_task_bytes(live_bytes, settings.task_bytes)
+        ranges = [piece for each in found for piece in each.pieces(task_bytes)]
         left_out = [(each.topic_id, each.partition) for each in reply.left_out]
-        return Plan(now_ms, ranges, left_out)
+        return Plan(now_ms, task_bytes, ranges, left_out)
 
     def _rewrite(self, units: Sequence[Unit], plan: Plan, hold: JobHold) -> Iterator[UnitOutcome]:
         """The units' outcomes as they come; what nothing is left of needs no Spark."""

@@ -15,6 +15,10 @@ from controlplane.extents import COLUMNS, DeadRanges, ExtentTable, fence_of
 from controlplane.v1.log_pb2 import CompactionRange
 from pipeline.extents import PartitionKey, Piece
 
+#: A plan is cut into about so many tasks, unless they would be smaller or larger than asked: all cores
+#: have work to its end, while segments are as large as that allows.
+WANTED_TASKS: Final = 32
+LEAST_TASK_BYTES: Final = 16 << 20
 #: Of one task, so that its result and its segments' footers stay small.
 MAX_SHARES: Final = 1_000
 #: Of one unit of small partitions that are compacted by key: they share one shuffle.
@@ -128,35 +132,50 @@ class Unit:
         return sum(share.size for task in self.tasks for share in task)
 
 
-def read_ranges(
-    topic: str, found: CompactionRange, now_ms: int, task_bytes: int
-) -> list[PlannedRange]:
-    """A range of the control plane's plan, which was made at `now_ms`.
+class FoundRange:
+    """A range of the control plane's plan, which was made at `now_ms`; not yet cut."""
 
-    In pieces of about `task_bytes` to read, each with a fence and a swap of its own: what changes at one
-    end while a huge partition is compacted costs that piece alone. Cleaned by key it is one piece.
-    """
-    table = ExtentTable.from_columns(found.extents)
-    dead = DeadRanges.from_pairs(found.dead)
-    is_at_start = found.first_offset <= found.log_start_offset
-    expired = _expired_extents(found, table, now_ms) if is_at_start else 0
-    is_compacted = "compact" in found.cleanup_policy.split(",")
-    is_cleaned = is_compacted and (is_at_start or found.end_offset > found.compacted_to)
-    live = live_extents(table, dead, expired)
-    starts = [0]
-    if not is_cleaned:
-        cuts = even_cuts(live.sizes, task_bytes)
-        starts += [table.first_at_or_after(live.base_offsets[cut]) for cut in cuts]
-    pieces = []
-    for start, stop in pairwise((*starts, len(table))):
+    def __init__(self, topic: str, found: CompactionRange, now_ms: int) -> None:
+        self._topic = topic
+        self._found = found
+        self._now_ms = now_ms
+        self._table = ExtentTable.from_columns(found.extents)
+        self._dead = DeadRanges.from_pairs(found.dead)
+        self._is_at_start = found.first_offset <= found.log_start_offset
+        self._expired = _expired_extents(found, self._table, now_ms) if self._is_at_start else 0
+        self._live = live_extents(self._table, self._dead, self._expired)
+
+    @property
+    def live_bytes(self) -> int:
+        """What is to be read."""
+        return sum(self._live.sizes)
+
+    def pieces(self, task_bytes: int) -> Iterator[PlannedRange]:
+        """In pieces of about `task_bytes` to read, each with a fence and a swap of its own: what changes at
+        one end while a huge partition is compacted costs that piece alone. Cleaned by key it is one piece.
+        """
+        found, table = self._found, self._table
+        is_compacted = "compact" in found.cleanup_policy.split(",")
+        is_cleaned = is_compacted and (self._is_at_start or found.end_offset > found.compacted_to)
+        starts = [0]
+        if not is_cleaned:
+            cuts = even_cuts(self._live.sizes, task_bytes)
+            starts += [table.first_at_or_after(self._live.base_offsets[cut]) for cut in cuts]
+        for start, stop in pairwise((*starts, len(table))):
+            yield self._piece(start, stop, is_cleaned=is_cleaned)
+
+    def _piece(self, start: int, stop: int, *, is_cleaned: bool) -> PlannedRange:
+        """The extents with these indexes."""
+        found, table, dead = self._found, self._table, self._dead
         is_first, is_last = not start, stop == len(table)
+        expired = self._expired * is_first
         part = _slice(table, start, stop)
         columns = part.columns()
-        expired_bytes = sum(live_extents(_slice(part, 0, expired), dead, 0).sizes) * is_first
-        live = live_extents(part, dead, expired * is_first)
+        live = live_extents(part, dead, expired)
+        expired_bytes = sum(live_extents(_slice(part, 0, expired), dead, 0).sizes)
         clean = live.first_ending_after(found.compacted_to)
-        piece = PlannedRange(
-            topic=topic,
+        return PlannedRange(
+            topic=self._topic,
             topic_id=found.partition.topic_id,
             partition=found.partition.partition,
             first_offset=found.first_offset if is_first else part.base_offsets[0],
@@ -169,11 +188,14 @@ def read_ranges(
             expired_bytes=expired_bytes,
             dirty_bytes=sum(live.sizes[clean:]) if is_cleaned else 0,
             is_cleaned=is_cleaned,
-            drops_tombstones=is_cleaned and is_at_start,
-            delete_horizon=now_ms + found.delete_retention_ms if is_cleaned else -1,
+            drops_tombstones=is_cleaned and self._is_at_start,
+            delete_horizon=self._now_ms + found.delete_retention_ms if is_cleaned else -1,
         )
-        pieces.append(piece)
-    return pieces
+
+
+def fitting_task_bytes(live_bytes: int, most: int) -> int:
+    """What a task reads of a plan: little enough that a small one occupies all cores, at most `most`."""
+    return min(most, max(LEAST_TASK_BYTES, -(-live_bytes // WANTED_TASKS)))
 
 
 def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) -> int:

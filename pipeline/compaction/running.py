@@ -1,28 +1,38 @@
-"""Units side by side, each from a thread of the driver: a Spark job, then a swap."""
+"""Units on Spark, from threads of the driver; each is swapped as soon as its tasks are done.
+
+Units share Spark jobs, since a job costs more than a small task in it. Only one that is cleaned by key is a
+job of its own, for its shuffles. Where a shared job fails, each unit that it still owes is a job of its own,
+too: a task that fails costs its unit alone.
+"""
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from queue import SimpleQueue
+from typing import Any, Final, TypeAlias
 
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from pipeline.compaction.cleaning import clean
 from pipeline.compaction.committing import UnitOutcome, commit, troubles
 from pipeline.compaction.planning import Unit
-from pipeline.compaction.rewriting import NothingDropped, RewriteTask, TaskResult, rewrite
+from pipeline.compaction.rewriting import RewriteTask, TaskResult
 from pipeline.compaction.settings import RewriteSettings
+from pipeline.compaction.shared_jobs import Arrival, run_shared
 from pipeline.control import ControlPlane
-from pipeline.errors import PipelineError
 from pipeline.holding import JobHold
 from pipeline.spark_errors import explain_spark_error
-from pipeline.stores import shared_store
 
-#: Units under way: more than there are cores, so that one that is being swapped leaves none idle.
-_LEAST_UNITS: Final = 4
-_MOST_UNITS: Final = 256
+#: Jobs under way: more than there are cores, so that one that begins or ends leaves none idle.
+_LEAST_JOBS: Final = 4
+_MOST_JOBS: Final = 256
+#: Units of one job, which bounds what is sent to Spark at once and what is begun anew where it fails.
+_SHARED_UNITS: Final = 1_000
 _PAUSE_SECONDS: Final = 0.2
+
+#: Units of a job, by their numbers in the run.
+_Units: TypeAlias = Mapping[int, Unit]
+_Events: TypeAlias = "SimpleQueue[Arrival | Future[None]]"
 
 
 class UnitRunner:
@@ -44,7 +54,6 @@ class UnitRunner:
         self._settings = settings
         self._now_ms = now_ms
         self._tag = f"lacuna-compact-{uuid.uuid4().hex}"
-        self._is_cancelled = False
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, UnitOutcome]]:
         """The units with their outcomes, as they come.
@@ -53,36 +62,69 @@ class UnitRunner:
         raises. Whoever stops in the middle has cancelled what is under way: these Spark jobs, no other.
         """
         context = self._spark.sparkContext
-        size = min(_MOST_UNITS, max(_LEAST_UNITS, 2 * context.defaultParallelism))
+        size = min(_MOST_JOBS, max(_LEAST_JOBS, 2 * context.defaultParallelism))
+        events: _Events = SimpleQueue()
+        jobs: dict[Future[None], _Units] = {}
         with ThreadPoolExecutor(size, thread_name_prefix="unit") as pool:
+
+            def start(some: _Units) -> None:
+                future = pool.submit(self._run_job, some, events.put)
+                jobs[future] = some
+                future.add_done_callback(events.put)
+
             try:
-                coming = {pool.submit(self._run_unit, unit): unit for unit in units}
-                for future in _as_completed(coming):
-                    yield coming[future], future.result()
+                for some in _as_jobs(units):
+                    start(some)
+                yield from self._outcomes(events, jobs, start)
             except BaseException:
-                self._is_cancelled = True
                 pool.shutdown(wait=False, cancel_futures=True)
-                while running := [future for future in coming if not future.done()]:
+                while running := [future for future in jobs if not future.done()]:
                     context.cancelJobsWithTag(self._tag)  # again: one may only be about to begin
                     wait(running, _PAUSE_SECONDS)
                 raise
 
-    def _run_unit(self, unit: Unit) -> UnitOutcome:
-        self._spark.sparkContext.addJobTag(self._tag)
-        try:
-            results = self._run_tasks(unit)
-        except Exception as error:
-            reason = explain_spark_error(error)
-            if reason is None:
-                raise
-            return UnitOutcome(failed=troubles((found, reason) for found in unit.ranges))
-        self._hold.check()
-        if self._is_cancelled:
-            return UnitOutcome()
-        return commit(self._control, unit, self._hold.lease_id, results)
+    def _outcomes(
+        self, events: _Events, jobs: dict[Future[None], _Units], start: Callable[[_Units], None]
+    ) -> Iterator[tuple[Unit, UnitOutcome]]:
+        """Until no job is left. The results of a job come before its end."""
+        found: dict[int, list[TaskResult]] = {}
+        units = {number: unit for some in jobs.values() for number, unit in some.items()}
+        while jobs:
+            event = events.get()
+            if isinstance(event, Future):
+                some = jobs.pop(event)
+                owed = {number: unit for number, unit in some.items() if number in units}
+                error = event.exception()
+                if error is not None and len(some) == 1:
+                    for number, unit in owed.items():
+                        del units[number]
+                        yield unit, _failed(unit, error)
+                elif error is not None:
+                    for number, unit in owed.items():
+                        found.pop(number, None)
+                        start({number: unit})
+                continue
+            number, result = event
+            results = found.setdefault(number, [])
+            results.append(result)
+            if len(results) == len(units[number].tasks):
+                unit = units.pop(number)
+                self._hold.check()
+                yield unit, commit(self._control, unit, self._hold.lease_id, found.pop(number))
 
-    def _run_tasks(self, unit: Unit) -> list[TaskResult]:
-        tasks = [
+    def _run_job(self, units: _Units, tell: Callable[[Arrival], Any]) -> None:
+        context = self._spark.sparkContext
+        context.addJobTag(self._tag)
+        tasks = {number: self._tasks(unit) for number, unit in units.items()}
+        number, unit = next(iter(units.items()))
+        if unit.is_cleaned:
+            for result in clean(self._spark, tasks[number], self._now_ms):
+                tell((number, result))
+        else:
+            run_shared(context, tasks, tell)
+
+    def _tasks(self, unit: Unit) -> list[RewriteTask]:
+        return [
             RewriteTask(
                 store_url=self._store_url,
                 cluster_id=self._control.cluster_id,
@@ -92,23 +134,22 @@ class UnitRunner:
             )
             for shares in unit.tasks
         ]
+
+
+def _as_jobs(units: Sequence[Unit]) -> Iterator[_Units]:
+    """The units in their order, the shared jobs first: small jobs fill what they leave idle at their ends."""
+    numbered = list(enumerate(units))
+    shared = [(number, unit) for number, unit in numbered if not unit.is_cleaned]
+    for at in range(0, len(shared), _SHARED_UNITS):
+        yield dict(shared[at : at + _SHARED_UNITS])
+    for number, unit in numbered:
         if unit.is_cleaned:
-            return clean(self._spark, tasks, self._now_ms)
-        given = self._spark.sparkContext.parallelize(tasks, len(tasks))
-        return given.mapPartitions(_rewrite_each).collect()
+            yield {number: unit}
 
 
-def _rewrite_each(tasks: Iterable[RewriteTask]) -> Iterator[TaskResult]:
-    context = TaskContext.get()
-    if context is None:
-        raise PipelineError("a rewrite runs in a task of Spark's")
-    for task in tasks:  # one a partition
-        store = shared_store(task.store_url)
-        yield rewrite(task, store, context.taskAttemptId(), NothingDropped())
-
-
-def _as_completed(coming: "Iterable[Future[UnitOutcome]]") -> "Iterator[Future[UnitOutcome]]":
-    left = set(coming)
-    while left:
-        done, left = wait(left, return_when=FIRST_COMPLETED)
-        yield from done
+def _failed(unit: Unit, error: BaseException) -> UnitOutcome:
+    """Raises the error if it is not known."""
+    reason = explain_spark_error(error)
+    if reason is None:
+        raise error
+    return UnitOutcome(failed=troubles((found, reason) for found in unit.ranges))

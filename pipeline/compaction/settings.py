@@ -33,10 +33,10 @@ class CompactionSettings:
     """Sizes in bytes, times in milliseconds.
 
     Neighbours smaller than `small_bytes` are joined; `rewrites_all` rewrites what is large and live,
-    too (a codec to change). `task_bytes` is the live payload of a task. What became stable less than
-    `min_age_ms` ago is left alone. `max_extents` of one plan; 0: as many as the control plane allows.
-    Partitions of which less than `threshold` (0 to 1) is wasted wait; see PlannedRange.waste. What
-    changed meanwhile is planned and tried again, `attempts` times in all.
+    too (a codec to change). `task_bytes` is the most live payload of a task; those of a small plan have
+    less. What became stable less than `min_age_ms` ago is left alone. `max_extents` of one plan; 0: as
+    many as the control plane allows. Partitions of which less than `threshold` (0 to 1) is wasted wait;
+    see PlannedRange.waste. What changed meanwhile is planned and tried again, `attempts` times in all.
     """
 
     rewrite: RewriteSettings = RewriteSettings()

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from controlplane.extents import DeadRanges, ExtentTable, fence_of
 from controlplane.v1.cluster_pb2 import TopicPartition
 from controlplane.v1.log_pb2 import CompactionRange
-from pipeline.compaction.planning import PlannedRange, Unit, make_units, read_ranges
+from pipeline.compaction.planning import (
+    LEAST_TASK_BYTES,
+    WANTED_TASKS,
+    FoundRange,
+    PlannedRange,
+    Unit,
+    fitting_task_bytes,
+    make_units,
+)
 from pipeline.compaction.rewriting import first_sequence
 from pipeline.compaction.settings import CompactionSettings, RewriteSettings
 from pipeline.errors import PipelineError
@@ -64,7 +72,7 @@ def _planned(sizes: Sequence[int], partition: int = 0, **fields: Any) -> Planned
 def _pieces(
     sizes: Sequence[int], task_bytes: int, partition: int = 0, **fields: Any
 ) -> list[PlannedRange]:
-    return read_ranges("topic", _range(sizes, partition, **fields), NOW_MS, task_bytes)
+    return list(FoundRange("topic", _range(sizes, partition, **fields), NOW_MS).pieces(task_bytes))
 
 
 def _offsets(unit: Unit) -> list[tuple[int, int]]:
@@ -160,6 +168,13 @@ def test_small_partitions_share_a_task_and_large_ones_come_first() -> None:
     units = make_units([_planned(each, number) for number, each in enumerate(sizes)], 50)
     assert [[found.partition for found in unit.ranges] for unit in units] == [[1], [0, 2], [3]]
     assert [len(unit.tasks) for unit in units] == [2, 1, 1]
+
+
+def test_a_small_plan_is_cut_into_small_tasks_and_a_large_one_as_asked() -> None:
+    most = 16 * LEAST_TASK_BYTES
+    sizes = [1, WANTED_TASKS * LEAST_TASK_BYTES, 2 * WANTED_TASKS * LEAST_TASK_BYTES, 1 << 60]
+    assert [fitting_task_bytes(each, most) // LEAST_TASK_BYTES for each in sizes] == [1, 1, 2, 16]
+    assert fitting_task_bytes(1 << 60, 1) == fitting_task_bytes(1, 1) == 1
 
 
 def test_what_is_aborted_whole_needs_no_task() -> None:

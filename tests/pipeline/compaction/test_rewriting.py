@@ -50,7 +50,8 @@ def test_attempts_write_beside_each_other_and_one_is_swapped_in(
     """What a retried or speculative copy wrote is whole, named by nobody, and in nobody's way."""
     topic = _fill(cluster, "attempts", 2)
     compaction = Compactor(cluster, None).job(control)  # type: ignore[arg-type]
-    (unit,) = make_units(compaction.plan([topic]), 1 << 40)
+    (plan,) = compaction.plan([topic])
+    (unit,) = make_units(plan.ranges, 1 << 40)
     with JobHold(control) as hold:
         task = RewriteTask(
             store_url=cluster.store_url,
@@ -73,7 +74,8 @@ def test_segments_are_as_large_as_asked_and_hold_several_partitions(
     cluster: Cluster, control: ControlPlane
 ) -> None:
     topic = _fill(cluster, "several", 4)
-    (unit,) = make_units(Compactor(cluster, None).job(control).plan([topic]), 1 << 40)  # type: ignore[arg-type]
+    (plan,) = Compactor(cluster, None).job(control).plan([topic])  # type: ignore[arg-type]
+    (unit,) = make_units(plan.ranges, 1 << 40)
     with JobHold(control) as hold:
         task = RewriteTask(
             store_url=cluster.store_url,
