@@ -8,10 +8,10 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, compress, pairwise
 from typing import Final
 
-from controlplane.extents import COLUMNS, DeadRanges, ExtentTable, fence_of
+from controlplane.extents import COLUMNS, DeadRanges, ExtentTable
 from controlplane.v1.log_pb2 import CompactionRange
 from pipeline.extents import PartitionKey, Piece
 
@@ -139,11 +139,14 @@ class FoundRange:
         self._topic = topic
         self._found = found
         self._now_ms = now_ms
-        self._table = ExtentTable.from_columns(found.extents)
-        self._dead = DeadRanges.from_pairs(found.dead)
+        self._table = table = ExtentTable.from_columns(found.extents)
         self._is_at_start = found.first_offset <= found.log_start_offset
-        self._expired = _expired_extents(found, self._table, now_ms) if self._is_at_start else 0
-        self._live = live_extents(self._table, self._dead, self._expired)
+        expired = _expired_extents(found, table, now_ms) if self._is_at_start else 0
+        is_live = live_mask(table, DeadRanges.from_pairs(found.dead))
+        self._expired_bytes = sum(compress(table.sizes[:expired], is_live))
+        is_live[:expired] = bytes(expired)
+        self._live = _select(table, is_live)
+        self._is_live = is_live
 
     @property
     def live_bytes(self) -> int:
@@ -161,30 +164,31 @@ class FoundRange:
         if not is_cleaned:
             cuts = even_cuts(self._live.sizes, task_bytes)
             starts += [table.first_at_or_after(self._live.base_offsets[cut]) for cut in cuts]
+        live_start = 0
         for start, stop in pairwise((*starts, len(table))):
-            yield self._piece(start, stop, is_cleaned=is_cleaned)
+            live_stop = live_start + sum(self._is_live[start:stop])
+            live = _slice(self._live, live_start, live_stop)
+            yield self._piece(start, stop, live, is_cleaned=is_cleaned)
+            live_start = live_stop
 
-    def _piece(self, start: int, stop: int, *, is_cleaned: bool) -> PlannedRange:
-        """The extents with these indexes."""
-        found, table, dead = self._found, self._table, self._dead
+    def _piece(self, start: int, stop: int, live: ExtentTable, *, is_cleaned: bool) -> PlannedRange:
+        """The extents with these indexes, of which `live` are."""
+        found, table = self._found, self._table
         is_first, is_last = not start, stop == len(table)
-        expired = self._expired * is_first
-        part = _slice(table, start, stop)
-        columns = part.columns()
-        live = live_extents(part, dead, expired)
-        expired_bytes = sum(live_extents(_slice(part, 0, expired), dead, 0).sizes)
+        # All before the first live extent is of the first piece.
+        expired_bytes = self._expired_bytes if is_first else 0
         clean = live.first_ending_after(found.compacted_to)
         return PlannedRange(
             topic=self._topic,
             topic_id=found.partition.topic_id,
             partition=found.partition.partition,
-            first_offset=found.first_offset if is_first else part.base_offsets[0],
+            first_offset=found.first_offset if is_first else table.base_offsets[start],
             end_offset=found.end_offset if is_last else table.base_offsets[stop],
-            fence=fence_of(columns),
+            fence=table.fence(start, stop),
             has_more=found.has_more and is_last,
-            extents=len(part),
+            extents=stop - start,
             live=live,
-            aborted_bytes=sum(part.sizes) - sum(live.sizes) - expired_bytes,
+            aborted_bytes=sum(table.sizes[start:stop]) - sum(live.sizes) - expired_bytes,
             expired_bytes=expired_bytes,
             dirty_bytes=sum(live.sizes[clean:]) if is_cleaned else 0,
             is_cleaned=is_cleaned,
@@ -214,23 +218,16 @@ def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) ->
     return next(fresh, len(table))
 
 
-def live_extents(table: ExtentTable, dead: DeadRanges, start: int) -> ExtentTable:
-    """The extents from index `start` on that no dead range holds; an extent is dead as a whole or not."""
-    live = ExtentTable()
-    index = start
-    while index < len(table):
-        base_offset = table.base_offsets[index]
-        live_from = dead.skip(base_offset)
-        if live_from > base_offset:
-            index = max(index + 1, bisect_right(table.next_offsets, live_from, index))
-            continue
-        following = bisect_right(dead.firsts, base_offset)
-        stop = len(table)
-        if following < len(dead):
-            stop = bisect_left(table.base_offsets, dead.firsts[following], index)
-        _extend(live, table, index, stop)
-        index = stop
-    return live
+def live_mask(table: ExtentTable, dead: DeadRanges) -> bytearray:
+    """1 for each extent that no dead range holds, else 0; an extent is dead as a whole or not."""
+    is_live = bytearray(b"\1") * len(table)
+    start = 0
+    for first, end in zip(dead.firsts, dead.ends, strict=True):
+        start = bisect_left(table.base_offsets, first, start)
+        stop = bisect_left(table.base_offsets, end, start)
+        is_live[start:stop] = bytes(stop - start)
+        start = stop
+    return is_live
 
 
 def make_units(ranges: Iterable[PlannedRange], task_bytes: int) -> list[Unit]:
@@ -309,10 +306,13 @@ def _share(found: PlannedRange, range_index: int, extents: ExtentTable) -> Share
 
 def _slice(table: ExtentTable, start: int, stop: int) -> ExtentTable:
     found = ExtentTable()
-    _extend(found, table, start, stop)
+    for name in COLUMNS:
+        getattr(found, name).extend(getattr(table, name)[start:stop])
     return found
 
 
-def _extend(target: ExtentTable, source: ExtentTable, start: int, stop: int) -> None:
+def _select(table: ExtentTable, is_wanted: bytearray) -> ExtentTable:
+    found = ExtentTable()
     for name in COLUMNS:
-        getattr(target, name).extend(getattr(source, name)[start:stop])
+        getattr(found, name).extend(compress(getattr(table, name), is_wanted))
+    return found
