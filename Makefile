@@ -25,7 +25,7 @@ run: setup       ## an embedded cluster on 127.0.0.1:9092, data in ./data
 demo: setup      ## the transactional scenario, on a throw-away cluster
 	$(BIN)/lacuna demo
 
-QUICK := $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not java and not docker"
+QUICK := $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not java and not docker"
 COVERED := tests/logstore tests/controlplane tests/rules
 
 test: setup $(if $(COVERED_APART),,lint) ## lint, types, import contracts, and the tests

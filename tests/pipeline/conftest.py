@@ -19,13 +19,6 @@ from pipeline.session import spark_session
 UNMERGED = AgentParts(housekeeping=HousekeepingSettings(merge_interval_seconds=1e9))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share the Spark session run in one process: two would be two JVMs."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """local[2], small: one for the whole session."""

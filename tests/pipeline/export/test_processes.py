@@ -14,7 +14,6 @@ from lacuna.testing import Cluster
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("spark"),
     pytest.mark.parametrize("place", ["folder"], indirect=True),
 ]
 
