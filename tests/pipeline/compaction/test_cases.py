@@ -1,6 +1,7 @@
 """Logs of every kind: what is rewritten, and what becomes of it."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,6 +21,8 @@ from pipeline.stores import shared_store
 from tests.pipeline.compaction.conftest import Compactor, Read, read_partition
 
 HOUR_MS = 3_600_000
+#: At a time, where there are many transactions.
+_PRODUCERS = 4
 admin: Any = kafka_admin
 
 
@@ -137,10 +140,17 @@ def test_metadata_does_not_know_how_many_transactions_aborted(
 ) -> None:
     """The same committed transactions, with and without aborted ones: metadata of one size."""
     commits = [(True, [(b"k", b"%d" % number)]) for number in range(10)]
-    aborts = [(False, [(b"k", b"x")])] * (aborted // 10)
+    aborts = [(False, [(b"k", b"x")])] * (aborted // 10 // _PRODUCERS)
     topics = [cluster.create_topic(f"{name}-{aborted}") for name in ("none", "many")]
     transact(cluster, topics[0], commits)
-    transact(cluster, topics[1], [each for commit in commits for each in (*aborts, commit)])
+
+    def write(producer: int) -> None:
+        own = [[commit] if producer == 0 else [] for commit in commits]
+        name = {"transactional.id": f"{topics[1]}-{producer}"}
+        transact(cluster, topics[1], [each for one in own for each in (*aborts, *one)], **name)
+
+    with ThreadPoolExecutor(_PRODUCERS) as pool:
+        list(pool.map(write, range(_PRODUCERS)))
     grown = [metadata_of(compactor.logs(topic)[0]) for topic in topics]
     assert grown[1] > grown[0] * 2
     compactor.run(*topics)
