@@ -264,6 +264,7 @@ def even_cuts(sizes: "array[int]", most: int) -> list[int]:
     if not ends or ends[-1] <= most:
         return []
     part = -(-ends[-1] // -(-ends[-1] // most))
+    part = min(most, part + max(sizes))  # or what all parts fall short of that would be one more
     cuts = []
     start = 0
     while start < len(ends):

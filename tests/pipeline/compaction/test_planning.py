@@ -133,6 +133,10 @@ def test_one_huge_partition_that_is_cleaned_is_one_unit_of_many_tasks() -> None:
     assert _offsets(unit) == [(0, 100 + 10 * index) for index in range(100)]
 
 
+def test_no_crumb_is_left_behind_pieces_of_equal_size() -> None:
+    assert [piece.live_bytes for piece in _pieces([7] * 35, 168)] == [126, 119]
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 60), st.booleans()), min_size=1, max_size=40),
     st.integers(1, 200),
