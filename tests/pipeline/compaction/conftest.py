@@ -1,6 +1,6 @@
 """A compaction of the test's cluster, and what a consumer reads of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -114,6 +114,30 @@ class Compactor:
             return control.partition_logs(
                 [(found.topic_id, partition) for partition in range(found.partition_count)]
             )
+
+
+class Meanwhile(NoProgress):
+    """Does something once: between the plan and the rewrite, or behind the first unit that is done."""
+
+    def __init__(
+        self,
+        at_begin: Callable[[], object] | None = None,
+        at_first: Callable[[], object] | None = None,
+    ) -> None:
+        self._at_begin = at_begin
+        self._at_first = at_first
+
+    def begin(self, total: int) -> None:
+        """The plan is there."""
+        work, self._at_begin = self._at_begin, None
+        if work is not None:
+            work()
+
+    def advance(self, size: int) -> None:
+        """A unit is done."""
+        work, self._at_first = self._at_first, None
+        if work is not None:
+            work()
 
 
 @pytest.fixture

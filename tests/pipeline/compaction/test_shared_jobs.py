@@ -1,7 +1,6 @@
 """Units that share a Spark job: each is swapped for itself, whatever becomes of the others."""
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,7 @@ from confluent_kafka import Producer
 
 from lacuna.testing import Cluster
 from logstore.records.layout import Codec
-from pipeline.compaction.progress import NoProgress
-from tests.pipeline.compaction.conftest import Compactor, read_partition
+from tests.pipeline.compaction.conftest import Compactor, Meanwhile, read_partition
 
 #: A unit a topic.
 _AS_UNITS: dict[str, Any] = {"rewrites_all": True, "codec": Codec.ZSTD, "task_bytes": 100_000}
@@ -38,19 +36,6 @@ def _object_of(cluster: Cluster, compactor: Compactor, topic: str) -> Path:
     return Path(cluster.data) / "objects" / key
 
 
-class _AtFirst(NoProgress):
-    """Calls `work` as soon as something is done."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        self._work: Callable[[], None] | None = work
-
-    def advance(self, size: int) -> None:
-        """Once."""
-        work, self._work = self._work, None
-        if work is not None:
-            work()
-
-
 def test_a_unit_is_swapped_while_others_of_its_job_are_at_work(
     compactor: Compactor, cluster: Cluster
 ) -> None:
@@ -71,7 +56,7 @@ def test_a_unit_is_swapped_while_others_of_its_job_are_at_work(
             os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
         pipe.unlink()
 
-    report = replace(compactor, progress=_AtFirst(release)).run(*topics, **_AS_UNITS)
+    report = replace(compactor, progress=Meanwhile(at_first=release)).run(*topics, **_AS_UNITS)
     assert not report.failed
     assert report.work.partitions == 2
     assert [read_partition(cluster, topic) for topic in topics] == before

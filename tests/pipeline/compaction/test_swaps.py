@@ -14,12 +14,12 @@ from agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.agents import AgentParts
 from lacuna.testing import Cluster
 from logstore.records.layout import Codec
-from pipeline.compaction.progress import NoProgress
 from pipeline.control import ControlPlane
 from pipeline.extents import PartitionKey, PartitionLog
 from pipeline.location import find_cluster
 from tests.pipeline.compaction.conftest import (
     Compactor,
+    Meanwhile,
     Read,
     consumer_of,
     read_partition,
@@ -76,19 +76,6 @@ def test_s14_s19_consumers_read_on_through_fifty_swaps(
     assert all(passes)
 
 
-class _Meanwhile(NoProgress):
-    """Does something between the plan and the rewrite."""
-
-    def __init__(self, work: Callable[[], object]) -> None:
-        self._work: Callable[[], object] | None = work
-
-    def begin(self, total: int) -> None:
-        """Once."""
-        work, self._work = self._work, None
-        if work is not None:
-            work()
-
-
 def test_a_partition_that_changed_meanwhile_is_refused_alone(
     cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
 ) -> None:
@@ -96,7 +83,7 @@ def test_a_partition_that_changed_meanwhile_is_refused_alone(
     for topic in topics:
         transact(cluster, topic, _transactions(12))
     before = [read_partition(cluster, topic) for topic in topics]
-    other = replace(compactor, progress=_Meanwhile(lambda: compactor.run("moving")))
+    other = replace(compactor, progress=Meanwhile(lambda: compactor.run("moving")))
     report = other.run(*topics, attempts=1)
     assert [(each.topic, each.partition) for each in report.refused] == [("moving", 0)]
     assert "it changed while it was compacted" in report.refused[0].reason
@@ -113,7 +100,7 @@ def test_what_was_refused_is_planned_and_tried_again(
     for topic in topics:
         transact(cluster, topic, _transactions(12))
     before = [read_partition(cluster, topic) for topic in topics]
-    other = replace(compactor, progress=_Meanwhile(lambda: compactor.run(topics[1])))
+    other = replace(compactor, progress=Meanwhile(lambda: compactor.run(topics[1])))
     report = other.run(*topics)
     assert not report.refused
     assert [len(compactor.logs(topic)[0].extents) for topic in topics] == [1, 1]
@@ -131,7 +118,7 @@ def test_what_changes_at_one_end_of_a_huge_partition_costs_that_piece_alone(
         (future,) = admin.delete_records([TopicPartition(topic, 0, 2)]).values()
         future.result(60)
 
-    report = replace(compactor, progress=_Meanwhile(delete)).run(topic, task_bytes=6000, attempts=1)
+    report = replace(compactor, progress=Meanwhile(delete)).run(topic, task_bytes=6000, attempts=1)
     assert [(each.topic, each.partition) for each in report.refused] == [(topic, 0)]
     (log,) = compactor.logs(topic)
     assert 4 <= len(log.extents) < 16  # the first piece is as it was
@@ -147,7 +134,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_refused_alone(
         transact(cluster, topic, _transactions(6))
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     other = replace(
-        compactor, progress=_Meanwhile(lambda: admin.delete_topics(["goes"])["goes"].result(60))
+        compactor, progress=Meanwhile(lambda: admin.delete_topics(["goes"])["goes"].result(60))
     )
     report = other.run(*topics)
     assert [(each.topic, each.reason) for each in report.refused] == [
@@ -205,7 +192,7 @@ def test_the_embedded_merge_and_a_compaction_at_a_time(
             for partition in range(2):
                 transact(cluster, topic, _transactions(12), partition)
             before = [read_partition(cluster, topic, partition) for partition in range(2)]
-            merging = _Meanwhile(lambda: cluster.run(housekeeping.merge()))
+            merging = Meanwhile(lambda: cluster.run(housekeeping.merge()))
             job = replace(compactor, progress=merging)
             refused += len(job.run(topic, attempts=1).refused)
             assert [read_partition(cluster, topic, partition) for partition in range(2)] == before
@@ -225,7 +212,7 @@ def test_records_that_come_meanwhile_are_no_reason_to_refuse(
         producer.produce(topic, b"later", partition=0)
         producer.flush(60)
 
-    report = replace(compactor, progress=_Meanwhile(produce)).run(topic)
+    report = replace(compactor, progress=Meanwhile(produce)).run(topic)
     assert not report.refused
     assert report.work.partitions == 1
     assert read_partition(cluster, topic)[-1].value == b"later"
