@@ -72,16 +72,19 @@ def _await_end(context: SparkContext, group: str) -> None:
 def _is_under_way(context: SparkContext, group: str) -> bool:
     # Spark's status follows its events in their order: where it has the end of a job, it has the start of
     # all tasks.
-    tracker: Any = context.statusTracker()
-    jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
-    return any(job.status == "RUNNING" for job in jobs if job) or any(
+    return any(job.status == "RUNNING" for job in _jobs(context, group)) or any(
         stage.numActiveTasks for stage in _stages(context, group)
     )
 
 
-def _stages(context: SparkContext, group: str) -> list[Any]:
-    """What Spark knows of the stages; nothing of those that it has not begun yet, or has forgotten."""
+def _jobs(context: SparkContext, group: str) -> list[Any]:
+    """What Spark knows of them; nothing where it has not begun one yet, or has forgotten it."""
     tracker: Any = context.statusTracker()
-    jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
-    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-    return [stage for stage in stages if stage]
+    return [job for job in map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)) if job]
+
+
+def _stages(context: SparkContext, group: str) -> list[Any]:
+    """The same of their stages."""
+    tracker: Any = context.statusTracker()
+    stages = [stage for job in _jobs(context, group) for stage in job.stageIds]
+    return [stage for stage in map(tracker.getStageInfo, stages) if stage]
