@@ -1,6 +1,6 @@
 # One image for every part: control plane, agents, the demo's checks, and moto's S3 server for trying things out.
 # The base needs Python 3.11 or newer with venv; with a C compiler in it, the record kernel is compiled.
-ARG BASE_IMAGE=python:3.12
+ARG BASE_IMAGE=python:3.13
 FROM ${BASE_IMAGE}
 WORKDIR /opt/lacuna
 RUN python3 -m venv /opt/venv
@@ -8,10 +8,12 @@ ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
 # What we depend on first: it changes less often than we do.
 COPY pyproject.toml ./
 RUN python -c "import tomllib; all = tomllib.load(open('pyproject.toml', 'rb')); project = all['project']; \
-    print(*all['build-system']['requires'], *project['dependencies'], *project['optional-dependencies']['demo'], sep='\n')" \
+    extras = project['optional-dependencies']; \
+    print(*all['build-system']['requires'], *project['dependencies'], *extras['demo'], *extras['s3'], *extras['moto'], sep='\n')" \
     > requirements.txt && pip install --no-cache-dir -r requirements.txt
 COPY setup.py README.md LICENSE ./
 COPY logstore logstore
+COPY wire wire
 COPY controlplane controlplane
 COPY agent agent
 COPY lacuna lacuna

@@ -1,60 +1,83 @@
 # Two commands do all the set-up on a fresh machine: `make run` and `make test`.
 PYTHON ?= python3
-VENV   := .venv
+VENV   ?= .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 PROTOC  = $(BIN)/python -m grpc_tools.protoc -I proto
 
-.PHONY: help setup run demo test lint proto coverage bench bench-quick bench-keep bench-pipeline clean
+# Without kept bytecode every process compiles all that it imports, and pytest's workers rewrite every test's asserts.
+unexport PYTHONDONTWRITEBYTECODE
 
-help:            ## what there is
+.PHONY: help setup run demo test lint proto coverage bench bench-quick bench-keep bench-pipeline clean venv
+
+help:            ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.ready  ## a virtual environment in .venv with the `lacuna` command in it
+setup: venv $(VENV)/.ready $(VENV)/.kernel-ready  ## install what the targets below need into .venv (VENV=…), with python3 (PYTHON=…)
 
-KERNEL := $(foreach part,records/kernel records/rewriting records/pieces records/columns records/encoding records/legacy/kernel objects/reading,logstore/$(part).py $(wildcard logstore/$(part).pxd))
+KERNEL := $(subst .,/,$(shell sed -n 's/^    "lacuna\.\(.*\)",/\1/p' logstore/records/build_kernel.py)) logstore/records/integers
+KERNEL_SOURCES := logstore/records/build_kernel.py $(KERNEL:=.py) $(wildcard $(KERNEL:=.pxd))
+BUILD := $(shell sed -n 's/^requires = \[\(.*\)\]/\1/p' pyproject.toml | tr -d ,)
+BUILD_KERNEL := $(BIN)/python -m lacuna.logstore.records.build_kernel
 
-$(VENV)/.ready: pyproject.toml setup.py $(KERNEL)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat --editable '.[bench,demo,dev,export,java,spark]'
-	$(BIN)/python -m logstore.records.build_kernel
-	touch $@
+venv:
+	@.ci/venv.sh '$(PYTHON)' '$(VENV)' $(if $(filter file,$(origin PYTHON)),,asked)
 
-run: setup       ## an embedded cluster on 127.0.0.1:9092, data in ./data
-	$(BIN)/lacuna up --data data
+$(VENV)/.run-ready: pyproject.toml setup.py | venv
+	$(PIP) --editable '.[demo]' $(BUILD)
+	@touch $@
 
-demo: setup      ## the transactional scenario, on a throw-away cluster
+$(VENV)/.ready: pyproject.toml setup.py | venv
+	$(PIP) --editable '.[bench,demo,dev,export,java,spark]'
+	@touch $(VENV)/.run-ready $@
+
+$(VENV)/.kernel-ready: $(KERNEL_SOURCES) | venv $(VENV)/.ready
+	$(BUILD_KERNEL)
+	@touch $(VENV)/.serving-ready $@
+
+# What an agent needs of the kernel, which is half of the C compiler's work.
+$(VENV)/.serving-ready: $(KERNEL_SOURCES) | venv $(VENV)/.run-ready
+	$(BUILD_KERNEL) --serving
+	@touch $@
+
+run: venv $(VENV)/.run-ready $(VENV)/.serving-ready  ## run an embedded cluster on 127.0.0.1:9092 (PORT=…), with its data in ./data
+	$(BIN)/lacuna up --data data $(if $(PORT),--listen 127.0.0.1:$(PORT))
+
+demo: venv $(VENV)/.run-ready $(wildcard $(VENV)/.serving-ready)  ## run the transactional demo on a temporary cluster
 	$(BIN)/lacuna demo
 
 QUICK := $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not java and not docker"
 COVERED := tests/logstore tests/controlplane tests/rules
+LINT := $(MAKE) --no-print-directory lint
 
-test: setup $(if $(COVERED_APART),,lint) ## lint, types, import contracts, and the tests
-	$(QUICK) $(if $(COVERED_APART),$(addprefix --ignore=,$(COVERED))) tests
+# Lint and the tests at a time: what one of them leaves of two cores the other takes.
+test: setup      ## check lint, types and import contracts, and run the tests
+	@$(if $(COVERED_APART)$(LINTED),,.ci/beside.sh '$(LINT)') \
+	  $(QUICK) $(if $(COVERED_APART),$(addprefix --ignore=,$(COVERED))) tests
 
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy agent controlplane lacuna logstore pipeline pyspark_lacuna bench tests docs/draw_states.py docs/draw_protocol.py
+	$(BIN)/mypy lacuna pyspark_lacuna bench tests docs/draw_states.py docs/draw_protocol.py docs/draw_configuration.py
 	$(BIN)/lint-imports
 
 proto: setup     ## regenerate the messages from proto/
-	$(PROTOC) --python_out=. --pyi_out=. $(wildcard proto/controlplane/v1/*.proto)
-	$(PROTOC) --grpc_python_out=. proto/controlplane/v1/control.proto
-	$(PROTOC) --python_out=logstore --pyi_out=logstore $(wildcard proto/segments/v1/*.proto)
+	$(PROTOC) --python_out=. --pyi_out=. $(wildcard proto/lacuna/*/v1/*.proto proto/lacuna/*/*/v1/*.proto)
+	$(PROTOC) --grpc_python_out=. proto/lacuna/controlplane/v1/control.proto
 
-coverage: setup  ## branch coverage of logstore/ and controlplane/
+coverage: setup  ## measure the branch coverage of logstore/ and controlplane/
 	$(QUICK) --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 $(COVERED)
 
-bench: setup     ## Lacuna and Apache Kafka side by side, in full (most of an hour)
+bench: setup     ## measure Lacuna and Apache Kafka side by side, in full (most of an hour)
 	$(BIN)/python -m bench.run
 
 bench-quick: setup  ## the same with less work, in three minutes
 	$(BIN)/python -m bench.run --size quick
 
-bench-pipeline: setup  ## the pipeline beside Spark's own Kafka source (half an hour; SIZE=quick: three minutes)
+bench-pipeline: setup  ## measure the pipeline beside Spark's own Kafka source (half an hour; SIZE=quick: three minutes)
 	$(BIN)/python -m bench.pipeline.run --size $(or $(SIZE),full)
 
-bench-keep: setup  ## the last full run becomes that of docs/performance.md, and the README's picture
+bench-keep: setup  ## put the last full run into docs/performance.md and the README's picture
 	$(BIN)/python -m bench.run --again --keep
 
 clean:

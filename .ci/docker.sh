@@ -12,19 +12,24 @@ if ! docker info >/dev/null 2>&1; then
     sleep 1
   done
 fi
-export BASE_IMAGE=lacuna-base:local
+# The Python of this suite is that of the Dockerfile's default base (tests/compose holds them together).
+suite=trixie
+export BASE_IMAGE=lacuna-base:local NO_COMPILER_IMAGE=lacuna-base:no-compiler
 
-make_base_image() {
+make_base_images() {
   docker image inspect "$BASE_IMAGE" >/dev/null 2>&1 && return
   root=$(mktemp -d)
-  debootstrap --variant=minbase \
-    --include=ca-certificates,gcc,libc6-dev,python3,python3-dev,python3-venv bookworm "$root" >"$root.log" 2>&1 \
+  debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv "$suite" "$root" >"$root.log" 2>&1 \
     || { tail -n 20 "$root.log"; exit 1; }
   # The certificates that this machine trusts, for a package index behind a proxy of its own.
   cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
   tar -C "$root" -c . | docker import \
-    --change 'ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt' - "$BASE_IMAGE" >/dev/null
+    --change 'ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt' - "$NO_COMPILER_IMAGE" >/dev/null
   rm -rf "$root"
+  docker build --tag "$BASE_IMAGE" - >"$root.log" 2>&1 <<COMPILER || { tail -n 20 "$root.log"; exit 1; }
+FROM $NO_COMPILER_IMAGE
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev python3-dev
+COMPILER
 }
 
 # What goes wrong here goes wrong again in the test that builds the image, which says so.
@@ -35,8 +40,8 @@ make_image() {
 await_images() { wait "$images_pid"; }
 
 if [ "${1:-}" = in-background ]; then
-  { make_base_image; make_image; } &
+  { make_base_images; make_image; } &
   images_pid=$!
 else
-  make_base_image
+  make_base_images
 fi

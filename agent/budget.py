@@ -1,13 +1,13 @@
-"""A bound on bytes that are held at once, shared by the connections of an agent."""
+"""A bound on the bytes held in memory at once, shared by the connections of an agent."""
 
 from collections import deque
 from collections.abc import Callable
 
 
 class ByteBudget:
-    """Bytes taken and given back. Who waits while it is full is called back in order.
+    """Counts the bytes that connections hold, and calls waiters back in order once there is room.
 
-    One taker may exceed the limit (a frame is as large as it is), never a second one.
+    `take` never refuses, so what has been read already may exceed the limit; callers stop reading while `is_full`.
     """
 
     __slots__ = ("_limit", "_taken", "_waiting")
@@ -24,24 +24,24 @@ class ByteBudget:
 
     @property
     def is_full(self) -> bool:
-        """True where nobody should take more."""
+        """Whether the limit is reached, so that nobody should take more."""
         return self._taken >= self._limit
 
     def take(self, count: int) -> None:
-        """Hold `count` more bytes, whether or not the budget is full: they are there already."""
+        """Count `count` more bytes, even if the budget is full: they are in memory already."""
         self._taken += count
 
     def give_back(self, count: int) -> None:
-        """Release bytes and call those who waited while there is room."""
+        """Release `count` bytes, and call waiters back in order while there is room."""
         self._taken -= count
         while self._waiting and not self.is_full:
             self._waiting.popleft()()
 
     def when_free(self, callback: Callable[[], None]) -> None:
-        """Call back once there is room."""
+        """Call `callback` once, when bytes are given back and there is room."""
         self._waiting.append(callback)
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """The waiter is gone."""
+        """Stop waiting: `callback` is not called any more. Does nothing if it is not waiting."""
         if callback in self._waiting:
             self._waiting.remove(callback)

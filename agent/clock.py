@@ -1,22 +1,23 @@
-"""Time as an agent is given it, so that a test can hold the clock and a simulation can own it.
- Durations (idle connections, leases, waits of a fetch) are the event loop's, which can be owned as
-well.
+"""The clock that is passed to an agent, so that tests and simulations can control the time.
+
+Durations (idle connections, leases, the waiting of a fetch) are measured by the event loop's time, which can be
+controlled as well.
 """
 
 import time
 from typing import Protocol
 
 
-class Clock(Protocol):
-    """Wall time, for what is stored or shown."""
+class WallClock(Protocol):
+    """A source of wall time, for times that are stored or shown."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970, UTC."""
         ...
 
 
-class SystemClock:
-    """The machine's own clock."""
+class SystemWallClock:
+    """The machine's clock."""
 
     __slots__ = ()
 

@@ -1,21 +1,22 @@
-"""The bytes of one connection, without I/O: received bytes in, request frames out.
+"""Splits the bytes of a connection into request frames, and frames answers; does no I/O.
 
 A request is a size (int32) and that many bytes: a header (api key, version, correlation id, client
 id and, in header version 2, tagged fields) and a body. An answer is a size, the correlation id, in
 header version 1 an empty set of tagged fields, and the body.
 
-Receiving copies little: bytes land in a scratch buffer that all connections of a loop share; a
-frame that is whole there is copied out once; of one that is not, what has come is copied into a
-buffer of the frame's own size, and all further bytes are received into that directly. A very large
-one begins with FIRST_BYTES and grows as it fills, so that a size field alone takes no more.
+Receiving copies little. Bytes arrive in a scratch buffer that all connections of an event loop share. A complete
+frame is copied out of it once. The beginning of an incomplete frame is copied to a buffer of the frame's size, which
+receives its further bytes directly. The buffer of a very large frame starts with FIRST_BYTES and grows as it
+fills, so that a size field alone does not take much memory.
 """
 
 from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from agent.apis.registry import request_header_version
-from agent.wire import Buffer
+from lacuna.agent.registry import request_header_version
+from lacuna.agent.strangers import stranger
+from lacuna.wire.layout import Buffer
 
 SCRATCH_BYTES = 256 * 1024
 FIRST_BYTES = 4 << 20
@@ -28,11 +29,15 @@ _MIN_FRAME_BYTES = 8
 
 
 class FrameError(Exception):
-    """Bytes that are no Kafka request, or one too large. The connection is of no more use."""
+    """The bytes are not a Kafka request, or the request is too large. The connection must be closed."""
+
+
+class StrangerError(FrameError):
+    """The bytes are of another protocol than Kafka's. Such clients tend to reconnect again and again."""
 
 
 class RequestFrame(NamedTuple):
-    """One request as received. `body` is read-only; `size` is the frame's, as its size field."""
+    """One request as received. `body` is read-only; `size` is the value of the frame's size field, in bytes."""
 
     api_key: int
     api_version: int
@@ -46,8 +51,8 @@ class RequestFrame(NamedTuple):
 class FrameReader:
     """Cuts a stream of bytes into requests.
 
-    Ask `get_buffer` where the next bytes go, put n of them there, say `received(n)`. Nothing is
-    kept of the scratch buffer between the two calls, so any number of connections may share one.
+    Write the next n bytes into the buffer that `get_buffer` returns, then call `received(n)`. Afterwards nothing
+    refers to the scratch buffer, so any number of connections may share one.
     """
 
     __slots__ = (
@@ -63,32 +68,32 @@ class FrameReader:
     def __init__(
         self, max_bytes: int, scratch: memoryview, is_known: Callable[[int, int], bool]
     ) -> None:
-        """`is_known(api_key, version)` says whether such a request may be read at all."""
+        """`is_known(api_key, version)` says whether such a request is served; another one is a FrameError."""
         self._max_bytes = max_bytes
         self._scratch = scratch
         self._is_known = is_known
-        self._size_bytes = b""  # of a size field that has not come whole
+        self._size_bytes = b""  # the part of a size field that has arrived
         self._frame: bytearray | None = None
         self._frame_size = 0
         self._filled = 0
 
     @property
     def incoming_bytes(self) -> int:
-        """The size of the frame that is being received and not yet whole; 0 where there is none."""
+        """The size in bytes of the frame that has arrived in part; 0 if there is none."""
         return 0 if self._frame is None else self._frame_size
 
     def drop_incoming(self) -> None:
-        """The rest will not come: free the memory of the frame that is not whole."""
+        """Free the memory of a frame that has arrived in part; its rest will not come."""
         self._frame = None
 
     def get_buffer(self) -> memoryview:
-        """Where the next bytes belong, never empty."""
+        """Return the buffer for the next bytes; it is never empty."""
         if self._frame is None:
             return self._scratch
         return memoryview(self._frame)[self._filled :]
 
     def received(self, count: int) -> Sequence[RequestFrame]:
-        """The requests that `count` more bytes make whole; none: wait for more. Raises FrameError."""
+        """Return the requests that are complete with `count` more bytes, possibly none. Raises FrameError."""
         if self._frame is None:
             return self._cut(self._scratch[:count])
         self._filled += count
@@ -121,7 +126,7 @@ class FrameReader:
         return frames
 
     def _take(self, size: int, data: memoryview) -> tuple[list[RequestFrame], memoryview]:
-        """The frame of `size` bytes that `data` begins with, if whole; and what is left."""
+        """Return the frame of `size` bytes at the start of `data`, if complete, and the rest of `data`."""
         if len(data) >= size:
             whole = memoryview(bytes(data[:size]))
             return [self._parse(whole)], data[size:]
@@ -132,13 +137,15 @@ class FrameReader:
         return [], data[len(data) :]
 
     def _grow(self, full: bytearray) -> None:
-        """A larger buffer with the same beginning; whoever still holds a view keeps the old one."""
+        """Copy to a larger buffer. The old one is not resized, since views of it may still exist."""
         self._frame = bytearray(min(self._frame_size, 4 * len(full)))
         self._frame[: len(full)] = full
 
     def _checked(self, size: int) -> int:
+        if size > self._max_bytes and (who := stranger(_SIZE.pack(size))):
+            raise StrangerError(who)
         if size < _MIN_FRAME_BYTES:
-            raise FrameError(f"a frame of {size} bytes is no Kafka request")
+            raise FrameError(f"a frame of {size} bytes is not a Kafka request")
         if size > self._max_bytes:
             raise FrameError(f"a frame of {size} bytes is beyond the limit of {self._max_bytes}")
         return int(size)
@@ -151,11 +158,13 @@ class FrameReader:
             raise FrameError(f"API {api_key} version {api_version} is not served")
         position = _HEADER.size + max(id_size, 0)
         if id_size < -1 or position > len(data):
-            raise FrameError(f"a client id of {id_size} bytes in a frame of {len(data)}")
+            raise FrameError(
+                f"a client id of {id_size} bytes does not fit its frame of {len(data)}"
+            )
         try:
             client_id = str(data[_HEADER.size : position], "utf-8")
         except UnicodeDecodeError as error:
-            raise FrameError("a client id that is not UTF-8") from error
+            raise FrameError("the client id is not UTF-8") from error
         header_version = request_header_version(api_key, api_version)
         if header_version == 2:
             position = _skip_tagged_fields(data, position)
@@ -173,7 +182,7 @@ class FrameReader:
 def answer_buffers(
     correlation_id: int, header_version: int, body: Sequence[Buffer]
 ) -> Sequence[Buffer]:
-    """An answer as buffers to write in order. The buffers of `body` are not copied."""
+    """Return the frame of an answer as buffers to write in order. The buffers of `body` are not copied."""
     size = sum(map(len, body)) + 4
     if header_version == 0:
         return (_ANSWER_V0.pack(size, correlation_id), *body)
@@ -181,14 +190,16 @@ def answer_buffers(
 
 
 def _skip_tagged_fields(data: memoryview, position: int) -> int:
-    """The position after the tagged fields at `position`; we know none of a request header."""
+    """Return the position after the tagged fields at `position`; none is known in a request header."""
     count, position = _read_uvarint(data, position)
     for _ in range(count):
         _, position = _read_uvarint(data, position)
         size, position = _read_uvarint(data, position)
         position += size
         if position > len(data):
-            raise FrameError("tagged fields of the request header pass the end of the frame")
+            raise FrameError(
+                "the tagged fields of the request header go beyond the end of the frame"
+            )
     return position
 
 
@@ -196,7 +207,7 @@ def _read_uvarint(data: memoryview, position: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 35, 7):
         if position >= len(data):
-            raise FrameError("the request header passes the end of the frame")
+            raise FrameError("the request header goes beyond the end of the frame")
         byte = data[position]
         position += 1
         value |= (byte & 0x7F) << shift

@@ -1,43 +1,43 @@
-"""Everything an agent has from outside, in one value that is handed to every handler."""
+"""Everything an agent is given from outside, in one value that is passed to every handler."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from agent.apis.registry import Registry
-from agent.clock import Clock
-from agent.lease import AgentLease
-from agent.metrics import AgentMetrics
-from agent.settings import AgentSettings
+from lacuna.agent.clock import WallClock
+from lacuna.agent.lease import AgentLease
+from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.registry import Registry
+from lacuna.agent.settings import AgentSettings
 
 if TYPE_CHECKING:
-    from agent.fetch.service import FetchService
-    from agent.produce.service import ProduceService
-    from controlplane.client import ControlClient
-    from logstore.objects.store import ObjectStore
+    from lacuna.agent.fetch.service import FetchService
+    from lacuna.agent.produce.service import ProduceService
+    from lacuna.controlplane.client import ControlClient
+    from lacuna.logstore.objects.store import ObjectStore
 
 
 class Randomness(Protocol):
-    """What random.Random gives; seeded in tests."""
+    """The part of random.Random that an agent uses; seeded in tests."""
 
     def random(self) -> float:
-        """From 0 to below 1."""
+        """Return a random number x with 0 <= x < 1."""
         ...
 
     def getrandbits(self, k: int, /) -> int:
-        """`k` random bits."""
+        """Return `k` random bits as an integer."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentContext:
-    """The surroundings of one agent (one worker process).
+    """The parts of one agent (one worker process).
 
-    `lease` says who this agent is at the control plane (node id, segment ids).
+    `lease` holds the agent's identity at the control plane: its node id, and the ids of its segments.
     """
 
     control: "ControlClient"
     store: "ObjectStore"
-    clock: Clock
+    clock: WallClock
     randomness: Randomness
     settings: AgentSettings
     registry: Registry

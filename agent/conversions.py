@@ -1,8 +1,8 @@
-"""Where message sets are converted: off the loop, since it takes a while, and few at once.
+"""Runs conversions of old message sets in threads, at most MAX_CONVERSIONS at once.
 
-A megabyte takes a millisecond in the compiled kernel, four with snappy or lz4 and fifty with gzip, in each of which
-the loop could serve others; and it is in memory several times over. Threads bound both: the kernel and the codecs
-hold no lock of Python's, and whoever serves clients of today waits for none of it.
+Converting a megabyte takes a millisecond in the compiled kernel, four with snappy or lz4, and fifty with gzip; in
+the event loop this would delay other clients. The data is also in memory several times over, which the number of
+threads bounds. The kernel and the codecs release the GIL, so clients with current formats never wait for a conversion.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ MAX_CONVERSIONS: Final = 2
 
 T = TypeVar("T")
 
-# Threads start with the first conversion and serve every agent of the process.
+# The threads start with the first conversions, and all agents of the process share them.
 _executor: Final = ThreadPoolExecutor(MAX_CONVERSIONS, "message-sets")
 
 
 async def convert(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """The function's result; raises what it raises."""
+    """Run `function` in a conversion thread; return its result, or raise what it raises."""
     call = partial(function, *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(_executor, call)

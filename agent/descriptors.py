@@ -1,17 +1,17 @@
-"""How many connections a process has file descriptors for."""
+"""The number of connections for which the process has file descriptors."""
 
 try:
     import resource
 except ImportError:  # there is no such limit on this system
     resource = None  # type: ignore[assignment]
 
-#: For the journal, objects, the control plane and listeners: clients never take what those need.
+#: Kept for the journal, objects, the control plane and listeners, so that client connections cannot use them up.
 _RESERVED = 256
 _MOST = 1 << 20
 
 
 def raise_limit() -> None:
-    """As many open files as the system lets this process have; the usual soft limit is 1024."""
+    """Raise the soft limit of open files (usually 1024) to the hard limit, at most to 2^20."""
     if resource is None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -21,7 +21,7 @@ def raise_limit() -> None:
 
 
 def room_for_connections() -> int:
-    """Descriptors beyond those that are kept for the agent itself, at least half of all."""
+    """Return how many connections may be open: the limit of open files less 256, but at least half of it."""
     if resource is None:
         return _MOST
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,9 +1,9 @@
-"""An agent's standing with the control plane: node id, lease, and the segment ids that it gives.
+"""An agent's node id and lease, which the control plane gives, and the segment ids under that lease.
 
-RegisterAgent gives a lease; it is renewed at a third of its duration. While the control plane is
-away the renewal is tried again and again; once it says that the lease has expired, the agent
-registers anew and gets another. Segment ids are (lease id, sequence), so no id is ever given twice,
-and what was written under an old lease and not committed is the collector's.
+RegisterAgent gives a lease, which is renewed after each third of its duration. While the control plane cannot be
+reached, the renewal is tried again and again. Once the control plane says that the lease has expired, the agent
+registers again and gets another lease. Segment ids are (lease id, sequence), so no id is ever given twice. Segments
+that were written under an old lease and not committed are collected.
 """
 
 import asyncio
@@ -12,16 +12,17 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from agent.metrics import AgentMetrics
-from agent.settings import AgentSettings
-from controlplane.client import CommandRefused, ControlPlaneUnavailable
-from controlplane.errors import ErrorCode
-from controlplane.v1.cluster_pb2 import RegisterAgent, ReleaseLease, RenewLease
-from controlplane.v1.control_pb2 import Command
-from logstore.segments.paths import SegmentId
+from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.settings import AgentSettings
+from lacuna.agent.trust import Trust
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import RegisterAgent, ReleaseLease, RenewLease
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.logstore.segments.paths import SegmentId
 
 if TYPE_CHECKING:
-    from controlplane.client import ControlClient
+    from lacuna.controlplane.client import ControlClient
 
 log = logging.getLogger("lacuna.agent")
 
@@ -30,11 +31,11 @@ NO_LEASE = -1
 
 
 class NoLeaseError(Exception):
-    """The agent holds no lease now: nothing may be written. Clients are to retry."""
+    """The agent holds no lease now, so it may not write. Clients should retry."""
 
 
 class AgentLease:
-    """Registers, renews and releases. One a process; workers of an agent share the node id."""
+    """Registers the agent, and renews and releases its lease. One per process; an agent's workers share a node id."""
 
     def __init__(
         self,
@@ -52,8 +53,9 @@ class AgentLease:
         self._wake = asyncio.Event()
         self._session = 0
         self._is_hidden = False
-        #: Called once others are known to have been named in our place: the lease is lost or was hidden.
+        #: Called when the lease is lost or the agent hidden: clients may have been sent to other agents.
         self.on_lost: Callable[[], None] = lambda: None
+        self.trust = Trust(control, metrics)
         self.node_id = -1
         self.lease_id = NO_LEASE
         self.cluster_id = ""
@@ -69,21 +71,21 @@ class AgentLease:
         return self._port
 
     def next_segment_id(self) -> SegmentId:
-        """A segment id that was never given before. Raises NoLeaseError."""
+        """Return a segment id that was never given before. Raises NoLeaseError."""
         if self.lease_id == NO_LEASE:
             raise NoLeaseError("no lease from the control plane at the moment")
         self._sequence += 1
         return SegmentId(self.lease_id, self._sequence)
 
     def report_expired(self, lease_id: int) -> None:
-        """A commit was answered LEASE_EXPIRED: register again at once, unless that was done."""
+        """Register again at once if `lease_id`, which the control plane called expired, is the current lease."""
         if lease_id == self.lease_id:
             self.lease_id = NO_LEASE
             self._wake.set()
             self.on_lost()
 
     async def start(self, port: int) -> None:
-        """Register (with `port` unless the settings advertise another) and keep the lease.
+        """Register the agent (with `port` unless the settings advertise another), and keep renewing its lease.
 
         Raises ControlPlaneUnavailable or CommandRefused when the first registration fails.
         """
@@ -98,7 +100,7 @@ class AgentLease:
         self._task = asyncio.get_running_loop().create_task(self._keep(), name="lease")
 
     async def stop_renewing(self) -> None:
-        """End the task. The lease still holds for what is being written."""
+        """Stop renewing. The lease stays valid for a while, for segments that are still being written."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
@@ -106,7 +108,7 @@ class AgentLease:
             self._control.cluster.remove_listener(self._on_cluster)
 
     async def release(self) -> None:
-        """Give the lease back, after the last commit under it: the agent is out of Metadata at once."""
+        """Give the lease back, after the last commit under it, so that Metadata stops naming the agent at once."""
         if self.lease_id == NO_LEASE:
             return
         command = Command(release_lease=ReleaseLease(lease_id=self.lease_id))
@@ -114,20 +116,25 @@ class AgentLease:
         try:
             await self._control.call(command)
         except (ControlPlaneUnavailable, CommandRefused) as error:
-            log.info("the lease was not given back, it will expire: %s", error)
+            log.info("the lease could not be given back, so it will expire by itself: %s", error)
 
     async def _register(self) -> None:
+        began = asyncio.get_running_loop().time()
         command = RegisterAgent(host=self.host, port=self._port, zone=self._settings.zone)
         reply = (await self._control.call(Command(register_agent=command))).agent_registered
         if reply.error_code != ErrorCode.NONE:
-            raise CommandRefused(reply.error_code, "the agent was not registered")
+            raise CommandRefused(
+                reply.error_code, "the control plane refused to register the agent"
+            )
         self.node_id = reply.node_id
         self.cluster_id = reply.cluster_id
-        self._duration_seconds = reply.lease_duration_ms / 1000
+        self._duration_seconds = self.trust.lasts = reply.lease_duration_ms / 1000
+        self.trust.renew(began)
         self._sequence = 0
         self._wake.clear()
         self.lease_id = reply.lease_id
         self._metrics.lease_registrations += 1
+        log.info("serving as node %d, %s:%d", self.node_id, self.host, self._port)
 
     async def _keep(self) -> None:
         while True:
@@ -138,22 +145,24 @@ class AgentLease:
                 if self.lease_id != NO_LEASE:
                     await self.renew()
             except Exception:
-                # Were it to end here, the agent would go on, and could write nothing ever after.
-                log.exception("our own mistake in keeping the lease, which is tried again")
+                # If the task ended here, the agent would run on and could never write again.
+                log.exception(
+                    "unexpected error while keeping the lease, which will be tried again; please report it"
+                )
                 await self._wait(_RETRY_SECONDS)
 
     async def _wait(self, seconds: float) -> None:
-        """Wait, or until the lease is known to be lost or is to be renewed at once."""
+        """Wait `seconds`, or until the lease is known to be lost or must be renewed at once."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
         self._wake.clear()
 
     def _on_cluster(self) -> None:
-        """Renews over each new session, so that the control plane knows whose it is (ADR 0018).
+        """Renew over each new session, so that the control plane knows whose it is (ADR 0018).
 
-        While the lease was hidden, clients were sent elsewhere: what they asked here before is not to
-        be done any more.
+        When the agent is hidden, clients are sent elsewhere, so commands for them that are not sent yet must not be
+        sent any more.
         """
         cluster = self._control.cluster
         if cluster.sessions != self._session:
@@ -162,22 +171,26 @@ class AgentLease:
         is_hidden = self.lease_id in cluster.hidden_lease_ids
         if is_hidden and not self._is_hidden:
             self._wake.set()
-            self._control.give_up_unsent("clients were sent elsewhere meanwhile")
+            self._control.give_up_unsent(
+                "the agent was cut off, and its clients were sent to other agents"
+            )
             self.on_lost()
         self._is_hidden = is_hidden
 
     async def renew(self) -> None:
-        """Renew once, however long it takes; registers again later where the lease has ended."""
+        """Renew the lease once, trying until there is a reply; if it has expired, have the agent register again."""
         lease_id = self.lease_id
         command = Command(renew_lease=RenewLease(lease_id=lease_id))
         while self.lease_id == lease_id:
+            began = asyncio.get_running_loop().time()
             try:
                 reply = (await self._control.call(command)).lease_renewed
             except (ControlPlaneUnavailable, CommandRefused) as error:
                 self._metrics.lease_renewals_failed += 1
-                log.warning("the lease was not renewed, trying again: %s", error)
+                log.warning("the lease could not be renewed, trying again: %s", error)
                 await self._wait(_RETRY_SECONDS)
                 continue
+            self.trust.renew(began)
             if reply.error_code != ErrorCode.NONE:
                 self._metrics.lease_renewals_failed += 1
                 self.report_expired(lease_id)
@@ -187,6 +200,6 @@ class AgentLease:
         try:
             await self._register()
         except (ControlPlaneUnavailable, CommandRefused) as error:
-            log.warning("registering again failed, the next attempt follows: %s", error)
+            log.warning("the agent could not register again, trying again: %s", error)
             self._wake.clear()
             await self._wait(_RETRY_SECONDS)

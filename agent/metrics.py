@@ -1,4 +1,4 @@
-"""Counters of one agent: plain integers that anyone may read at any time."""
+"""Counters of one agent: plain integers that can be read at any time."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, kw_only=True)
 class AgentMetrics:
-    """What the server counts. Gauges (named `_now`) go up and down, the others only up."""
+    """Counters that only go up, and gauges (named `_now`) that go up and down. `requests` counts by API key."""
 
     connections_now: int = 0
     connections_accepted: int = 0
@@ -21,4 +21,5 @@ class AgentMetrics:
     request_bytes_now: int = 0
     reading_paused: int = 0
     lease_registrations: int = 0
+    views_confirmed: int = 0
     lease_renewals_failed: int = 0

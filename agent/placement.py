@@ -1,10 +1,9 @@
-"""Which agent clients are sent to: rendezvous hashing over the live agents, in our own zone first.
+"""Chooses the agent that clients are sent to: rendezvous hashing over the live agents, those of our own zone first.
 
-The live agents are those that the control plane names: with a lease, and a session over which it is renewed.
-Any agent can serve any partition and any group, so a placement is only a habit that keeps caches
-and flushes together; two agents that see different live sets for a moment do no harm. When an agent
-comes or goes, only its own share moves. A client asks an agent of its own zone (it was bootstrapped
-there), so the zone of the agent that answers stands for the client's.
+The live agents are those that have a lease, and a session over which it is renewed. Any agent can serve any
+partition and any group; placement only helps caches and flushes, so two agents that see different live agents for a
+moment do no harm. When an agent comes or goes, only its own share moves. A client asks an agent of its own zone (it
+was bootstrapped there), so the zone of the agent that answers is taken as the client's.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,17 +11,17 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from controlplane.v1.cluster_pb2 import Agent
+from lacuna.controlplane.v1.cluster_pb2 import Agent
 
 if TYPE_CHECKING:
-    from agent.context import AgentContext
+    from lacuna.agent.context import AgentContext
 
-#: Names of groups are the clients', up to 32 KiB each: of so many, two GiB.
+#: Clients choose group names of up to 32 KiB; caching 65,536 of those would take two GiB.
 _LONGEST_REMEMBERED: Final = 256
 
 
 def live_agents(context: "AgentContext") -> Sequence[Agent]:
-    """One entry a node id, ordered by it. Ourselves where the control plane names nobody."""
+    """Return the live agents, one for each node id, in order of node id; this agent if the control plane names none."""
     found = {agent.node_id: agent for agent in context.control.cluster.agents}
     if not found and context.lease.node_id >= 0:
         return (_ourselves(context),)
@@ -30,10 +29,10 @@ def live_agents(context: "AgentContext") -> Sequence[Agent]:
 
 
 def known_agents(context: "AgentContext") -> Sequence[Agent]:
-    """The live agents and those that are hidden until their leases end, ordered by node id.
+    """Return the live agents and the hidden ones, whose leases have not ended, in order of node id.
 
-    Nothing is placed on a hidden one, but a client that waits for it is to go on trying: librdkafka ends
-    what waits for a broker that has left Metadata only when some broker comes or goes.
+    Nothing is placed on a hidden agent, but Metadata still names it, so that a client that waits for it goes on
+    trying: librdkafka ends a wait for a broker that has left Metadata only when some broker comes or goes.
     """
     found = {agent.node_id: agent for agent in context.control.cluster.hidden_agents}
     found.update((agent.node_id, agent) for agent in live_agents(context))
@@ -41,14 +40,16 @@ def known_agents(context: "AgentContext") -> Sequence[Agent]:
 
 
 def candidates(context: "AgentContext") -> Sequence[Agent]:
-    """The live agents that work is given to: those of our zone if there are any, else all."""
+    """Return the live agents on which work is placed: those of our zone if there are any, else all."""
     agents = live_agents(context)
     near = [agent for agent in agents if agent.zone == context.settings.zone]
     return near or agents
 
 
 def controller(context: "AgentContext") -> int:
-    """Ourselves while others see us, so that a client need not find out that another one is gone; -1: nobody lives."""
+    """Return the node id to name as the controller; -1 if no agent is live.
+
+    It is this agent if it is a candidate, so that a client never has to discover that another agent is gone."""
     node_ids = [agent.node_id for agent in candidates(context)]
     if context.lease.node_id in node_ids:
         return context.lease.node_id
@@ -56,25 +57,25 @@ def controller(context: "AgentContext") -> int:
 
 
 def partition_key(topic_id: bytes, partition: int) -> bytes:
-    """What a partition is placed by."""
+    """Return the key by which a partition is placed."""
     return topic_id + partition.to_bytes(4, "big", signed=True)
 
 
 def place(key: bytes, node_ids: tuple[int, ...]) -> int:
-    """The node id of `node_ids` (not empty) that `key` belongs to."""
+    """Return the one of `node_ids` (not empty) on which `key` is placed."""
     if len(node_ids) == 1:
         return node_ids[0]
     return remembered(key, node_ids) if len(key) <= _LONGEST_REMEMBERED else _place(key, node_ids)
 
 
 def is_ours(context: "AgentContext", key: bytes) -> bool:
-    """True on exactly one of the live agents of all zones (when they see the same set)."""
+    """Whether `key` belongs to this agent: true on exactly one live agent of all zones, if they see the same agents."""
     (is_one,) = are_ours(context, (key,))
     return is_one
 
 
 def are_ours(context: "AgentContext", keys: Iterable[bytes]) -> list[bool]:
-    """As `is_ours`, of many."""
+    """Return `is_ours` for each of `keys`, in order."""
     node_ids = tuple(agent.node_id for agent in live_agents(context))
     node_id = context.lease.node_id
     return [not node_ids or place(key, node_ids) == node_id for key in keys]
@@ -84,7 +85,7 @@ def _place(key: bytes, node_ids: tuple[int, ...]) -> int:
     return max(node_ids, key=lambda node_id: _weight(key, node_id))
 
 
-#: The same, for a name that is not long.
+#: `_place` with a cache, for keys that are not long.
 remembered = lru_cache(maxsize=65_536)(_place)
 
 

@@ -1,13 +1,12 @@
-"""The listener of one agent process, and the life of its connections.
+"""The listener of one agent process, and its connections.
 
     server = AgentServer(context)
     await server.start("127.0.0.1", 9092)     # port 0: any; server.port says which
     ...
-    await server.stop()                       # what was read is answered, within shutdown_grace_ms
+    await server.stop()                       # answers what was read, within shutdown_grace_ms
 
-Whoever starts an agent starts its lease after the listener (`context.lease.start(server.port)`), so
-that nobody is sent to a port that does not answer yet. At the end: `lease.stop_renewing()`, `stop()`,
-let produce write what it holds, `lease.release()`.
+Start an agent's lease after its listener (`context.lease.start(server.port)`), so that no client is sent to a port
+that does not answer yet. To stop an agent: `lease.stop_renewing()`, `stop()`, close produce, `lease.release()`.
 """
 
 import asyncio
@@ -16,11 +15,12 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from agent.budget import ByteBudget
-from agent.client_connection import ClientConnection
-from agent.connection import SCRATCH_BYTES
-from agent.context import AgentContext
-from agent.descriptors import room_for_connections
+from lacuna.agent.budget import ByteBudget
+from lacuna.agent.client_connection import ClientConnection
+from lacuna.agent.connection import SCRATCH_BYTES
+from lacuna.agent.context import AgentContext
+from lacuna.agent.descriptors import room_for_connections
+from lacuna.agent.strangers import Complaints
 
 log = logging.getLogger("lacuna.agent")
 
@@ -30,15 +30,17 @@ T = TypeVar("T")
 
 
 class AgentServer:
-    """Accepts Kafka clients and keeps the bounds that they share. All in one event loop."""
+    """Accepts Kafka clients, and enforces the bounds that they share. Belongs to one event loop."""
 
     def __init__(self, context: AgentContext) -> None:
         self.context = context
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.complaints = Complaints()
         self.budget = ByteBudget(context.settings.max_agent_bytes)
         self._most = min(context.settings.max_connections, room_for_connections())
         self._is_crowded = False
-        self._connections: set[ClientConnection] = set()
+        #: A dict as an ordered set: what is done to all of them is done in the order in which they came.
+        self._connections: dict[ClientConnection, None] = {}
         self._listener: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
         self.host = ""
@@ -52,10 +54,9 @@ class AgentServer:
         listener: socket.socket | None = None,
         reuse_port: bool = False,
     ) -> None:
-        """Listen on `host`:`port`, or on a socket that is bound already.
+        """Listen on `host`:`port`, or on `listener`, a socket that is bound already.
 
-        `reuse_port` lets several workers listen on one port. Raises OSError where that is not
-        possible.
+        `reuse_port` lets several workers listen on one port. Raises OSError if it cannot listen.
         """
         loop = asyncio.get_running_loop()
         make: Callable[[], ClientConnection] = lambda: ClientConnection(self)  # noqa: E731
@@ -70,7 +71,7 @@ class AgentServer:
         self._plan_sweep()
 
     async def stop(self) -> None:
-        """Accept nothing more, answer what was read for at most shutdown_grace_ms, close."""
+        """Accept no more connections, answer what was read for at most shutdown_grace_ms, and close."""
         if self._sweep is not None:
             self._sweep.cancel()
         if self._listener is not None:
@@ -80,7 +81,7 @@ class AgentServer:
             finishing = [asyncio.ensure_future(each.finish()) for each in connections]
             grace = self.context.settings.shutdown_grace_ms / 1000
             _, late = await asyncio.wait(finishing, timeout=grace)
-            for task in late:
+            for task in [each for each in finishing if each in late]:
                 task.cancel()
         for connection in list(self._connections):
             connection.abort()
@@ -96,55 +97,57 @@ class AgentServer:
         self.drop_clients()
 
     def drop_clients(self) -> None:
-        """Close every connection with what was sent on it and not read: clients connect again and repeat it.
+        """Abort every connection and discard what was sent on it and not read; clients reconnect and repeat it.
 
-        For an agent that has slept past its lease: others have answered meanwhile.
+        For an agent whose lease has ended or that was hidden: others have served its clients meanwhile.
         """
         for connection in list(self._connections):
             connection.abort()
 
-    # What connections ask.
+    # Called by connections.
 
     def admit(self, connection: ClientConnection) -> bool:
-        """Count a new connection in. False: there are too many."""
+        """Register a new connection; return False if there are too many."""
         metrics = self.context.metrics
         if len(self._connections) >= self._most:
             metrics.connections_refused += 1
             if not self._is_crowded:
                 self._is_crowded = True
-                log.warning("connections are refused: %s", self._why_crowded())
+                log.warning("new connections are refused: %s", self._why_crowded())
             return False
         self._is_crowded = False
         metrics.connections_accepted += 1
-        self._connections.add(connection)
+        self._connections[connection] = None
         metrics.connections_now = len(self._connections)
         return True
 
     def _why_crowded(self) -> str:
         if self._most == self.context.settings.max_connections:
-            return f"there are {self._most}, as max.connections says"
-        return f"there are {self._most}; raise the limit of open files (ulimit -n) for more"
+            return f"{self._most} are open, the limit that max.connections sets"
+        return f"{self._most} are open; to allow more, raise the limit of open files (ulimit -n)"
 
     def forget(self, connection: ClientConnection) -> None:
-        """A connection is gone."""
-        self._connections.discard(connection)
+        """Unregister a connection that is closed."""
+        self._connections.pop(connection, None)
         self.context.metrics.connections_now = len(self._connections)
 
-    # Idle connections, and those that keep others waiting.
+    # Closing idle connections, and those that keep others waiting.
 
     def _plan_sweep(self) -> None:
         settings = self.context.settings
-        shortest_ms = min(settings.max_idle_ms, settings.max_stall_ms)
+        shortest_ms = min(settings.max_idle_ms, settings.max_stall_ms, settings.max_offsets_wait_ms)
         seconds = min(shortest_ms / 4000, _MAX_SWEEP_SECONDS)
         self._sweep = asyncio.get_running_loop().call_later(seconds, self._close_unused)
 
     def _close_unused(self) -> None:
         settings = self.context.settings
         now = asyncio.get_running_loop().time()
-        idle_since = now - settings.max_idle_ms / 1000
         stalled_since = now - settings.max_stall_ms / 1000
         for connection in list(self._connections):
-            if connection.last_active < idle_since and not connection.is_busy:
+            idle_ms = (
+                settings.max_offsets_wait_ms if connection.owes_offsets else settings.max_idle_ms
+            )
+            if connection.last_active < now - idle_ms / 1000 and not connection.is_busy:
                 self.context.metrics.connections_closed_idle += 1
                 connection.abort()
             elif self.budget.is_full and connection.last_active < stalled_since:
@@ -153,7 +156,7 @@ class AgentServer:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """As asyncio.run, on uvloop where it is installed."""
+    """Run `main` as asyncio.run does, on uvloop if it is installed."""
     try:
         import uvloop
     except ImportError:

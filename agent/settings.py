@@ -1,68 +1,85 @@
-"""Settings of an agent, checked once when they are made."""
+"""Settings of an agent, checked when they are created."""
 
 from dataclasses import dataclass
+from typing import Final
 
-MEBIBYTE = 1 << 20
+from lacuna.setting import LARGEST_INT, MEBIBYTE, check_settings, setting
 
-
-class SettingsError(ValueError):
-    """A setting that cannot work. The message names it and says what it may be."""
+_LONGEST_WAIT_MS: Final = 600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """What an operator may choose. Kafka's name of a setting stands beside it where there is one.
-
-    Raises SettingsError.
-    """
+    """How an agent serves its connections. Raises SettingsError."""
 
     advertised_host: str = "127.0.0.1"
-    """advertised.listeners: what clients connect to. The port is the listener's unless set."""
+    """What clients connect to. The port is the listener's unless set."""
     advertised_port: int = 0
-    zone: str = ""
-    """broker.rack: clients are sent to agents of the zone of the agent that they ask."""
+    zone: str = setting(
+        "broker.rack",
+        "",
+        "Availability zone of the agent. Clients that name their zone are sent to agents in it.",
+        option="--zone",
+    )
+    auto_create_topics: bool = setting(
+        "auto.create.topics.enable",
+        True,
+        "Create a topic when a client first asks for it.",
+        option="--no-auto-create",
+    )
+    num_partitions: int = setting(
+        "num.partitions",
+        1,
+        "Partitions of a topic that is created without a count.",
+        least=1,
+        most=100_000,
+        option="--partitions",
+    )
+    max_request_bytes: int = setting(
+        "socket.request.max.bytes",
+        100 * MEBIBYTE,
+        "A larger request closes its connection.",
+        least=1024,
+        most=LARGEST_INT,
+    )
+    max_connections: int = setting(
+        "max.connections",
+        LARGEST_INT,
+        "Further connections are closed at once, as are those beyond the limit of open files.",
+        least=1,
+        most=LARGEST_INT,
+    )
+    max_idle_ms: int = setting(
+        "connections.max.idle.ms",
+        600_000,
+        "A connection that has been silent for this long is closed.",
+        least=100,
+    )
+    max_agent_bytes: int = setting(
+        "queued.max.request.bytes",
+        512 * MEBIBYTE,
+        "Unanswered requests of all connections together. Beyond it, the agent reads no more requests.",
+        least=1024,
+    )
+    shutdown_grace_ms: int = setting(
+        "shutdown.grace.ms",
+        3_000,
+        "How long a stopping agent goes on answering the requests that it has read.",
+        most=_LONGEST_WAIT_MS,
+    )
 
-    auto_create_topics: bool = True
-    """auto.create.topics.enable"""
-    num_partitions: int = 1
-    """num.partitions: of topics made without a count."""
-
-    max_request_bytes: int = 100 * MEBIBYTE
-    """socket.request.max.bytes: a larger frame closes its connection."""
-    max_connections: int = (1 << 31) - 1
-    """max.connections: further ones are closed at once, as are those beyond the limit of open files."""
-    max_idle_ms: int = 600_000
-    """connections.max.idle.ms"""
+    max_offsets_wait_ms: int = 3_000
+    """A connection that sent AddOffsetsToTxn and has been silent for this long is closed. librdkafka can wait for a
+    coordinator that it has forgotten, and looks for it again when a connection breaks (adr/0018)."""
     max_in_flight_requests: int = 100
-    """Requests of one connection that were read and not answered; then its reading pauses."""
+    """Reading from a connection pauses while this many of its requests were read and not answered."""
     max_in_flight_bytes: int = 64 * MEBIBYTE
-    """The same in bytes. One request may be larger."""
-    max_agent_bytes: int = 512 * MEBIBYTE
-    """queued.max.request.bytes: of all connections together."""
+    """Reading from a connection pauses while its unanswered requests take this many bytes. One may be larger."""
     max_stall_ms: int = 10_000
-    """A request that has begun and does not go on for so long closes its connection while others
-    wait for the memory that it was promised."""
+    """If a request has arrived in part and its rest does not come for this long, its connection is closed, but only
+    while others wait for memory."""
     write_buffer_bytes: int = MEBIBYTE
-    """Answers of one connection that its client has not taken; then its next request waits."""
-    shutdown_grace_ms: int = 3_000
-    """How long a stopping agent goes on answering what it has read."""
+    """The next request of a connection waits while its client has this many bytes of answers to read."""
 
     def __post_init__(self) -> None:
-        if not self.advertised_host:
-            raise SettingsError("advertised_host is empty: give the host that clients connect to")
-        _check("advertised_port", self.advertised_port, 0, 65_535)
-        _check("num_partitions", self.num_partitions, 1, 100_000)
-        _check("max_request_bytes", self.max_request_bytes, 1024, (1 << 31) - 1)
-        _check("max_connections", self.max_connections, 1, (1 << 31) - 1)
-        _check("max_idle_ms", self.max_idle_ms, 100, 1 << 40)
-        _check("max_in_flight_requests", self.max_in_flight_requests, 1, 100_000)
-        _check("max_in_flight_bytes", self.max_in_flight_bytes, 1024, 1 << 40)
-        _check("max_agent_bytes", self.max_agent_bytes, 1024, 1 << 40)
-        _check("max_stall_ms", self.max_stall_ms, 100, 600_000)
-        _check("write_buffer_bytes", self.write_buffer_bytes, 1024, 1 << 31)
-        _check("shutdown_grace_ms", self.shutdown_grace_ms, 0, 600_000)
-
-
-def _check(name: str, value: int, minimum: int, maximum: int) -> None:
-    if not minimum <= value <= maximum:
-        raise SettingsError(f"{name} is {value}: choose a value from {minimum} to {maximum}")
+        check_settings(self)

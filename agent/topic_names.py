@@ -1,15 +1,15 @@
-"""Names of topics, as Kafka checks them, but for those of its own topics, which are no topics here."""
+"""Checks topic names as Kafka does, and refuses the names of Kafka's internal topics, which do not exist here."""
 
 import re
 
-from controlplane.topic_names import KAFKAS_OWN
+from lacuna.controlplane.shared.topic_names import KAFKAS_OWN
 
 MAX_NAME_SIZE = 249
 _LEGAL = re.compile(r"[A-Za-z0-9._-]+\Z")
 
 
 def is_legal(name: str) -> bool:
-    """1 to 249 letters, digits, dots, underscores and hyphens; neither "." nor ".." nor one of Kafka's own."""
+    """Whether `name` is 1 to 249 letters, digits, dots, underscores and hyphens, but not ".", ".." or internal."""
     return (
         len(name) <= MAX_NAME_SIZE
         and name not in (".", "..")

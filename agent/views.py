@@ -1,30 +1,32 @@
-"""The view of the cluster, looked at again before an answer says that a topic is not there, or not so large."""
+"""The agent's view of the cluster, brought up to date before an answer denies that a topic or partition exists."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from controlplane.client import confirm
+from lacuna.controlplane.client import confirm
 
 if TYPE_CHECKING:
-    from agent.context import AgentContext
-    from controlplane.client import ClusterView
+    from lacuna.agent.context import AgentContext
+    from lacuna.controlplane.client import ClusterView
 
 
 async def view_with(context: "AgentContext", topics: Iterable[str] = ()) -> "ClusterView":
-    """The view, once there is one; where one of `topics` is not in it, as the control plane has it now.
+    """Return the view once there is one and it is trusted; if one of `topics` is missing, bring it up to date first.
 
-    What one agent has just made may not have come to the next one, whom a tool asks at once. Raises
+    A tool may ask this agent about a topic that it has just created through another one. Raises
     ControlPlaneUnavailable.
     """
     cluster = context.control.cluster
     if cluster.version < 0:
         await cluster.ready()
+    if cluster.is_current:
+        await context.lease.trust.restore()
     if any(name not in cluster.topics_by_name for name in topics):
         await current_view(context)
     return cluster
 
 
 async def current_view(context: "AgentContext") -> "ClusterView":
-    """The view as the control plane has it now. Raises ControlPlaneUnavailable."""
+    """Bring the view up to date with the control plane, and return it. Raises ControlPlaneUnavailable."""
     await confirm(context.control)
     return context.control.cluster

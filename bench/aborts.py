@@ -1,7 +1,8 @@
-"""Reading a log of which a share is aborted: transactions of 100 records over 4 partitions, written by 4 producers.
+"""Reads a log in which a share of the records is aborted.
 
-Rates count committed records alone. Every measured read is the first after the server has forgotten what it had in
-memory; so "store bytes" are what it takes from its files (Kafka: from its log) for one committed record.
+The log has transactions of 100 records over 4 partitions, written by 4 producers. Rates count committed records only.
+Each measured read is the first after the server has dropped its caches, so "store bytes" is what it reads from its
+files (Kafka: from its log) per committed record.
 """
 
 from collections.abc import Iterator
@@ -19,12 +20,12 @@ LZ4_SHARES = (0, 50, 90)
 
 
 def work_of(share: int, codec: str) -> str:
-    """The row's name."""
+    """The name of the row for this share (in percent) and codec."""
     return f"{share} % aborted, {codec}"
 
 
 def aborts(bench: Bench) -> Iterator[Row]:
-    """A row per share and codec; the whole curve uncompressed, its corners with lz4."""
+    """Yields a row per share and codec: the whole curve uncompressed, and its ends with lz4."""
     works = [("none", share) for share in bench.size.aborted_shares]
     works += [("lz4", share) for share in bench.size.aborted_shares if share in LZ4_SHARES]
     for codec, share in works:
@@ -50,13 +51,13 @@ def aborts(bench: Bench) -> Iterator[Row]:
 
 
 def transactions_for(share: int, size: Size) -> int:
-    """How many transactions, so that connecting to the server is little of the time in which the committed are read."""
+    """How many transactions to write, so that connecting takes little of the time of reading the committed records."""
     wanted = -(-100 * size.committed_transactions // (100 - share))
     return min(max(size.abort_transactions, wanted), size.transactions_at_most)
 
 
 def is_aborted(number: int, share: int) -> bool:
-    """Whether transaction `number` is, such that `share` percent are, evenly."""
+    """Whether to abort transaction `number`, so that `share` percent are aborted, evenly spread."""
     return (number + 1) * share // 100 > number * share // 100
 
 
@@ -68,7 +69,7 @@ def write(
     producers: int = PRODUCERS,
     **settings: str,
 ) -> int:
-    """`count` transactions of which `share` percent are aborted; returns how many records were committed."""
+    """Writes `count` transactions, of which `share` percent are aborted; returns how many records were committed."""
     committed: list[int] = []
 
     def work(number: int) -> None:

@@ -1,4 +1,4 @@
-"""librdkafka clients with the settings that every section uses, and the records that they write."""
+"""The librdkafka clients with the settings that all sections share, and the records that they write."""
 
 import base64
 import random
@@ -17,7 +17,7 @@ RECORD_BYTES = 1024
 POOL_SIZE = 4096
 STALL_SECONDS = 30.0
 
-#: Of every producer, unless a section says otherwise.
+#: The settings of every producer, unless a section overrides them.
 PRODUCER: dict[str, Any] = {
     "acks": "all",
     "enable.idempotence": True,
@@ -29,7 +29,7 @@ PRODUCER: dict[str, Any] = {
 
 
 def make_pool(size: int = RECORD_BYTES, seed: int = 7) -> list[bytes]:
-    """JSON-like values of `size` bytes that lz4 makes half as large; the same at every run."""
+    """JSON-like values of `size` bytes that lz4 halves; the same in every run."""
     source = random.Random(seed)
     head = (
         '{"schema":"order.v1","source":"web","currency":"EUR","status":"CONFIRMED","country":"DE",'
@@ -51,14 +51,14 @@ TINY = [source.to_bytes(8, "big") + bytes(92) for source in range(POOL_SIZE)]
 
 
 def producer(target: Target, **settings: Any) -> Any:
-    """A producer with `PRODUCER`'s settings; `settings` come on top (underscores for dots)."""
+    """A producer with the settings of `PRODUCER`; `settings` override them (with underscores for dots)."""
     config = {"bootstrap.servers": target.bootstrap, **PRODUCER}
     config.update({name.replace("_", "."): value for name, value in settings.items()})
     return Producer(config)
 
 
 def flush(client: Any) -> None:
-    """Waits for every acknowledgement as long as there is progress. Raises BenchError."""
+    """Waits until all records are acknowledged. Raises BenchError if there is no more progress."""
     remaining = len(client)
     last_progress = time.monotonic()
     while remaining:
@@ -66,7 +66,9 @@ def flush(client: Any) -> None:
         if now_remaining != remaining:
             remaining, last_progress = now_remaining, time.monotonic()
         elif time.monotonic() - last_progress > STALL_SECONDS:
-            raise BenchError(f"{remaining} records are not acknowledged and nothing moves")
+            raise BenchError(
+                f"{remaining} records are still not acknowledged, and no more are being acknowledged"
+            )
 
 
 class Deliveries:
@@ -83,7 +85,7 @@ class Deliveries:
             self.failures.append(str(error))
 
     def check(self, expected: int) -> None:
-        """Raises BenchError unless all were acknowledged."""
+        """Raises BenchError unless exactly `expected` records were acknowledged, without failures."""
         if self.failures or self.acknowledged != expected:
             raise BenchError(f"{self.acknowledged} of {expected} acknowledged; {self.failures}")
 
@@ -95,7 +97,7 @@ def produce(
     deliveries: Deliveries | None = None,
     pool: list[bytes] = POOL,
 ) -> None:
-    """Queues record `index`, round robin over the partitions; waits while the queue is full."""
+    """Queues record `index`, to the partitions in turn; waits while the queue is full."""
     value = pool[index % POOL_SIZE]
     while True:
         try:
@@ -109,9 +111,9 @@ def produce(
 
 
 def ready_producer(target: Target, topic: str, pool: list[bytes] = POOL, **settings: Any) -> Any:
-    """A producer that has its producer id and its connections: each partition has got one record of it.
+    """A producer that has written a record to each partition, so that it has its producer id and its connections.
 
-    librdkafka may wait half a second for the first, which says nothing about the server. Raises BenchError.
+    librdkafka may wait half a second before its first record, which says nothing about the server. Raises BenchError.
     """
     client = producer(target, **settings)
     client.list_topics(topic, timeout=TIMEOUT_SECONDS)
@@ -124,7 +126,7 @@ def ready_producer(target: Target, topic: str, pool: list[bytes] = POOL, **setti
 
 
 def fill(target: Target, topic: str, count: int, pool: list[bytes] = POOL, **settings: Any) -> None:
-    """`count` records, all acknowledged. Raises BenchError."""
+    """Writes `count` records and waits until all are acknowledged. Raises BenchError."""
     client = producer(target, **settings)
     deliveries = Deliveries()
     for index in range(count):
@@ -134,7 +136,7 @@ def fill(target: Target, topic: str, count: int, pool: list[bytes] = POOL, **set
 
 
 class Threads:
-    """Runs `work(number)` in threads; `join` raises what the first of them raised."""
+    """Runs `work(number)` in `count` threads; `join` raises the first error of any of them."""
 
     def __init__(
         self, work: Callable[[int], None], count: int, barrier: threading.Barrier | None = None
@@ -161,7 +163,7 @@ class Threads:
         self.join()
 
     def join(self) -> None:
-        """Waits for all."""
+        """Waits for all threads. Raises the first error of any of them."""
         for thread in self._threads:
             thread.join()
         if self._failures:
@@ -169,6 +171,6 @@ class Threads:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The value below which `share` of the values lie."""
+    """The value below which a `share` (0 to 1) of the values lies."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

@@ -1,4 +1,4 @@
-"""What got worse since another run, beyond what noise explains."""
+"""Finds figures that got worse since another run, beyond what noise explains."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ YARDSTICK = "kafka"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A figure that got worse: medians then and now."""
+    """A figure that got worse, with its medians before and now."""
 
     work: str
     target: str
@@ -27,10 +27,10 @@ class Change:
 
 
 def worse(before: Results, now: Results) -> Iterator[Change]:
-    """Lacuna's figures that are worse by more than a tenth, in runs that do not overlap with those of then.
+    """Yields Lacuna's figures that are worse by more than a tenth, and whose runs do not overlap with the earlier ones.
 
-    Rows that are mostly noise are left out. The machine itself may be slower today: where Kafka did the same work
-    both times, the ratio to it must have got worse by more than a tenth as well.
+    Rows that are mostly noise are left out. The machine itself may be slower today: if Kafka did the same work both
+    times, the ratio to Kafka must also have got worse by more than a tenth.
     """
     for rows in now.sections.values():
         for row in rows:
@@ -51,7 +51,7 @@ def worse(before: Results, now: Results) -> Iterator[Change]:
 
 
 def _loss(figure: Figure, before: float, now: float) -> float:
-    """By which share `now` is worse; 0 where nothing can be said."""
+    """By what share `now` is worse than `before` (0.1 is a tenth); 0 if they cannot be compared."""
     if figure.better is Better.NEITHER or before <= 0 or now <= 0:
         return 0.0
     return before / now - 1 if figure.better is Better.MORE else now / before - 1

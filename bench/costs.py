@@ -1,8 +1,8 @@
-"""What S3 asks for: requests by GiB written and read, at several flush intervals and numbers of agents, in dollars.
+"""What S3 costs: requests per GiB written and read, in dollars, for several flush intervals and numbers of agents.
 
-Requests are counted at the service (bench/counted_s3.py). How many there are by GiB depends on how much comes in a
-second, since a flush takes what has gathered: records come at a fixed rate, which is part of the row's name. Prices
-are those of pipeline/prices.py, or of the file that LACUNA_BENCH_PRICES names.
+Requests are counted at the service (bench/counted_s3.py). Their number per GiB depends on how much arrives per second,
+since a flush takes whatever has accumulated; so records are written at a fixed rate, which is part of the row's name.
+Prices come from pipeline/prices.py, or from the file that LACUNA_BENCH_PRICES names.
 """
 
 import os
@@ -20,7 +20,7 @@ from bench.reading import TUNED, consume
 from bench.rounds import Bench
 from bench.scale import Agents
 from bench.topics import PARTITIONS, Topics
-from pipeline.prices import Prices
+from lacuna.pipeline.prices import Prices
 
 PRICES_VARIABLE = "LACUNA_BENCH_PRICES"
 CREDENTIALS = {
@@ -40,7 +40,7 @@ RECORD_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Seconds of writing, MiB that come in one, and what is tried: milliseconds and agents."""
+    """How many seconds to write, at which rate (in MiB/s), and which flush intervals (in ms) and agents to try."""
 
     seconds: float
     rate: int
@@ -56,19 +56,19 @@ AMOUNTS = {
 
 
 def load_prices() -> Prices:
-    """The table, or that of the file that the variable names."""
+    """The built-in prices, or those of the file that LACUNA_BENCH_PRICES names."""
     path = os.environ.get(PRICES_VARIABLE)
     return Prices.load(Path(path) if path else None)
 
 
 def work_of(interval_ms: int, agents: int, rate: int) -> str:
-    """The row's name."""
+    """The name of the row for this flush interval, number of agents, and rate in MiB/s."""
     plural = "s" if agents > 1 else ""
     return f"flushes every {interval_ms} ms, {agents} agent{plural}, {rate} MiB/s"
 
 
 def costs(bench: Bench) -> Iterator[Row]:
-    """A row for each number of agents and flush interval."""
+    """Yields a row for each number of agents and flush interval."""
     amount, prices = AMOUNTS[bench.size.name], load_prices()
     os.environ.update({name: os.environ.get(name, value) for name, value in CREDENTIALS.items()})
     print(f"prices: {prices.source}")
@@ -79,7 +79,7 @@ def costs(bench: Bench) -> Iterator[Row]:
 
 
 def _measure(agents: int, interval_ms: int, amount: Amount, prices: Prices) -> Run:
-    """Writes at the rate, starts the agents anew so that nothing is cached, and reads it all."""
+    """Writes at the rate, restarts the agents so that nothing is cached, and reads everything."""
     with CountedS3() as service:
         store = f"s3://{BUCKET}?endpoint={service.endpoint}"
         options = [f"--flush-ms={interval_ms}", "--create-bucket"]
@@ -105,7 +105,7 @@ def _measure(agents: int, interval_ms: int, amount: Amount, prices: Prices) -> R
 
 
 def _write(client: Any, topic: str, amount: Amount) -> int:
-    """Records of 1 KiB at the rate, over all partitions; how many."""
+    """Writes records of 1 KiB to all partitions at the rate; returns how many."""
     deliveries = Deliveries()
     total = int(amount.seconds * amount.rate * 1024)
     started = time.perf_counter()

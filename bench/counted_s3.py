@@ -1,4 +1,4 @@
-"""An S3 service that counts its requests: moto's, behind a counter, in a process of its own."""
+"""An S3 service that counts its requests: moto's, behind a counter, in a separate process."""
 
 import multiprocessing
 from collections import Counter
@@ -10,13 +10,13 @@ BUCKET = "lacuna"
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 
-#: What S3 bills by: the method, and for GET of a bucket, whose query has it, the listing.
+#: S3 bills by method, but a GET of a bucket, recognized by its query, is billed as a listing.
 PUT, GET, LIST, DELETE = "PUT", "GET", "LIST", "DELETE"
 _ASKED_AS = {"PUT": PUT, "POST": PUT, "GET": GET, "HEAD": GET, "DELETE": DELETE}
 
 
 class CountedS3:
-    """A context manager; `endpoint` is the URL. It ends with the process that started it."""
+    """The service as a context manager; `endpoint` is its URL. It ends with the process that started it."""
 
     def __init__(self) -> None:
         self.endpoint = ""
@@ -41,14 +41,14 @@ class CountedS3:
             self._process.join()
 
     def counts(self) -> Counter[str]:
-        """How many requests of each kind have come so far."""
+        """How many requests of each kind the service has received so far."""
         self._ours.send("counts")
         counts: Counter[str] = self._ours.recv()
         return counts
 
 
 def kind_of(method: str, query: str) -> str:
-    """What a request is billed as."""
+    """The kind of request as which S3 bills a request with this method and query."""
     if method == "GET" and "list-type" in query:
         return LIST
     return _ASKED_AS.get(method, method)

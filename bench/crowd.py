@@ -1,4 +1,4 @@
-"""Clients that do nothing, and clients that stop in the middle of a request, beside one that works."""
+"""Many idle clients, and clients that stop in the middle of a request, next to one that works."""
 
 import resource
 import socket
@@ -23,9 +23,9 @@ OTHER_FILES = 512
 
 
 class Crowd:
-    """`idle` connections that said something once, and `halves` that sent half of a request of 64 KiB.
+    """A context manager with `idle` connections that sent one request, and `halves` that sent half of one of 64 KiB.
 
-    A context manager. Raises BenchError where this process may not open as many sockets.
+    Raises BenchError if this process may not open that many sockets.
     """
 
     def __init__(self, bootstrap: str, idle: int, halves: int) -> None:
@@ -63,7 +63,7 @@ class Crowd:
 
 
 def ask(connection: socket.socket) -> None:
-    """One ApiVersions request and its answer. Raises BenchError where the connection was closed."""
+    """Sends an ApiVersions request and reads its answer. Raises BenchError if the connection was closed."""
     connection.sendall(QUESTION)
     (size,) = struct.unpack(">i", _exactly(connection, 4))
     _exactly(connection, size)
@@ -89,12 +89,12 @@ def _allow_files(count: int) -> None:
 
 
 def work_of(idle: int, halves: int) -> str:
-    """A row's name."""
+    """The name of the row for these numbers of connections."""
     return f"end to end at {RATE}/s, {idle:,} idle, {halves} with half a request"
 
 
 def crowd(bench: Bench) -> Iterator[Row]:
-    """Two rows: without others, and with them; all of them are still served at the end."""
+    """Yields a row without other clients and one with them; checks at the end that all are still served."""
     idle, halves = bench.size.idle_connections, bench.size.half_requests
     count = int(bench.size.latency_seconds * RATE)
     for counts in ((0, 0), (idle, halves)):

@@ -1,5 +1,5 @@
-"""What the benchmark cannot go on with."""
+"""The error that ends a measurement."""
 
 
 class BenchError(Exception):
-    """A client saw what must not be (lost records, an error, no progress), or a server did not start."""
+    """A client saw something that must not happen (lost records, an error, no progress), or a server did not start."""

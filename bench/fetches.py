@@ -1,33 +1,34 @@
-"""Fetch requests by hand: one answer at a time, and exactly how many bytes it has.
+"""Sends single Fetch requests, and says exactly how many bytes each answer has.
 
-A consumer fetches ahead and joins answers; where a single answer is the point, this asks for it itself.
+A consumer fetches ahead and joins answers, so it cannot measure a single one.
 """
 
-import io
 import socket
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-
-from kio.schema.errors import ErrorCode
-from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopic
-from kio.schema.fetch.v12.response import FetchResponse, PartitionData
-from kio.schema.request_header.v2.header import RequestHeader
-from kio.schema.response_header.v1.header import ResponseHeader
-from kio.schema.types import TopicName
-from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
 from bench.errors import BenchError
 from bench.topics import TIMEOUT_SECONDS
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.fetch import (
+    FETCH_REQUEST,
+    FETCH_RESPONSE,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
 
-FETCH = 1
 VERSION = 12
 READ_COMMITTED = 1
 PARTITION_MAX_BYTES = 1 << 20
 MAX_BYTES = 50 << 20
 MAX_WAIT_MS = 500
+CLIENT_ID = b"bench"
+#: The correlation id, and an empty list of tagged fields.
+_ANSWER_HEADER_BYTES = 5
 _BATCH_HEADER = struct.Struct(">qi")
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT = 23
@@ -35,7 +36,7 @@ _LAST_OFFSET_DELTA_AT = 23
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One Fetch answer: its size on the wire, where to read on, and whether that is the end, by partition."""
+    """A Fetch answer: its size on the wire, the next offset by partition, and whether that is the end of all."""
 
     wire_bytes: int
     next_offsets: dict[int, int]
@@ -43,7 +44,7 @@ class Answer:
 
 
 class Fetcher:
-    """One connection; a context manager."""
+    """A connection that sends Fetch requests; a context manager."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -57,40 +58,31 @@ class Fetcher:
         self._socket.close()
 
     def fetch(self, topic: str, offsets: Mapping[int, int]) -> Answer:
-        """read_committed, with the sizes that consumers ask for by default. Raises BenchError."""
-        partitions = tuple(
-            FetchPartition(
-                partition=i32(partition),
-                fetch_offset=i64(offset),
-                partition_max_bytes=i32(PARTITION_MAX_BYTES),
-            )
+        """Fetches from these offsets, by partition, as read_committed and with consumers' default sizes.
+
+        Raises BenchError.
+        """
+        partitions = [
+            FetchPartition(partition, fetch_offset=offset, partition_max_bytes=PARTITION_MAX_BYTES)
             for partition, offset in offsets.items()
-        )
+        ]
         request = FetchRequest(
-            max_wait=i32Timedelta.parse(timedelta(milliseconds=MAX_WAIT_MS)),
-            min_bytes=i32(1),
-            max_bytes=i32(MAX_BYTES),
-            isolation_level=i8(READ_COMMITTED),
-            topics=(FetchTopic(topic=TopicName(topic), partitions=partitions),),
-            forgotten_topics_data=(),
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=MAX_BYTES,
+            isolation_level=READ_COMMITTED,
+            topics=[FetchTopic(topic, partitions=partitions)],
         )
         frame = self._exchange(request)
-        _, position = entity_reader(ResponseHeader)(frame, 0)
-        response, _ = entity_reader(FetchResponse)(frame, position)
+        response = FETCH_RESPONSE.read(memoryview(frame)[_ANSWER_HEADER_BYTES:], VERSION)
         return _answer(response, dict(offsets), len(frame) + 4)
 
     def _exchange(self, request: FetchRequest) -> bytes:
         self._correlation += 1
-        header = RequestHeader(
-            request_api_key=i16(FETCH),
-            request_api_version=i16(VERSION),
-            correlation_id=i32(self._correlation),
-            client_id="bench",
-        )
-        out = io.BytesIO()
-        entity_writer(RequestHeader)(out, header)
-        entity_writer(FetchRequest)(out, request)
-        self._socket.sendall(len(out.getvalue()).to_bytes(4, "big") + out.getvalue())
+        name = len(CLIENT_ID).to_bytes(2, "big") + CLIENT_ID
+        header = struct.pack(">hhi", FETCH_REQUEST.api_key, VERSION, self._correlation) + name
+        frame = header + b"\0" + FETCH_REQUEST.write(request, VERSION)
+        self._socket.sendall(len(frame).to_bytes(4, "big") + frame)
         return self._receive(int.from_bytes(self._receive(4), "big"))
 
     def _receive(self, size: int) -> bytes:
@@ -107,17 +99,17 @@ def _answer(response: FetchResponse, offsets: dict[int, int], wire_bytes: int) -
     ends = []
     for topic in response.responses:
         for partition in topic.partitions:
-            if partition.error_code is not ErrorCode.none:
-                raise BenchError(f"Fetch answered {partition.error_code.name}")
-            index = int(partition.partition_index)
+            if partition.error_code:
+                raise BenchError(f"Fetch answered {ErrorCode(partition.error_code).name}")
+            index = partition.partition_index
             offsets[index] = max(offsets[index], _next_offset(partition))
             ends.append(offsets[index] >= partition.high_watermark)
     return Answer(wire_bytes, offsets, bool(ends) and all(ends))
 
 
 def _next_offset(partition: PartitionData) -> int:
-    """Behind the last whole batch; 0 where there is none."""
-    records = partition.records or b""
+    """The offset after the last complete batch, or 0 if there is none."""
+    records = b"".join(partition.records or ())
     position, found = 0, 0
     while position + _BATCH_HEADER.size <= len(records):
         base_offset, length = _BATCH_HEADER.unpack_from(records, position)

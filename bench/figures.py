@@ -1,7 +1,7 @@
 """What a section yields: rows of figures.
 
-A `Row` is one piece of work on one target; its `runs` are the measured repetitions (warm-ups are never among
-them), each a value per `Figure`. What is reported is the median, with the least and the most beside it.
+A `Row` is one piece of work on one target. Its `runs` are the measured repetitions, without warm-ups; each has a value
+per `Figure`. Reports show the median, with the least and the most next to it.
 """
 
 import statistics
@@ -22,7 +22,7 @@ class Better(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measure: its name, unit included, as it stands in tables and in the JSON."""
+    """A measure. Its name, as shown in tables and in the JSON, includes the unit."""
 
     name: str
     better: Better
@@ -43,7 +43,7 @@ Run = dict[Figure, float]
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A figure over the runs."""
+    """The median, least and most value of a figure over its runs."""
 
     median: float
     least: float
@@ -54,8 +54,8 @@ class Spread:
 class Row:
     """One piece of work on one target.
 
-    `repeated` counts the runs that were thrown away because of the neighbours' load, `noisy` those that were kept in
-    spite of it, since it did not get better.
+    `repeated` counts the runs that were repeated because of other load on the machine; `noisy` counts those that were
+    kept in spite of it, because repeating did not help.
     """
 
     work: str
@@ -66,11 +66,11 @@ class Row:
 
     @property
     def is_noise(self) -> bool:
-        """Whether more than half of the runs were kept in spite of the neighbours."""
+        """Whether more than half of the runs were kept although other load disturbed them."""
         return self.noisy * 2 > len(self.runs)
 
     def spreads(self) -> dict[Figure, Spread]:
-        """Every figure's median, least and most."""
+        """The median, least and most of every figure."""
         spreads = {}
         for figure in self.runs[0]:
             values = [run[figure] for run in self.runs]

@@ -1,8 +1,8 @@
-"""What the figures should reach, as data, and whether they do.
+"""The goals that the figures should reach, and whether they do.
 
-A goal speaks of one figure of one piece of work on `target`. With `against` it is a ratio to the same work on that
-target, with `reference` to that work on the same target, without either the figure itself: at least `limit` where
-more is better, at most `limit` where less is.
+A goal is about one figure of one piece of work on `target`. With `against`, it is about the ratio to the same work on
+that other target; with `reference`, about the ratio to that other work on the same target; without either, about the
+figure itself. It must be at least `limit` if more is better, and at most `limit` if less is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ from bench.transactions import work_of as transactions_by
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """See the module."""
+    """A limit for one figure of one piece of work; the module's docstring explains the fields."""
 
     work: str
     figure: Figure
@@ -109,7 +109,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal and what was measured: a ratio, or the figure itself. `is_noise`: the neighbours disturbed it."""
+    """A goal and the measured value, a ratio or the figure itself. `is_noise` says that other load disturbed it."""
 
     goal: Goal
     value: float
@@ -124,7 +124,7 @@ class Verdict:
 
 
 def judge(results: Results, goals: Mapping[str, Sequence[Goal]] | None = None) -> list[Verdict]:
-    """The goals, `GOALS` if none are given, of which everything was measured, in the order of the table."""
+    """The verdicts on the goals (by default `GOALS`) for which everything was measured, in the goals' order."""
     verdicts = []
     for goal in (goal for group in (goals or GOALS).values() for goal in group):
         row = results.row(goal.work, goal.target)

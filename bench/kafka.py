@@ -1,8 +1,7 @@
 """Apache Kafka as a target: one KRaft node from the jars that bench/pom.xml names.
 
-The jars are fetched once by Maven into bench/out/kafka-VERSION; data lives in a folder that is thrown away.
-Kafka's defaults leave writing to the disk to the operating system; `FSYNC` has every append synced before it is
-acknowledged, which is what Lacuna always does.
+Maven fetches the jars once into bench/out/kafka-VERSION; the data is in a temporary folder. By default, Kafka leaves
+writing to disk to the operating system; `FSYNC` syncs every append before it is acknowledged, as Lacuna always does.
 """
 
 import re
@@ -30,7 +29,7 @@ START_SECONDS = 90.0
 STOP_SECONDS = 60.0
 FETCH_SECONDS = 480.0
 
-#: A single node cannot replicate; the other lines keep it from waiting for members or making topics by itself.
+#: A single node cannot replicate. The other lines keep it from waiting for members and from creating topics by itself.
 SINGLE_NODE = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -50,11 +49,11 @@ SINGLE_NODE = {
 
 
 class KafkaMissing(Exception):
-    """Kafka cannot be run on this machine; the message says what to install."""
+    """Kafka cannot run on this machine; the message says what to install."""
 
 
 def version() -> str:
-    """The version that pom.xml names."""
+    """The version of Kafka that pom.xml names. Raises BenchError."""
     found = re.search(r"<kafka\.version>(.+?)</kafka\.version>", POM.read_text())
     if found is None:
         raise BenchError(f"{POM} names no kafka.version")
@@ -62,12 +61,12 @@ def version() -> str:
 
 
 def jars() -> Path:
-    """The folder of the broker's jars. Raises KafkaMissing."""
+    """The folder with the broker's jars, which are fetched if missing. Raises KafkaMissing."""
     return fetch(POM, JARS / f"kafka-{version()}")
 
 
 def fetch(pom: Path, folder: Path) -> Path:
-    """`folder`, filled by Maven with what `pom` names where it is not there yet. Raises KafkaMissing."""
+    """Returns `folder`; if it does not exist yet, Maven fills it with the jars in `pom`. Raises KafkaMissing."""
     if shutil.which("java") is None:
         raise KafkaMissing("there is no java: install a JRE, 17 or newer")
     if folder.is_dir():
@@ -92,7 +91,7 @@ def fetch(pom: Path, folder: Path) -> Path:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
+    """Ports on which nothing is listening now."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
@@ -101,7 +100,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 class Kafka(Target):
-    """One broker; `properties` are further lines of its server.properties."""
+    """A single broker; `properties` are added to its server.properties."""
 
     def __init__(self, properties: Mapping[str, str] | None = None, label: str = "kafka") -> None:
         self.label = label
@@ -120,7 +119,7 @@ class Kafka(Target):
         return () if self._process is None else (self._process.pid,)
 
     def start(self) -> None:
-        """Raises KafkaMissing, BenchError."""
+        """Starts the broker and returns when clients can connect. Raises KafkaMissing, BenchError."""
         libraries = f"{jars()}/*"
         self._folder = tempfile.TemporaryDirectory(
             prefix="kafka-bench-", ignore_cleanup_errors=True
@@ -149,7 +148,7 @@ class Kafka(Target):
         self._bootstrap = f"127.0.0.1:{client}"
 
     def _wait(self, port: int, log: Path) -> None:
-        """Until it takes connections."""
+        """Waits until the broker accepts connections. Raises BenchError."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self._process and self._process.poll() is None:
             try:
@@ -174,5 +173,5 @@ class Kafka(Target):
         self._folder.cleanup()
 
     def forget(self) -> bool:
-        """Nothing to do: it keeps records in the page cache alone."""
+        """Does nothing: Kafka caches records only in the page cache."""
         return False

@@ -1,4 +1,4 @@
-"""Lacuna as a target: embedded, or a control plane and an agent in processes of their own."""
+"""Lacuna as a target: `lacuna up`, or a control plane and an agent in separate processes."""
 
 import tempfile
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ CONTROL_READY = "control plane: "
 
 
 class Lacuna(Target):
-    """`lacuna up` on a folder that is thrown away; `options` are further options of the command.
+    """`lacuna up` on a temporary folder; `options` are further options of the command.
 
-    Without options it runs as users get it: one worker, 128 MiB of cache, no waiting before a flush.
+    Without options it has the defaults that users get: one worker, 128 MiB of cache, no wait before a flush.
     """
 
     def __init__(self, options: Sequence[str] = (), label: str = "lacuna") -> None:
@@ -34,7 +34,7 @@ class Lacuna(Target):
 
     @property
     def data(self) -> Path:
-        """The folder, while it runs: `objects/` below it is the store unless `options` name another."""
+        """The data folder while the server runs; its `objects/` is the store, unless `options` name another."""
         return Path(self._folder.name)
 
     def start(self) -> None:
@@ -48,7 +48,7 @@ class Lacuna(Target):
             self._folder.cleanup()
 
     def forget(self) -> bool:
-        """A restart."""
+        """Restarts the server, which empties its caches."""
         self._end()
         self._run()
         return True
@@ -66,7 +66,7 @@ class Lacuna(Target):
 
 
 class LacunaGrpc(Lacuna):
-    """`lacuna controlplane` and `lacuna agent`, which speak gRPC over TCP; `options` are the agent's."""
+    """`lacuna controlplane` and `lacuna agent`, connected by gRPC over TCP; `options` are the agent's."""
 
     def __init__(self, options: Sequence[str] = (), label: str = "lacuna grpc") -> None:
         super().__init__(options, label)

@@ -1,4 +1,4 @@
-"""End to end: 100 records a second, linger 0, from produce() to the consumer's hands."""
+"""End-to-end latency at 100 records a second with linger 0, from produce() to the consumer's poll()."""
 
 import struct
 import threading
@@ -21,7 +21,7 @@ WORK = f"end to end at {RATE}/s"
 
 
 def latency(bench: Bench) -> Iterator[Row]:
-    """One row."""
+    """Measures end-to-end latency on each target, in turns, and yields a row for each."""
     topics = {each.label: bench.topics(each).create("latency") for each in bench.targets}
 
     def run(target: Target, measured: Measured) -> None:
@@ -35,7 +35,10 @@ def latency(bench: Bench) -> Iterator[Row]:
 
 
 def measure_latency(target: Target, topic: str, count: int, measured: Measured) -> None:
-    """Adds the milliseconds of `count` records. The first second is thrown away: connections, InitProducerId."""
+    """Measures the latencies of `count` records in ms and adds them to `measured`.
+
+    The first second is discarded, because it includes connecting and InitProducerId.
+    """
     warm_up = RATE
     total = count + warm_up
     milliseconds: list[float] = []
@@ -72,7 +75,10 @@ def _send(target: Target, topic: str, total: int) -> None:
 def _receive(
     target: Target, topic: str, total: int, ready: threading.Barrier, milliseconds: list[float]
 ) -> None:
-    """Waits for `total` records at the end of the topic. Raises BenchError."""
+    """Receives `total` records written after the topic's current end, and collects their latencies in ms.
+
+    Raises BenchError.
+    """
     settings = {**CONSUMER, "enable.partition.eof": False}
     client = Consumer({"bootstrap.servers": target.bootstrap, **settings})
     try:
@@ -86,7 +92,7 @@ def _receive(
             message = client.poll(STALL_SECONDS)
             value = message.value() if message is not None and message.error() is None else None
             if value is None:
-                raise BenchError(f"record {received} of {total} did not come")
+                raise BenchError(f"record {received} of {total} did not arrive")
             (sent_ns,) = struct.unpack_from("<q", value)
             milliseconds.append((time.perf_counter_ns() - sent_ns) / 1e6)
     finally:

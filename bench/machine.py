@@ -1,4 +1,4 @@
-"""Facts about the machine and the versions, so that figures can be compared. No names of hosts or people."""
+"""Facts about the machine and the versions, so that figures can be compared. They name no hosts or people."""
 
 import importlib.metadata
 import os
@@ -21,7 +21,7 @@ GIGABYTE = 1e9
 
 
 def machine() -> dict[str, str]:
-    """Processor, memory, system, the disk below the data and what it takes with fsync."""
+    """The processor, memory, system, and the disk under the data with its speed when synced, as text by name."""
     model = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     memory = re.search(r"MemTotal:\s*(\d+) kB", Path("/proc/meminfo").read_text())
     return {
@@ -35,9 +35,9 @@ def machine() -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """Lacuna, Kafka, Python, Java, the client."""
+    """The versions of Lacuna, Kafka, Python, Java and the client, by name."""
     return {
-        "lacuna": importlib.metadata.version("lacuna"),
+        "lacuna": importlib.metadata.version("lacuna-log"),
         "commit": _first_line(["git", "rev-parse", "--short", "HEAD"]),
         "kafka": kafka.version(),
         "python": platform.python_version(),
@@ -48,7 +48,7 @@ def versions() -> dict[str, str]:
 
 
 def client_settings() -> dict[str, dict[str, object]]:
-    """What every section's clients have in common."""
+    """The settings that the clients of all sections share, by kind of client."""
     return {
         "producer": dict(clients.PRODUCER),
         "consumer": dict(reading.CONSUMER),
@@ -58,7 +58,7 @@ def client_settings() -> dict[str, dict[str, object]]:
 
 
 def _first_line(command: list[str]) -> str:
-    """Of what a command says; "none" where there is no such command."""
+    """The first line that a command prints, or "none" if the command is missing or fails."""
     try:
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def _first_line(command: list[str]) -> str:
 
 
 def _file_system(path: str) -> str:
-    """The type of the file system below `path`; on tmpfs an fsync costs nothing."""
+    """The type of the file system that `path` is on; on tmpfs, an fsync costs nothing."""
     found = ("", "unknown")
     for line in Path("/proc/mounts").read_text().splitlines():
         _, mount, kind, *_ = line.split()
@@ -79,7 +79,7 @@ def _file_system(path: str) -> str:
 
 
 def _disk() -> str:
-    """Sequential writing with one fsync, and the time of a small append with fdatasync."""
+    """The speed of sequential writing with one fsync, and the time of a small append with fdatasync, as text."""
     data = os.urandom(1 << 20)
     with tempfile.TemporaryFile() as file:
         started = time.perf_counter()

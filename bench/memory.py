@@ -1,8 +1,8 @@
-"""Memory: of the control plane, by extent and by aborted transaction; of an agent that serves many consumers.
+"""Memory of the control plane, per extent and per aborted transaction, and of an agent that serves many consumers.
 
-All is counted: the state, its segment table (each extent alone in its object, which is the most it can cost), the view
-of the embedded agent, and the process that makes a snapshot meanwhile. Bytes are of resident memory, beside a server
-with an empty log.
+Everything is counted: the state, its segment table (with each extent alone in its object, the most expensive case), the
+view of the embedded agent, and the process that makes a snapshot meanwhile. Bytes are of resident memory, compared with
+a server whose log is empty.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ SNAPSHOT_PROCESS = Figure("snapshot process bytes", Better.LESS)
 TOGETHER = Figure("bytes together", Better.LESS)
 RESIDENT = Figure("resident MiB", Better.LESS)
 CONSUMERS = 8
-#: Eight consumers in one process, which is not what is measured.
+#: Keeps the queues of the eight consumers small: they share this process, whose memory is not measured.
 SMALL_QUEUE = {"queued.max.messages.kbytes": 16_384}
 MEBIBYTE = 1 << 20
 AN_EXTENT = "control plane, an extent"
@@ -35,7 +35,7 @@ BETWEEN = "control plane, an aborted transaction and the committed one behind it
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Aborted transactions, and bytes that are read."""
+    """How many transactions to abort, and how many bytes to read."""
 
     transactions: int
     read_bytes: int
@@ -49,7 +49,7 @@ AMOUNTS = {
 
 
 def memory(bench: Bench) -> Iterator[Row]:
-    """Rows of one run each: nothing here depends on what else the machine does."""
+    """Yields rows of one run each, because other load on the machine does not affect memory."""
     amount = AMOUNTS[bench.size.name]
     in_a_row = _control_plane(amount.transactions, one_in=1)
     between = _control_plane(amount.transactions, one_in=2)
@@ -60,7 +60,7 @@ def memory(bench: Bench) -> Iterator[Row]:
 
 
 def _control_plane(transactions: int, *, one_in: int) -> Run:
-    """Bytes by aborted transaction; each has one extent, and with `one_in` of 2 another one behind it."""
+    """Bytes per aborted transaction, each of one extent; if `one_in` is 2, a committed one follows each."""
     with Prepared() as server:
         topic = Topics(server).create("memory")
         watch_all(server, topic)
@@ -77,7 +77,7 @@ def _control_plane(transactions: int, *, one_in: int) -> Run:
 
 
 def watch_all(server: Lacuna, topic: str) -> list[int]:
-    """Has the agent look at every partition; their high watermarks."""
+    """Makes the agent load its view of every partition; returns their high watermarks."""
     client = Consumer({"bootstrap.servers": server.bootstrap, **CONSUMER})
     try:
         ends = [
@@ -85,13 +85,13 @@ def watch_all(server: Lacuna, topic: str) -> list[int]:
         ]
     finally:
         client.close()
-    with Fetcher(server.bootstrap) as fetcher:  # at the ends, where no object is read
+    with Fetcher(server.bootstrap) as fetcher:  # at the ends, so that no object is read
         fetcher.fetch(topic, dict(enumerate(ends)))
     return ends
 
 
 def _agent(bench: Bench, size: int) -> Row:
-    """The most that the server holds while consumers read everything, each for itself, after a restart."""
+    """The peak memory of the server while several consumers each read everything, after a restart."""
     records = size // 1024
     with Lacuna() as server:
         topic = Topics(server).create("memory")

@@ -1,4 +1,4 @@
-"""Measuring: wall time, CPU and reads of the server, and how much the neighbours disturb."""
+"""Measures the wall time, CPU time and reads of a server, and the load of other processes on the machine."""
 
 import os
 import time
@@ -11,7 +11,7 @@ from bench.target import Target
 
 TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
 _CPUCLOCK_SCHED = 2
-#: cutime and cstime of /proc/PID/stat, counted behind the name.
+#: Indexes of cutime and cstime in /proc/PID/stat, counted from the field after the name.
 _CHILDREN_TICKS = (13, 14)
 _GONE = (FileNotFoundError, ProcessLookupError)
 
@@ -33,10 +33,10 @@ def process_tree(roots: Iterable[int]) -> set[int]:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """User and system time that these processes have used so far, in nanoseconds' steps, ended threads included.
+    """The user and system time in seconds that these processes have used, including their ended threads.
 
-    And what children of theirs had used that have ended since, in ticks: without it a snapshot that was made meanwhile
-    would cost nothing, or give back what it had cost.
+    It also includes the time of their ended children, which is only known in ticks: otherwise a snapshot made meanwhile
+    would seem to cost nothing, or even to give back time.
     """
     total = 0
     ticks = 0
@@ -51,14 +51,15 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 def _cpu_clock(pid: int) -> int:
-    """Linux's clock of another process's CPU time: what clock_getcpuclockid(3) gives, which Python lacks."""
+    """The id of Linux's clock of a process's CPU time, as by clock_getcpuclockid(3), which Python lacks."""
     return (~pid << 3) | _CPUCLOCK_SCHED
 
 
 def read_bytes(pids: Iterable[int]) -> int:
-    """Bytes that these processes have read so far: files, out of the page cache too, sendfile, and sockets.
+    """How many bytes these processes have read: from files (even from the page cache), by sendfile, and from sockets.
 
-    `rchar` of /proc/PID/io. A consumer sends little, so while one reads this is what the server took from its store.
+    This is `rchar` of /proc/PID/io. A consumer sends little, so while one reads, this is what the server reads from its
+    store.
     """
     total = 0
     for pid in pids:
@@ -71,7 +72,7 @@ def read_bytes(pids: Iterable[int]) -> int:
 
 
 def resident_bytes(pids: Iterable[int], *, peak: bool = False) -> int:
-    """Memory that these processes hold, or (`peak`) the sum of the most that each has ever held."""
+    """The resident memory of these processes in bytes; with `peak`, the sum of the most that each has ever held."""
     name = "VmHWM:" if peak else "VmRSS:"
     total = 0
     for pid in pids:
@@ -84,16 +85,16 @@ def resident_bytes(pids: Iterable[int], *, peak: bool = False) -> int:
 
 
 def machine_ticks() -> tuple[int, int]:
-    """(busy, all) ticks of all cores; what the hypervisor took for others is busy."""
+    """The (busy, total) ticks of all cores; time that the hypervisor gave to others counts as busy."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return sum(fields) - fields[3] - fields[4], sum(fields)
 
 
 class Meter:
-    """A context manager; afterwards its attributes are set.
+    """A context manager that measures its block; its attributes are set afterwards.
 
-    `others_percent` is what neither this process nor the target used, of all cores; `grain_percent` is how much of that
-    may be the clock's coarse ticks alone.
+    `others_percent` is the share of all cores used by neither this process nor the target; `grain_percent` is how much
+    of that may be due to the clock's coarse ticks.
     """
 
     def __init__(self, target: Target) -> None:
@@ -128,5 +129,5 @@ class Meter:
         others = (busy - self._busy) * TICK_SECONDS - own - self.server_cpu_seconds
         total = max((everything - self._all) * TICK_SECONDS, TICK_SECONDS)
         self.others_percent = max(0.0, 100 * others / total)
-        # Nobody says which processes the server is, so it cannot be told apart from its neighbours.
+        # Without the server's process ids, it cannot be told apart from other load.
         self.grain_percent = 100 * 2 * TICK_SECONDS / total if pids else 100.0

@@ -1,7 +1,7 @@
-"""A million aborted transactions that nobody has compacted: restart, metadata, and what a reader of them pays.
+"""A million aborted transactions that were not compacted: the costs of a restart, of metadata, and of fetching.
 
-Each has one batch, in one of 4 partitions. Once in a row, so that their dead ranges merge; once each with a committed
-one behind it, so that nothing merges. Their objects do not exist: no reader may touch them.
+Each has one batch, in one of 4 partitions. They come once in a row, so that their dead ranges merge, and once each
+followed by a committed one, so that nothing merges. Their objects do not exist, so they must not be read.
 """
 
 import time
@@ -29,14 +29,14 @@ FETCHES = 9
 
 
 def million(bench: Bench) -> Iterator[Row]:
-    """A row for each way that they lie."""
+    """Yields a row with the transactions in a row, and one with them between committed ones."""
     count = AMOUNTS[bench.size.name]
     yield Row(f"{count:,} aborted in a row", "lacuna", [_measure(count, one_in=1)])
     yield Row(f"{count:,} aborted between committed", "lacuna", [_measure(count, one_in=2)])
 
 
 def _measure(count: int, *, one_in: int) -> Run:
-    """Where committed transactions lie between, only the end is fetched: they cannot be read."""
+    """Measures one arrangement. With committed transactions between, only the end is fetched: they cannot be read."""
     with Prepared() as server:
         topic = Topics(server).create("million")
         watch_all(server, topic)
@@ -64,7 +64,7 @@ def _measure(count: int, *, one_in: int) -> Run:
 
 
 def _fetch(fetcher: Fetcher, topic: str, place: str, offset: int) -> Run:
-    """One answer of one partition, as the client sees it."""
+    """Fetches from one partition and returns the client's view of an answer: its time and size."""
     seconds = []
     for _ in range(FETCHES):
         started = time.perf_counter()

@@ -1,7 +1,7 @@
 """The control plane's state machine under load, in this process: real commands, without disk or sockets.
 
-What each step of a command costs, and a journal of as many transactions as one likes in seconds: their extents name
-objects that nobody wrote, so such partitions can be planned and fetched at their ends, but not read.
+It times each step of a command, and writes a journal of any number of transactions within seconds. Their extents name
+objects that were never written, so such partitions can be planned, and fetched at their ends, but not read.
 """
 
 import asyncio
@@ -11,22 +11,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-from controlplane import machine
-from controlplane.batches import COMMITTED_BATCH, FLAG_TRANSACTIONAL
-from controlplane.client.views import PartitionView
-from controlplane.decision import Context, Decision
-from controlplane.journal.sqlite import SqliteJournal
-from controlplane.v1.cluster_pb2 import (
+from lacuna.controlplane import machine
+from lacuna.controlplane.client.views import PartitionView
+from lacuna.controlplane.decision import Context, Decision
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.shared.batches import COMMITTED_BATCH, FLAG_TRANSACTIONAL
+from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopic,
     CreateTopics,
     RegisterAgent,
     ReleaseLease,
     TopicPartition,
 )
-from controlplane.v1.control_pb2 import Command, Reply
-from controlplane.v1.journal_pb2 import JournalRecord
-from controlplane.v1.log_pb2 import CommitSegment, PartitionDelta, SegmentId, SegmentSlice
-from controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, PartitionDelta, SegmentId, SegmentSlice
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
 
 RECORDS = 3
 BATCH_BYTES = 3_200
@@ -36,17 +36,17 @@ STEPS = ("decide", "replay", "serialize", "changes", "views")
 
 
 class _Feed:
-    """Views here are fed by hand."""
+    """The feed of views that `Plane` updates by itself."""
 
     def want(self, view: PartitionView) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     def want_cluster(self) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
 
 class Producer:
-    """A transactional id, and its next sequence by partition."""
+    """A transactional producer, and its next sequence by partition."""
 
     def __init__(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
         self.transactional_id = transactional_id
@@ -56,19 +56,18 @@ class Producer:
 
 
 class Plane:
-    """A state, the journal records that nobody has taken yet, and the seconds that each step of each command took.
+    """A state machine, the journal records not taken yet, and how many seconds each step of each command took.
 
-    `journal` says whether records are kept; seconds are while `samples` is a dictionary. With `state` it goes on
-    from there.
+    It starts from `state` if given. Records are kept if `journal`; times are kept while `samples` is a dictionary.
     """
 
     def __init__(self, state: machine.State | None = None, *, journal: bool = False) -> None:
-        self.state = state or machine.new_state()
+        self.state = state or machine.State()
         self.journal: list[bytes] = []
         self.samples: defaultdict[tuple[str, str], list[float]] | None = None
         self.views: dict[tuple[bytes, int], PartitionView] = {}
         self._keeps = journal
-        self._now_ms = machine.now_ms(self.state)
+        self._now_ms = self.state.clock_ms
         self._ids = 0
         self._sequence = 0
         if not self.state.cluster_id:
@@ -79,20 +78,20 @@ class Plane:
         self._lease_id = registered.lease_id
 
     def create(self, partitions: int, name: str = "bench") -> bytes:
-        """A topic; its id."""
+        """Creates a topic and returns its id."""
         topic = CreateTopic(name=name, partition_count=partitions)
         reply = self.do("create", Command(create_topics=CreateTopics(topics=[topic])))
         return reply.topics_created.topics[0].topic_id
 
     def watch(self, topic_id: bytes, partition: int) -> PartitionView:
-        """A view as an agent has it, which is kept current."""
+        """A view of a partition as an agent has it, which later commands keep current."""
         view = PartitionView(topic_id, partition, _Feed())
-        view.apply(machine.watch(self.state, topic_id, partition))
+        view.apply(self.state.watch((topic_id, partition)))
         self.views[topic_id, partition] = view
         return view
 
     def producer(self, transactional_id: str) -> Producer:
-        """A new transactional id."""
+        """Initializes a producer with a new transactional id."""
         wanted = InitProducerId(
             has_transactional_id=True,
             transactional_id=transactional_id,
@@ -104,7 +103,7 @@ class Plane:
         return Producer(transactional_id, made.producer_id, made.producer_epoch)
 
     def begin(self, producer: Producer, topic_id: bytes, partitions: Sequence[int]) -> None:
-        """AddPartitionsToTxn and CommitSegment: a batch in each partition."""
+        """Adds the partitions to a transaction and commits a batch in each: AddPartitionsToTxn, CommitSegment."""
         keys = [TopicPartition(topic_id=topic_id, partition=index) for index in partitions]
         added = AddPartitionsToTxn(
             transactional_id=producer.transactional_id,
@@ -120,7 +119,7 @@ class Plane:
         self.do(f"CommitSegment, {len(keys)}", Command(commit_segment=committed))
 
     def end(self, producer: Producer, *, committed: bool) -> None:
-        """EndTxn, as before KIP-890."""
+        """Ends the transaction with an EndTxn as before KIP-890."""
         ended = EndTxn(
             transactional_id=producer.transactional_id,
             producer_id=producer.producer_id,
@@ -131,7 +130,7 @@ class Plane:
         self.do(name, Command(end_txn=ended))
 
     def do(self, name: str, command: Command) -> Reply:
-        """One command, all of its steps."""
+        """Executes a command with all its steps, times them under `name`, and returns the reply."""
         started = time.perf_counter()
         decision = machine.handle(self.state, command, self._context())
         decided = time.perf_counter() - started
@@ -143,22 +142,22 @@ class Plane:
         return decision.reply
 
     def leave(self) -> None:
-        """Gives the lease back, so that no client is sent to an agent that is none."""
+        """Releases the lease, so that no client is sent to this agent, which does not exist."""
         self.do("leave", Command(release_lease=ReleaseLease(lease_id=self._lease_id)))
 
     def microseconds(self, name: str) -> dict[str, float]:
-        """Of each step of one command, by step: medians, which neighbours do not disturb."""
+        """The median time of each step of the command `name` in µs; other load hardly affects medians."""
         samples = self.samples
         assert samples is not None
         return {step: median(samples[name, step]) * 1e6 for step in STEPS}
 
     def take_journal(self) -> list[bytes]:
-        """The records since the last time."""
+        """The journal records since the last call."""
         taken, self.journal = self.journal, []
         return taken
 
     def _follow(self, decision: Decision) -> tuple[float, float, float, float]:
-        """Replays, serializes, takes the changes, applies them; the seconds of each."""
+        """Replays and serializes the records, takes the changes, and applies them; returns the seconds of each."""
         clock = time.perf_counter
         replaying = serializing = 0.0
         for record in decision.records:
@@ -171,7 +170,7 @@ class Plane:
             if self._keeps:
                 self.journal.append(data)
         started = clock()
-        changes = machine.take_changes(self.state)
+        changes = self.state.take_changes()
         taken = clock()
         for delta in changes:
             if isinstance(delta, PartitionDelta):
@@ -207,9 +206,9 @@ class Plane:
 def small_transactions(
     plane: Plane, topic_id: bytes, partitions: int, count: int, *, one_in: int = 1
 ) -> Iterator[None]:
-    """`count` aborted transactions of one batch, the partitions in turn; yields after each.
+    """Makes `count` aborted transactions of one batch, in the partitions in turn, and yields after each.
 
-    With `one_in` of 2 each has a committed one behind it, which comes on top.
+    If `one_in` is 2, each is followed by an additional, committed one.
     """
     producer = plane.producer("bench-small")
     for number in range(count):
@@ -220,7 +219,7 @@ def small_transactions(
 
 
 def prolong(path: Path, topic: str, aborted: int, *, one_in: int = 1) -> int:
-    """Appends `small_transactions` in `topic` to the journal of a stopped cluster; the bytes of the records."""
+    """Appends `small_transactions` in `topic` to a stopped cluster's journal; returns the bytes of the records."""
     return asyncio.run(_prolong(path, topic, aborted, one_in))
 
 
@@ -228,7 +227,7 @@ async def _prolong(path: Path, topic: str, aborted: int, one_in: int) -> int:
     journal = SqliteJournal(str(path), str)
     opened = await journal.open(None)
     try:
-        state = machine.new_state()
+        state = machine.State()
         snapshot = await journal.load_snapshot()
         if snapshot is not None:
             state = machine.restore(snapshot.state)

@@ -1,8 +1,8 @@
-"""The picture of the README: what aborted records cost whoever reads only committed ones.
+"""Draws the picture of the README: what aborted records cost a reader of committed ones.
 
-Two panels over the share of aborted records: committed records a second, and the bytes that are moved for one of them,
-over the wire and out of the store. Colours are such that they stand out from a white page and from a black one; the
-background is left out.
+Its two panels show, over the share of aborted records, the committed records per second, and the bytes moved per
+committed record, over the wire and out of the store. The colours stand out from a white page and from a black one; the
+background is transparent.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ Curve = list[tuple[int, Spread]]
 
 
 def draw(results: Results, path: Path) -> None:
-    """Writes the picture; the suffix of `path` says in which format. Raises ValueError without the curve's rows."""
+    """Writes the picture in the format that the suffix of `path` says. Raises ValueError if rows are missing."""
     shares = _shares(results)
     if len(shares) < 3:
         raise ValueError("the picture needs the section aborts: run it")
@@ -92,7 +92,7 @@ def _curve(results: Results, shares: Sequence[int], target: str, figure: Figure)
 
 
 def _line(axes: Any, curve: Curve, colour: str, **look: Any) -> None:
-    """The medians, and the spread as a veil behind them."""
+    """Draws the medians as a line, and the spread as a shaded area behind it."""
     shares = [share for share, _ in curve]
     least = [spread.least for _, spread in curve]
     most = [spread.most for _, spread in curve]
@@ -132,7 +132,7 @@ def _draw_bytes(axes: Any, results: Results, shares: Sequence[int]) -> None:
 
 
 def _name(axes: Any, target: str, curve: Curve, *, below: bool = False, left: bool = False) -> None:
-    """The target's name beside the middle of its curve: above or below, to the left or to the right."""
+    """Writes the target's name next to the middle of its curve: above or `below` it, to its right or `left`."""
     share, spread = curve[len(curve) // 2 - 1]
     axes.annotate(
         NAMES[target],
@@ -147,5 +147,5 @@ def _name(axes: Any, target: str, curve: Curve, *, below: bool = False, left: bo
 
 
 def _bytes(value: float) -> str:
-    """1 KB, 10 KB, 100 KB at the ticks."""
+    """The label of a tick, for example 10 KB."""
     return f"{value / 1000:,g} KB" if value >= 1000 else f"{value:g} B"

@@ -1,4 +1,4 @@
-"""Lacuna with a log that was written in seconds: into the journal, without the objects."""
+"""Lacuna with a large log made within seconds, by writing only its journal and no objects."""
 
 import os
 import sqlite3
@@ -15,11 +15,10 @@ from bench.plane import prolong
 
 JOURNAL = "journal.db"
 SNAPSHOT_SECONDS = 120.0
-MACHINE = "controlplane.machine"
 
 
 class Prepared(Lacuna):
-    """`lacuna up` whose journal can be prolonged. `start_seconds` is how long the last start took."""
+    """`lacuna up` with a journal that can be prolonged. `start_seconds` is how long its last start took."""
 
     def __init__(self, options: Sequence[str] = (), label: str = "lacuna") -> None:
         super().__init__(options, label)
@@ -27,12 +26,12 @@ class Prepared(Lacuna):
 
     @property
     def journal(self) -> Path:
-        """The file."""
+        """The journal's file."""
         return self.data / JOURNAL
 
     @property
     def snapshots(self) -> Path:
-        """The file beside it."""
+        """The file with the journal's snapshots."""
         return self.data / f"{JOURNAL}.snapshots"
 
     def _run(self) -> None:
@@ -41,7 +40,7 @@ class Prepared(Lacuna):
         self.start_seconds = time.perf_counter() - started
 
     def prolong(self, topic: str, aborted: int, *, one_in: int = 1) -> int:
-        """Stops, adds transactions (bench.plane.small_transactions), starts; the bytes of the records."""
+        """Restarts the server with more transactions (bench.plane.small_transactions); returns their journal bytes."""
         self._end()
         try:
             return prolong(self.journal, topic, aborted, one_in=one_in)
@@ -49,11 +48,11 @@ class Prepared(Lacuna):
             self._run()
 
     def resident(self) -> int:
-        """Bytes that the server holds now, without a process that makes a snapshot meanwhile."""
+        """The resident bytes of the server now, without a process that is making a snapshot."""
         return resident_bytes(self.pids)
 
     def settle(self) -> None:
-        """Waits for the process that makes a snapshot. Raises BenchError."""
+        """Waits for the process that makes a snapshot to end. Raises BenchError."""
         deadline = time.monotonic() + SNAPSHOT_SECONDS
         while process_tree(self.pids) != set(self.pids):
             if time.monotonic() > deadline:
@@ -61,9 +60,9 @@ class Prepared(Lacuna):
             time.sleep(0.1)
 
     def snapshot(self) -> int:
-        """Stops, has a snapshot made of all, starts; the most bytes that the process that made it held.
+        """Restarts the server with a snapshot of everything; returns the peak memory in bytes of making it.
 
-        Raises BenchError where it fails.
+        Raises BenchError if that fails.
         """
         self._end()
         try:
@@ -72,7 +71,7 @@ class Prepared(Lacuna):
             self._run()
 
     def snapshot_bytes(self) -> int:
-        """Of the newest snapshot."""
+        """The size of the newest snapshot in bytes."""
         question = (
             "SELECT sum(length(state)) FROM snapshots GROUP BY position ORDER BY position DESC"
         )
@@ -80,9 +79,14 @@ class Prepared(Lacuna):
 
 
 def make_snapshot(journal: Path) -> int:
-    """Runs the snapshot process to the journal's end; the most bytes that it held."""
+    """Runs the snapshot process up to the journal's end; returns its peak memory in bytes. Raises BenchError."""
     position = _ask(journal, "SELECT max(position) FROM batches")
-    command = ["-m", "controlplane.journal.snapshotter", str(journal), MACHINE, str(position)]
+    command = [
+        "-m",
+        "lacuna.controlplane.journal.snapshotter",
+        str(journal),
+        str(position),
+    ]
     process = subprocess.Popen([sys.executable, *command])
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -92,7 +96,7 @@ def make_snapshot(journal: Path) -> int:
 
 
 def _ask(database: Path, question: str) -> int:
-    """The number that answers; 0 for none."""
+    """The number that a query returns, or 0 if it returns none."""
     connection = sqlite3.connect(database)
     try:
         (number,) = connection.execute(question).fetchone() or (0,)

@@ -1,4 +1,4 @@
-"""Servers as processes of their own: start, wait for the line that says ready, end."""
+"""Servers as separate processes: starts them, waits for the line that says they are ready, ends them."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ _KEPT_LINES = 40
 
 
 class Process:
-    """A `lacuna` command; `value` is what follows `ready` on the line that says so."""
+    """A running `lacuna` command; `value` is what follows `ready` in the line that says it is ready."""
 
     def __init__(self, arguments: Sequence[str], ready: str) -> None:
         self._ready = ready
@@ -29,7 +29,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "LACUNA_SUPERVISED": "1"},  # it ends with us, however we end
+            env={**os.environ, "LACUNA_SUPERVISED": "1"},  # it ends with us, whatever ends us
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -62,7 +62,7 @@ class Process:
             self._process.stdin.close()
 
     def stop(self) -> None:
-        """Ctrl-C. Raises BenchError where it does not end cleanly."""
+        """Ends the process with SIGINT. Raises BenchError if it does not end cleanly."""
         self._process.send_signal(signal.SIGINT)
         try:
             code = self._process.wait(STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""Reading a topic to its end, read_committed, and what came over the wire for it."""
+"""Reads a topic to its end as read_committed, and measures what came over the wire."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from bench.meter import Meter
 from bench.target import Target
 from bench.topics import PARTITIONS, TIMEOUT_SECONDS
 
-#: Of every consumer.
+#: The settings of every consumer.
 CONSUMER: dict[str, Any] = {
     "group.id": "bench",
     "isolation.level": "read_committed",
@@ -22,14 +22,15 @@ CONSUMER: dict[str, Any] = {
     "log_level": 2,
 }
 
-#: librdkafka's defaults stall on a fast server: it pauses a second when 64 MiB are queued. "tuned" lifts that.
+#: With its defaults, librdkafka stalls on a fast server: it pauses for a second when 64 MiB are queued. These settings
+#: ("tuned") avoid that.
 TUNED: dict[str, Any] = {
     "fetch.queue.backoff.ms": 5,
     "queued.min.messages": 1_000_000,
     "queued.max.messages.kbytes": 1_048_576,
 }
 
-#: So that the end of a partition, an answer without records, is told soon. Where there is data nobody waits.
+#: Makes the server report the end of a partition, an answer without records, soon. Answers with data never wait.
 ENDS_SOON: dict[str, Any] = {"fetch.wait.max.ms": 50}
 
 _STATISTICS_MS = 50
@@ -37,7 +38,7 @@ _STATISTICS_MS = 50
 
 @dataclass(slots=True)
 class Consumed:
-    """What reading a topic to its end gave; seconds from assign()."""
+    """The result of reading a topic to its end; seconds count from assign()."""
 
     meter: Meter
     records: int = 0
@@ -47,13 +48,13 @@ class Consumed:
     positions: tuple[int, ...] = ()
 
     def check(self, expected: int) -> None:
-        """Raises BenchError unless so many records came."""
+        """Raises BenchError unless exactly `expected` records were read."""
         if self.records != expected:
             raise BenchError(f"expected {expected} records, the consumer has {self.records}")
 
 
 class _Statistics:
-    """The last of librdkafka's statistics, and how many came."""
+    """librdkafka's latest statistics, and how many reports came so far."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -65,12 +66,12 @@ class _Statistics:
 
     @property
     def received_bytes(self) -> int:
-        """All bytes that the client's connections received, the protocol's own included."""
+        """All bytes that the client's connections received, including the protocol's overhead."""
         return int(json.loads(self._last)["rx_bytes"])
 
 
 def consume(target: Target, topic: str, **settings: Any) -> Consumed:
-    """Reads all partitions from the start until the end of each is told. Raises BenchError."""
+    """Reads all partitions from the start until the end of each is reported. Raises BenchError."""
     statistics = _Statistics()
     config = {
         "bootstrap.servers": target.bootstrap,
@@ -96,7 +97,7 @@ def consume(target: Target, topic: str, **settings: Any) -> Consumed:
 
 
 def end_offset(client: Consumer, partition: TopicPartition) -> int:
-    """The high watermark, as soon as the leader of a new topic answers."""
+    """The high watermark of a partition; waits until the leader of a new topic answers."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
@@ -127,13 +128,13 @@ def _read_to_ends(client: Any, consumed: Consumed) -> Consumed:
         if messages:
             last_progress = now
         elif now - last_progress > STALL_SECONDS:
-            raise BenchError(f"the consumer stands still after {consumed.records} records")
+            raise BenchError(f"the consumer received nothing more after {consumed.records} records")
     consumed.end_seconds = time.perf_counter() - started
     return consumed
 
 
 def _settle(client: Any, statistics: _Statistics) -> None:
-    """Until the statistics have seen everything: the second from now on."""
+    """Waits for the second statistics report from now, which covers everything received by now. Raises BenchError."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     wanted = statistics.count + 2
     while statistics.count < wanted:

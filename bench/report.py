@@ -1,4 +1,4 @@
-"""Tables out of results: for the terminal, and in Markdown for docs/performance.md."""
+"""Turns results into tables: for the terminal, and in Markdown for docs/performance.md."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,31 +15,31 @@ END = "<!-- end of what `make bench` writes -->"
 
 
 def number(value: float) -> str:
-    """Three digits, as a person would write them."""
+    """A number as text: rounded to three digits, or to a whole number from 100 on."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def spread_of(spread: Spread) -> str:
-    """The median, and in brackets the least and the most where they differ from it."""
+    """A spread as text: the median and, in brackets, the least and the most, unless all are the same."""
     median, least, most = (number(each) for each in (spread.median, spread.least, spread.most))
     return median if least == median == most else f"{median} ({least}–{most})"
 
 
 def targets_of(rows: Sequence[Row]) -> list[str]:
-    """The targets of a section, ours first."""
+    """The labels of a section's targets, ours first."""
     found = {row.target for row in rows}
     known = [label for label in ORDER if label in found]
     return known + sorted(found - set(known))
 
 
 def runs_of(rows: Sequence[Row]) -> str:
-    """What the figures are of."""
+    """How many runs the figures come from, in words."""
     runs = {len(row.runs) for row in rows}
     return "one run" if runs == {1} else f"medians (least–most) of {max(runs)} runs"
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
-    """A heading, then a line for each work and figure: its spread per target, then ratios."""
+    """The table of a section: a heading, then a line per work and figure with its spread per target, and ratios."""
     targets = targets_of(rows)
     pairs = [pair for pair in RATIOS if set(pair) <= set(targets)]
     lines = [["work", "", *targets, *(" / ".join(pair) for pair in pairs)]]
@@ -69,7 +69,7 @@ def _ratio(
 
 
 def in_columns(lines: Sequence[Sequence[str]]) -> str:
-    """A table for the terminal."""
+    """A table as text for the terminal, in aligned columns."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     texts = []
     for line in lines:
@@ -82,14 +82,14 @@ def in_columns(lines: Sequence[Sequence[str]]) -> str:
 
 
 def in_markdown(lines: Sequence[Sequence[str]]) -> str:
-    """The same in Markdown."""
+    """A table in Markdown."""
     heading, *rest = lines
     rule = ["---"] * 2 + ["---:"] * (len(heading) - 2)
     return "\n".join("| " + " | ".join(line) + " |" for line in [heading, rule, *rest])
 
 
 def remarks(rows: Sequence[Row]) -> Iterator[str]:
-    """What was done again, and what is noisy all the same; works that were measured in one go share a line."""
+    """Yields lines about runs that were repeated, or kept although noisy; works measured together share a line."""
     works: dict[tuple[str, int, int], list[str]] = {}
     for row in rows:
         if row.repeated or row.noisy:
@@ -99,14 +99,14 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def verdict_line(verdict: Verdict) -> str:
-    """`met` or `MISSED`, the goal, and what it is."""
+    """A verdict as a line: `met` or `MISSED`, the goal, and the measured value."""
     word = "met   " if verdict.is_met else "MISSED"
     noise = " (noise)" if verdict.is_noise else ""
     return f"{word}  {verdict.goal}: {number(verdict.value)}{noise}"
 
 
 def page_part(results: Results, verdicts: Sequence[Verdict]) -> str:
-    """What stands between the markers of docs/performance.md."""
+    """The Markdown text between the markers of docs/performance.md."""
     facts = results.facts
     listed = [*facts["machine"].items(), *facts["targets"].items()]
     parts = ["\n".join(f"- {name}: {value}" for name, value in listed)]
@@ -126,7 +126,7 @@ def page_part(results: Results, verdicts: Sequence[Verdict]) -> str:
 
 
 def rewrite(page: Path, part: str) -> None:
-    """Puts `part` between the markers of `page`. Raises ValueError where they are missing."""
+    """Replaces the text between the markers of `page` by `part`. Raises ValueError if they are missing."""
     text = page.read_text()
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)

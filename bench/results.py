@@ -1,4 +1,4 @@
-"""The results of a run: rows by section, and the facts that they depend on. JSON, there and back."""
+"""The results of a run, saved as JSON: rows by section, and the facts that they depend on."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ FORMAT = 1
 
 @dataclass(slots=True)
 class Results:
-    """`facts` say which machine, versions, settings; `size` how much was done."""
+    """The results of a run. `facts` has the machine, versions and settings; `size` names how much work was done."""
 
     size: str
     facts: dict[str, Any] = field(default_factory=dict)
@@ -27,17 +27,17 @@ class Results:
         return None
 
     def spread(self, work: str, target: str, figure: Figure) -> Spread | None:
-        """A figure over its runs, if it was measured."""
+        """The spread of a figure over its runs, if it was measured."""
         row = self.row(work, target)
         return None if row is None else row.spreads().get(figure)
 
     def median(self, work: str, target: str, figure: Figure) -> float | None:
-        """The figure's median, if it was measured."""
+        """The median of a figure over its runs, if it was measured."""
         spread = self.spread(work, target, figure)
         return None if spread is None else spread.median
 
     def save(self, path: Path) -> None:
-        """Writes JSON: every run as it was, with the medians beside them for whoever reads it."""
+        """Writes the results as JSON: every run, and the medians for the convenience of readers."""
         path.parent.mkdir(parents=True, exist_ok=True)
         figures = {
             figure.name: figure.better.value
@@ -58,7 +58,7 @@ class Results:
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
-        """What `save` wrote; None where there is none, or one of another format."""
+        """Loads what `save` wrote, or returns None if the file is missing or has another format."""
         if not path.exists():
             return None
         document = json.loads(path.read_text())
@@ -95,5 +95,5 @@ def _row_json(row: Row) -> dict[str, Any]:
 
 
 def _short(value: float) -> float:
-    """Five digits are more than a benchmark knows."""
+    """Rounds to five digits, more than a benchmark can know."""
     return float(f"{value:.5g}")

@@ -1,13 +1,13 @@
-"""Fair turns: warm-up, interleaved runs, rest between them, and noisy runs again.
+"""Fair turns between targets: a warm-up, interleaved runs with rests between them, and repetition of noisy runs.
 
-A section is a function `section(bench: Bench) -> Iterator[Row]`. It hands `bench.rounds` what to do on one target;
-the rounds decide in which order and how often:
+A section is a function `section(bench: Bench) -> Iterator[Row]`. It passes `bench.rounds` the work to do on one target;
+`rounds` decides in which order and how often it is done:
 
-    warm-up A, warm-up B (thrown away); A B, A B, A B (kept)
+    warm-up A, warm-up B (discarded); A B, A B, A B (kept)
 
-Before each run dirty pages are written out and every target is waited for until it rests, so that nobody pays for the
-one before. A run beside which the neighbours used more than `NOISE_PERCENT` of the machine is done again, at most
-`size.repeats` times; if that did not help, its least disturbed try is kept and counted as noisy.
+Before each run, dirty pages are written out and every target is left to become idle, so that no run pays for the one
+before it. A run during which other processes used more than `NOISE_PERCENT` of the machine is repeated, at most
+`size.repeats` times; if that does not help, the least disturbed try is kept and counted as noisy.
 """
 
 import os
@@ -31,12 +31,12 @@ REST_WAIT_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is done.
+    """How much work a run of the benchmark does.
 
-    `repeats`: how often a noisy run is done again, as long as not more than `repeat_seconds` went into that in all.
-    `abort_transactions`: of a log; more, up to `transactions_at_most`, where fewer than `committed_transactions` of
-    them would be committed.
-    `default_consumer`: read with librdkafka's defaults, too; they tell in topics larger than its queue of 64 MiB.
+    A noisy run is repeated up to `repeats` times, until repetitions have taken `repeat_seconds` in all. A log has
+    `abort_transactions`; more, up to `transactions_at_most`, if fewer than `committed_transactions` of them would be
+    committed. With `default_consumer`, topics are also read with librdkafka's defaults, which matter for topics larger
+    than its queue of 64 MiB.
     """
 
     name: str
@@ -122,14 +122,14 @@ FULL = Size(
 
 
 class Measured:
-    """The figures of a run, and how noisy it was."""
+    """The figures of one run, and how noisy it was."""
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
         self.excess_percent = 0.0
 
     def add(self, meter: Meter, figures: Run) -> None:
-        """One row's figures, measured by `meter`, whose neighbours' load is added to them."""
+        """Adds the figures of one row, together with the load of other processes according to `meter`."""
         self.runs.append({**figures, OTHERS: meter.others_percent})
         excess = meter.others_percent - NOISE_PERCENT - meter.grain_percent
         self.excess_percent = max(self.excess_percent, excess)
@@ -137,14 +137,14 @@ class Measured:
 
 @dataclass(slots=True)
 class Patience:
-    """Seconds that may still go into doing noisy runs again."""
+    """How many seconds may still be spent on repeating noisy runs."""
 
     seconds: float
 
 
 @dataclass(slots=True)
 class Bench:
-    """What a section is given: the targets and the size of the work; `started` are all that run meanwhile."""
+    """What a section gets: its targets and the size of the work; `started` are all targets that are running."""
 
     targets: Sequence[Target]
     size: Size
@@ -157,14 +157,14 @@ class Bench:
         self._patience = Patience(self.size.repeat_seconds)
 
     def among(self, labels: Collection[str]) -> "Bench":
-        """The same for a section that measures these targets; a foreign one always counts."""
+        """A copy for a section that measures only these targets; foreign targets are always included."""
         targets = [each for each in self.targets if each.label in labels or is_foreign(each)]
         bench = replace(self, targets=targets, started=self.started or self.targets)
         bench._patience = self._patience
         return bench
 
     def topics(self, target: Target) -> Topics:
-        """Makes and drops topics there."""
+        """The `Topics` of a target, which create and drop its topics."""
         if target.label not in self._topics:
             self._topics[target.label] = Topics(target)
         return self._topics[target.label]
@@ -176,9 +176,10 @@ class Bench:
         *,
         warm_up: Callable[[Target], object] | None = None,
     ) -> list[Row]:
-        """A row for each of `works` and each target; `run` adds as many figures as there are works, in their order.
+        """Runs the work in turns on all targets, and returns a row for each of `works` and each target.
 
-        `warm_up` is done instead of one more `run` where given.
+        Each call of `run` adds one set of figures for each of `works`, in their order. The warm-up is another `run`
+        whose figures are discarded, or `warm_up` if given.
         """
         targets = self.targets
         rows = {each.label: [Row(work, each.label) for work in works] for each in targets}
@@ -200,9 +201,9 @@ class Bench:
         return [row for label in rows for row in rows[label]]
 
     def forget(self, target: Target) -> str:
-        """Nothing of what was written or read is in the server's own memory, yet it has served a consumer.
+        """Empties the server's own caches, then lets a consumer read a small topic, so that the server is warm.
 
-        Returns a topic of a few records that it has served.
+        Returns the name of that topic.
         """
         if target.label not in self._warm:
             self._warm[target.label] = self.topics(target).create("warm")
@@ -213,7 +214,7 @@ class Bench:
         return self._warm[target.label]
 
     def rest(self) -> None:
-        """Until dirty pages are written out and no target works, or 15 s have gone."""
+        """Waits until dirty pages are written out and no target is working, at most REST_WAIT_SECONDS."""
         os.sync()
         started = self.started or self.targets
         deadline = time.monotonic() + REST_WAIT_SECONDS
@@ -236,7 +237,7 @@ class Bench:
         noisy: list[tuple[Target, Measured]],
         rows: dict[str, list[Row]],
     ) -> None:
-        """Noisy runs are done again, in turns too; what stays noisy is kept and counted."""
+        """Repeats noisy runs, also in turns; runs that stay noisy are kept and counted."""
         for _ in range(self.size.repeats):
             for place, (target, before) in enumerate(noisy):
                 if before.excess_percent > 0 and self._patience.seconds > 0:

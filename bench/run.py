@@ -1,7 +1,7 @@
 """Runs the benchmark: `python -m bench.run`, or `make bench` and `make bench-quick`.
 
-Lacuna and Apache Kafka do the same work in turns on the same machine; bench/rounds.py says how. Prints a table a
-section, which goals are met, and what got worse since the last run of this size that was kept; writes all runs as JSON.
+Lacuna and Apache Kafka do the same work in turns on the same machine, as bench/rounds.py describes. Prints a table per
+section, which goals are met, and what got worse since the last kept run of this size; writes all runs as JSON.
 """
 
 import argparse
@@ -45,7 +45,7 @@ SCALE_PICTURE = ROOT / "docs" / "scale.svg"
 
 
 def main() -> None:
-    """Command line."""
+    """Entry point of `python -m bench.run`."""
     signal.signal(signal.SIGTERM, _end)
     arguments = _arguments()
     out = arguments.out
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
-    """Measures what was asked for, into `results`; what there is stands in `out` after each section."""
+    """Measures the chosen sections, adds them to `results`, and saves these to `out` after each section."""
     size = SIZES[arguments.size]
     started = time.monotonic()
     earlier = results.facts.get("measured", {})
@@ -95,7 +95,7 @@ def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
 
 
 def _measure(name: str, bench: Bench, results: Results) -> None:
-    """One section; its table is printed as soon as it is there. If it fails the others go on."""
+    """Measures one section and prints its table. If it fails, the failure is noted and the others continue."""
     section = SECTIONS[name]
     results.sections.pop(name, None)
     try:
@@ -114,7 +114,7 @@ def _now() -> str:
 
 
 def _end(number: int, frame: object) -> None:
-    """As Ctrl-C would: the servers are ended and their data deleted."""
+    """Ends the run like Ctrl-C: the servers are ended and their data is deleted."""
     raise SystemExit(128 + number)
 
 
@@ -127,7 +127,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--server-pid", type=int, default=0, help="whose CPU is counted for it")
     parser.add_argument("--label", default="foreign", help="its name in the tables")
     parser.add_argument(
-        "--again", action="store_true", help="measure nothing: say again what --out holds"
+        "--again", action="store_true", help="measure nothing: report again what --out holds"
     )
     parser.add_argument(
         "--merge", action="store_true", help="leave the other sections in --out as they are"
@@ -156,20 +156,20 @@ def _arguments() -> argparse.Namespace:
 
 
 def _names(known: Mapping[str, object]) -> Callable[[str], list[str]]:
-    """A type for argparse: names out of `known`."""
+    """A type for argparse that parses names separated by commas, all of which must be in `known`."""
 
     def parse(text: str) -> list[str]:
         names = [name.strip() for name in text.split(",")]
         if unknown := [name for name in names if name not in known]:
             there = ", ".join(known)
-            raise argparse.ArgumentTypeError(f"no {', '.join(unknown)}; there are {there}")
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; choose from {there}")
         return names
 
     return parse
 
 
 def _start(stack: ExitStack, arguments: argparse.Namespace) -> Iterator[Target]:
-    """Those targets that a chosen section wants. Without Kafka it goes on, and says so."""
+    """Starts the targets that the chosen sections need. If Kafka is missing, says so and continues without it."""
     wanted = {label for name in arguments.sections for label in SECTIONS[name].targets}
     for label in arguments.targets:
         if label in wanted:
@@ -215,13 +215,15 @@ def _conclude(results: Results, before: Results | None) -> None:
 
 
 def _keep(results: Results) -> None:
-    """Makes it the run that later ones are compared with, and the table and picture of docs/."""
+    """Makes this the run with which later ones are compared, and updates the tables and pictures in docs/."""
     from bench import scale_plot
     from bench.plot import draw
 
     if missing := SECTIONS.keys() - results.sections.keys():
         names = ",".join(sorted(missing))
-        raise SystemExit(f"not kept, for it lacks sections: run with --sections={names} --merge")
+        raise SystemExit(
+            f"not kept, because it lacks sections: run with --sections={names} --merge"
+        )
     results.save(KEPT)
     report.rewrite(PAGE, report.page_part(results, judge(results)))
     draw(results, PICTURE)

@@ -1,7 +1,7 @@
-"""Scale: what one Fetch and one transaction cost the server, as what is beside them grows.
+"""Scale: what one Fetch and one transaction cost the server while other things grow, such as partitions or connections.
 
-The figures are CPU microseconds of all server processes by request, not rates: on two cores with the clients beside
-them a rate says how much was left over. The last rows are of the state machine alone, in this process.
+The figures are CPU microseconds of all server processes per request, not rates: on two cores shared with the clients, a
+rate only says how much CPU time was left over. The last rows are for the state machine alone, in this process.
 """
 
 import time
@@ -13,7 +13,6 @@ from statistics import median
 
 from confluent_kafka import Consumer, TopicPartition
 
-from agent.fetch.plan import plan_fetch
 from bench.clients import fill, flush, produce, producer
 from bench.fetches import Fetcher
 from bench.figures import Better, Figure, Row, Run
@@ -25,7 +24,8 @@ from bench.processes import Process
 from bench.reading import CONSUMER, end_offset
 from bench.rounds import Bench
 from bench.topics import PARTITIONS, TIMEOUT_SECONDS, Topics
-from controlplane.client.views import PartitionView
+from lacuna.agent.fetch.plan import plan_fetch
+from lacuna.controlplane.client.views import PartitionView
 
 FETCH_CPU = Figure("server CPU µs/fetch", Better.LESS)
 TRANSACTION_CPU = Figure("server CPU µs/transaction", Better.LESS)
@@ -51,7 +51,7 @@ COMMANDS = ("AddPartitionsToTxn", "CommitSegment, 4", "EndTxn, commit", "EndTxn,
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Seconds of each load, the sizes of each kind, and the extents that the state machine is timed with."""
+    """How many seconds each load takes, the sizes to try of each kind, and the extents for timing the state machine."""
 
     seconds: float
     sizes: dict[str, tuple[int, ...]]
@@ -80,7 +80,7 @@ AMOUNTS = {
 
 
 class Agents(Lacuna):
-    """A control plane and some agents, each a process; clients bootstrap from the first."""
+    """A control plane and several agents, each in a separate process; clients bootstrap from the first agent."""
 
     def __init__(self, agents: int, options: Sequence[str] = (), store: str = "") -> None:
         super().__init__(options)
@@ -104,17 +104,17 @@ class Agents(Lacuna):
 
 
 def work_of(kind: str, size: int) -> str:
-    """The row's name."""
+    """The name of the row for this size of this kind, for example `1,000 partitions`."""
     return f"{size:,} {kind}"
 
 
 def step_work_of(command: str, extents: int) -> str:
-    """The row's name."""
+    """The name of the row for this command of the state machine, with so many extents per partition."""
     return f"{command}, {extents:,} extents a partition"
 
 
 def scale(bench: Bench) -> Iterator[Row]:
-    """A row for each size of each kind, then the state machine's commands with growing partitions."""
+    """Yields a row for each size of each kind, then rows for the state machine's commands as partitions grow."""
     amount = AMOUNTS[bench.size.name]
     for kind, sizes in amount.sizes.items():
         for size in sizes:
@@ -134,7 +134,7 @@ def _agents(bench: Bench, size: int, seconds: float) -> Run:
 
 
 def _partitions(bench: Bench, size: int, seconds: float) -> Run:
-    """Each partition has records, and a consumer has looked at it."""
+    """Measures with `size` partitions, each of which has records and was fetched once."""
     with Lacuna() as server:
         topic = Topics(server).create("scale", max(size, PARTITIONS))
         client = producer(server)
@@ -147,7 +147,7 @@ def _partitions(bench: Bench, size: int, seconds: float) -> Run:
 
 
 def _connections(bench: Bench, size: int, seconds: float) -> Run:
-    """Others that have asked once, and stay."""
+    """Measures with `size` - 1 other connections, which sent one request and stay open."""
     with Lacuna() as server, ExitStack() as others:
         topic = Topics(server).create("scale")
         fill(server, topic, PARTITIONS)
@@ -157,7 +157,10 @@ def _connections(bench: Bench, size: int, seconds: float) -> Run:
 
 
 def _extents(bench: Bench, size: int, seconds: float) -> Run:
-    """Of transactions that were aborted or committed in turn, nearly all without their objects."""
+    """Measures with `size` extents per partition, from alternately aborted and committed transactions.
+
+    Almost all of their objects do not exist.
+    """
     with Prepared() as server:
         topic = Topics(server).create("scale")
         server.prolong(topic, size * PARTITIONS // 2, one_in=2)
@@ -175,7 +178,7 @@ _MEASURES: dict[str, Callable[[Bench, int, float], Run]] = {
 
 
 def _measure(bench: Bench, server: Lacuna, topic: str, seconds: float) -> Run:
-    """Transactions of 10 records over 4 partitions, then Fetches of the last of them, one after the other."""
+    """Measures transactions of 10 records over 4 partitions, then Fetches of the last one, one at a time."""
     client = producer(server, transactional_id=f"{topic}-writer")
     client.init_transactions(TIMEOUT_SECONDS)
     for _ in range(WARM_UPS):
@@ -203,7 +206,7 @@ def _transaction(client: object, topic: str) -> None:
 
 
 def _by_request(server: Lacuna, seconds: float, request: Callable[[], None]) -> float:
-    """CPU microseconds of the server: the median of parts of the time, so that a neighbour disturbs one."""
+    """The server's CPU microseconds per request: the median of several parts, so that other load spoils only one."""
     by_part = []
     for _ in range(PARTS):
         count = 0
@@ -225,7 +228,7 @@ def _end(server: Lacuna, topic: str) -> int:
 
 
 def _state_machine(sizes: Sequence[int]) -> Iterator[Row]:
-    """Each step of a transaction over 4 partitions that have so many extents and are watched."""
+    """Yields rows with the steps of a transaction over 4 watched partitions, for each number of extents in each."""
     plane = Plane()
     topic_id = plane.create(PARTITIONS)
     views = [plane.watch(topic_id, partition) for partition in range(PARTITIONS)]
@@ -247,7 +250,7 @@ def _state_machine(sizes: Sequence[int]) -> Iterator[Row]:
 
 
 def _plan_times(view: PartitionView) -> Run:
-    """Of read_committed fetches of 1 MiB: the first, one in the middle, the last."""
+    """The times of planning read_committed fetches of 1 MiB at the start, in the middle, and at the end."""
     run: Run = {}
     end = view.last_stable_offset
     for place, offset in (("start", 0), ("middle", end // 2), ("end", end - 1)):

@@ -1,6 +1,6 @@
-"""The picture of scale: a panel for each thing that grows, what a Fetch and a transaction cost the server over it.
+"""Draws the picture of scale: for each thing that grows, a panel with the server's costs of a Fetch and a transaction.
 
-A level line is the goal: what is not touched costs nothing.
+The goal is a level line: what a request does not touch should cost nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,14 +36,14 @@ TARGET = "lacuna"
 SERVER = {TRANSACTION_CPU: ("a transaction", "#e0703a"), FETCH_CPU: ("a Fetch", "#1f9e89")}
 STEP_COLOURS = dict(zip(COMMANDS, ("#4c72b0", "#e0703a", "#1f9e89", "#8e5aa8"), strict=True))
 PANELS = (WORKERS, AGENTS, TOPIC, CONNECTIONS, EXTENTS)
-#: So that the legend lies over no curve.
+#: Keeps the legend from covering a curve.
 ROOM_ABOVE = 5
 ROOM_BELOW = 0.4
 Curve = list[tuple[int, float]]
 
 
 def draw(results: Results, path: Path) -> None:
-    """Writes the picture; the suffix of `path` says in which format. Raises ValueError without the section's rows."""
+    """Writes the picture in the format that the suffix of `path` says. Raises ValueError if rows are missing."""
     amount = AMOUNTS[results.size]
     kinds = [kind for kind in PANELS if len(amount.sizes.get(kind, ())) > 1]
     with mpl.rc_context(STYLE):
@@ -101,5 +101,5 @@ def _panel(axes: Any, title: str, curves: Mapping[str, tuple[Curve, str]]) -> No
 
 
 def _count(value: float) -> str:
-    """10, 1 k, 250 k."""
+    """The label of a tick, for example 10 or 250 k."""
     return f"{value / 1000:g} k" if value >= 1000 else f"{value:g}"

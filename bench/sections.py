@@ -1,4 +1,4 @@
-"""The sections of the benchmark, by name: what each measures, on which targets."""
+"""The sections of the benchmark, by name: what each measures, and on which targets."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from bench.crowd import crowd
 from bench.figures import Row
 from bench.latency import latency
 from bench.memory import memory
+from bench.messages import messages
 from bench.million import million
 from bench.rounds import Bench
 from bench.scale import scale
@@ -25,9 +26,9 @@ KAFKA_FSYNC = "kafka fsync"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`run` yields the rows; `targets` are the labels of the servers that it wants to be given.
+    """A section: `run` yields its rows, and `targets` are the labels of the servers that it needs.
 
-    A section that starts servers of its own wants none. `everyday`: it is part of the quick run.
+    A section that starts its own servers needs none. If `everyday`, it is part of the quick run.
     """
 
     run: Callable[[Bench], Iterator[Row]]
@@ -42,6 +43,7 @@ SECTIONS: dict[str, Section] = {
     "tail": Section(tail, (LACUNA, KAFKA)),
     "tiny": Section(tiny, (LACUNA, KAFKA)),
     "latency": Section(latency, (LACUNA, KAFKA, KAFKA_FSYNC)),
+    "messages": Section(messages),
     "crowd": Section(crowd, (LACUNA, KAFKA), everyday=False),
     "memory": Section(memory, everyday=False),
     "scale": Section(scale, everyday=False),

@@ -1,4 +1,4 @@
-"""The end of a log whose last records are all aborted: how many answers, bytes and reads until a consumer is there."""
+"""A log whose last records are all aborted: how many answers, bytes and reads a consumer needs to reach its end."""
 
 import time
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ STORE = Figure("store bytes", Better.LESS)
 
 
 def work_of(records: int) -> str:
-    """The row's name."""
+    """The name of the row for a tail of this many records."""
     return f"end of a {records:,}-record aborted tail"
 
 
 def tail(bench: Bench) -> Iterator[Row]:
-    """One row."""
+    """Measures reading past an aborted tail on each target, in turns, and yields a row for each."""
     records = bench.size.tail_records
     topics = {}
     starts = {}
@@ -43,7 +43,7 @@ def tail(bench: Bench) -> Iterator[Row]:
     def run(target: Target, measured: Measured) -> None:
         warm = bench.forget(target)
         with Fetcher(target.bootstrap) as fetcher:
-            fetcher.fetch(warm, {0: 0})  # it has seen this version of Fetch, too
+            fetcher.fetch(warm, {0: 0})  # so that the server has also served this version of Fetch
             _measure(fetcher, target, topics[target.label], starts[target.label], measured)
 
     yield from bench.rounds([work_of(records)], run)

@@ -1,4 +1,4 @@
-"""A server that is measured."""
+"""The servers that are measured."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -6,9 +6,9 @@ from typing import Self
 
 
 class Target(ABC):
-    """A context manager: started inside of it, ended and its data thrown away after it.
+    """A server, as a context manager: started on entry; on exit it is ended and its data is deleted.
 
-    `label` names it in tables, `settings` says in words how it runs.
+    `label` names it in tables; `settings` describes how it runs.
     """
 
     label: str
@@ -17,27 +17,27 @@ class Target(ABC):
     @property
     @abstractmethod
     def bootstrap(self) -> str:
-        """HOST:PORT for clients; stays the same over `forget`."""
+        """The HOST:PORT for clients; it stays the same across `forget`."""
 
     @property
     @abstractmethod
     def pids(self) -> tuple[int, ...]:
-        """The processes that are the server; their descendants count, too. May change in `forget`."""
+        """The ids of the server's processes; their descendants are counted with them. They may change in `forget`."""
 
     @abstractmethod
     def start(self) -> None:
-        """Returns when clients can connect."""
+        """Starts the server and returns when clients can connect."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Ends it, and deletes its data."""
+        """Ends the server and deletes its data."""
 
     @abstractmethod
     def forget(self) -> bool:
-        """Empties what the server itself keeps in memory of records, so that the next read goes to its store.
+        """Empties the server's own cache of records, so that the next read goes to its store.
 
-        Returns whether it had to be restarted for that. The operating system's page cache stays warm, for every
-        target alike.
+        Returns whether the server had to be restarted for that. The operating system's page cache stays warm, for all
+        targets alike.
         """
 
     def __enter__(self) -> Self:
@@ -54,7 +54,7 @@ class Target(ABC):
 
 
 class Foreign(Target):
-    """A server that somebody else has started and will end."""
+    """A server that was not started by the benchmark, and is not ended by it."""
 
     def __init__(self, bootstrap: str, pid: int, label: str) -> None:
         self.label = label
@@ -71,16 +71,16 @@ class Foreign(Target):
         return (self._pid,) if self._pid else ()
 
     def start(self) -> None:
-        """Nothing to do."""
+        """Does nothing: the server is running."""
 
     def stop(self) -> None:
-        """Nothing to do."""
+        """Does nothing: the server keeps running."""
 
     def forget(self) -> bool:
-        """Cannot be asked for: what it has cached stays."""
+        """Does nothing: the server's cache cannot be emptied from here."""
         return False
 
 
 def is_foreign(target: Target) -> bool:
-    """Whether somebody else has started it."""
+    """Whether the server was not started by the benchmark."""
     return isinstance(target, Foreign)

@@ -1,7 +1,7 @@
-"""Producing, and reading what was produced: 1 KiB records on 4 partitions, idempotent, acks=all.
+"""Throughput of producing and of reading what was produced: 1 KiB records on 4 partitions, idempotent, acks=all.
 
-Reads are read_committed and the first after the server has forgotten what it had in memory; once with librdkafka's
-defaults, once with its queue opened ("tuned").
+Reads are read_committed, and the first after the server has emptied its caches: once with librdkafka's defaults, and
+once with a larger queue ("tuned").
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ READ_TUNED = "read_committed, tuned"
 
 
 def throughput(bench: Bench) -> Iterator[Row]:
-    """Rows per codec: produce, read_committed, read_committed tuned."""
+    """Yields rows per codec: for producing, for reading, and for reading with the tuned consumer."""
     consumers: dict[str, dict[str, object]] = {READ_TUNED: TUNED}
     if bench.size.default_consumer:
         consumers = {READ: {}, **consumers}

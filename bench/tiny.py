@@ -1,7 +1,7 @@
-"""Batches of one record of 100 bytes, as tiny producers make them: writing them one a request, and reading them.
+"""Batches of one record of 100 bytes, as tiny producers make them: writes one per request, and reads them.
 
-They are read twice: first after the server has forgotten what it had in memory, then again; in less than a minute
-after they were written, so before Lacuna begins to merge them.
+They are read twice: first after the server has emptied its caches, then again. Both happen within a minute of writing,
+before Lacuna begins to merge them.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ READ_AGAIN = "read 1-record batches, again"
 
 
 def tiny(bench: Bench) -> Iterator[Row]:
-    """Rows: producing, reading first, reading again."""
+    """Yields rows for producing, for the first read, and for the second read."""
     topics = {}
     for target in bench.targets:
         topics[target.label] = bench.topics(target).create("tiny")

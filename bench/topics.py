@@ -1,4 +1,4 @@
-"""Topics of a run."""
+"""Creates and drops the topics of a run."""
 
 import time
 
@@ -14,7 +14,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 class Topics:
-    """Makes and drops topics on one target."""
+    """Creates and drops topics on one target."""
 
     def __init__(self, target: Target) -> None:
         self._admin = AdminClient({"bootstrap.servers": target.bootstrap, "log_level": 2})
@@ -22,7 +22,10 @@ class Topics:
         self._stem = f"{time.time_ns():x}"
 
     def create(self, name: str, partitions: int = PARTITIONS) -> str:
-        """A new topic, ready to be written. Raises BenchError."""
+        """Creates a topic with a unique name, waits until it can be written, and returns its name.
+
+        Raises BenchError.
+        """
         self._count += 1
         topic = f"bench-{name}-{self._stem}-{self._count}"
         made = self._admin.create_topics([NewTopic(topic, partitions, 1)])

@@ -1,4 +1,4 @@
-"""Transactions of 10 records over 4 partitions, one commit after the other, by 1 producer and by 8 at once."""
+"""Transactions of 10 records over 4 partitions, committed one after another, by 1 producer and by 8 at once."""
 
 import threading
 import time
@@ -21,12 +21,12 @@ COMMIT_P99 = Figure("commit p99 ms", Better.LESS)
 
 
 def work_of(producers: int) -> str:
-    """The row's name."""
+    """The name of the row for this number of producers."""
     return f"transactions of {RECORDS}, {producers} producer{'s' if producers > 1 else ''}"
 
 
 def transactions(bench: Bench) -> Iterator[Row]:
-    """A row per number of producers."""
+    """Yields a row per number of producers and target."""
     for producers in PRODUCERS:
         topics = {
             each.label: bench.topics(each).create(f"transactions-{producers}")
@@ -48,7 +48,7 @@ def transactions(bench: Bench) -> Iterator[Row]:
 
 
 def measure(target: Target, topic: str, producers: int, seconds: float, measured: Measured) -> None:
-    """So many producers commit for so long; afterwards `measured` has the figures."""
+    """Lets this many producers commit transactions for this many seconds, and adds the figures to `measured`."""
     commits: list[float] = []
     ready = threading.Barrier(producers + 1)
     stem = f"{topic}-{time.monotonic_ns()}"
@@ -79,7 +79,7 @@ def measure(target: Target, topic: str, producers: int, seconds: float, measured
 
 
 def _transaction(client: Any, topic: str, first: int) -> float:
-    """Commits one; returns the seconds that commit_transaction took."""
+    """Commits one transaction; returns how many seconds commit_transaction took."""
     client.begin_transaction()
     for index in range(first, first + RECORDS):
         produce(client, topic, index)

@@ -1,4 +1,4 @@
-"""Before anything is measured every target has worked for a while: a fresh JVM is up to twice slower."""
+"""Makes every target work for a while before anything is measured: a fresh JVM takes up to twice as long."""
 
 from bench.reading import TUNED, consume
 from bench.rounds import Bench, Measured
@@ -9,7 +9,7 @@ READS = 3
 
 
 def warm(bench: Bench) -> None:
-    """Transactions for `warm_seconds` on each target, and their records read some times."""
+    """Commits transactions for `warm_seconds` on each target, and reads their records several times."""
     for target in bench.targets:
         topic = bench.topics(target).create("warming")
         measure(target, topic, PRODUCERS, bench.size.warm_seconds, Measured())

@@ -1,7 +1,7 @@
-"""Decides which records count: a pure state machine, a journal, a gRPC service, a client."""
+"""The control plane: a pure state machine that decides commands, its journal, a gRPC service, and a client."""
 
 import os
 
-# Before gRPC is imported: with its handlers for forks one in ten children died (SIGSEGV) between fork and exec; Spark's
-# JVM is such a child. Nothing here goes on in a forked child without exec.
+# This must be set before gRPC is imported: with gRPC's fork handlers, one in ten forked children, such as Spark's JVM,
+# crashed (SIGSEGV) between fork and exec. We need no handlers, since every child that we fork calls exec.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

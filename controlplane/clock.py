@@ -1,4 +1,4 @@
-"""The control plane's time, handed in. Tests move it by hand."""
+"""The clock that the control plane is given."""
 
 import asyncio
 import time
@@ -6,14 +6,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Milliseconds since 1970, and waiting by the same clock."""
+    """A source of the time in milliseconds since 1970, and a way to wait on the same clock."""
 
     def now_ms(self) -> int:
-        """The time; it may jump, also back."""
+        """Return the time in milliseconds since 1970; it can jump forwards and backwards."""
         ...
 
     async def sleep(self, duration_ms: int) -> None:
-        """Returns when `duration_ms` have passed on this clock."""
+        """Wait until `duration_ms` have passed on this clock."""
         ...
 
 
@@ -21,36 +21,9 @@ class SystemClock:
     """The machine's clock."""
 
     def now_ms(self) -> int:
-        """The time of day."""
+        """Return the system time in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     async def sleep(self, duration_ms: int) -> None:
-        """Waits."""
+        """Wait for `duration_ms` without blocking the event loop."""
         await asyncio.sleep(duration_ms / 1000)
-
-
-class ManualClock:
-    """Stands still until `advance`, which wakes at once whoever is due."""
-
-    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
-        self._now_ms = now_ms
-        self._sleepers: list[tuple[int, asyncio.Future[None]]] = []
-
-    def now_ms(self) -> int:
-        """The time that was set."""
-        return self._now_ms
-
-    def advance(self, duration_ms: int) -> None:
-        """Moves the time (back too, as an operator may) and wakes the sleepers that are due."""
-        self._now_ms += duration_ms
-        due = [future for wake_ms, future in self._sleepers if wake_ms <= self._now_ms]
-        self._sleepers = [item for item in self._sleepers if item[0] > self._now_ms]
-        for future in due:
-            if not future.done():
-                future.set_result(None)
-
-    async def sleep(self, duration_ms: int) -> None:
-        """Waits for `advance`."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._sleepers.append((self._now_ms + duration_ms, future))
-        await future

@@ -1,20 +1,20 @@
-"""What deciding a command takes and gives. Pure values: time, ids and randomness arrive as arguments."""
+"""The input and output of deciding a command. Pure values: time, ids and randomness arrive as arguments."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from controlplane.v1.control_pb2 import Reply
-    from controlplane.v1.journal_pb2 import JournalRecord
+    from lacuna.controlplane.v1.control_pb2 import Reply
+    from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 
 
 class Context(NamedTuple):
-    """The circumstances of one command.
+    """The circumstances under which one command is decided.
 
-    `now_ms` is the control plane's own clock, never behind the last journalled one; `new_id` gives 16
-    random bytes a call; `token` names who waits for the reply (a parked reply is handed out under it);
-    `session` is the number of the session that it came over, 0 where there is none.
+    `now_ms` is the control plane's clock, never behind the last journal record; each call of `new_id` returns 16
+    random bytes; `token` identifies the waiting caller, so that the reply to a parked command can find it; `session`
+    is the number of the session that sent the command, or 0 if none did.
     """
 
     now_ms: int
@@ -25,7 +25,11 @@ class Context(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Decision:
-    """Records to journal, the reply (None: parked under the token), and replies that were parked before."""
+    """What a verb decided.
+
+    `records` are to be journalled. `reply` is None if the command is parked under its token. `completions` are replies
+    to commands parked earlier, each with its token.
+    """
 
     records: "list[JournalRecord]" = field(default_factory=list)
     reply: "Reply | None" = None

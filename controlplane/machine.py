@@ -1,74 +1,88 @@
-"""The pure state machine: commands are decided into records, and records alone change durable state.
+"""The pure state machine: commands are decided into journal records, and only records change durable state.
 
-    handle(state, command, context) -> Decision    # decides; changes nothing durable
-    replay(state, record)                          # applies one record, whole
+    handle(state, command, context) -> Decision    # decides a command; changes nothing durable
+    replay(state, record)                          # applies one record completely
     tick(state, context) -> Decision               # decides what is overdue
     found(state, cluster_id, context) -> Decision  # the first record of a new journal
     snapshot(state) -> bytes, restore(bytes) -> State
 
-The caller replays a decision's records at once, in order, before it decides anything else. No time,
-randomness or I/O is reached for from here: they come in the Context.
+The caller replays a decision's records at once, in order, before it decides anything else. The machine does no I/O,
+and takes time and randomness only from the Context.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from controlplane import groups
-from controlplane.decision import Context, Decision
-from controlplane.state import (
+from lacuna.controlplane.decision import Context, Decision
+from lacuna.controlplane.state.snapshot import restore, snapshot
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.state.telling import describe
+from lacuna.controlplane.v1.control_pb2 import Command, Failure, Reply
+from lacuna.controlplane.v1.journal_pb2 import ClusterFounded, JournalRecord
+from lacuna.controlplane.verbs import (
     agents,
     commits,
     compaction,
     housekeeping,
-    log_replay,
+    losses,
     merging,
+    outcomes,
     presence,
+    producers,
     reading,
+    retention,
     swapping,
-    ticks,
     topics,
-    transaction_replay,
     transactions,
+    windows,
 )
-from controlplane.state.group_topics import TopicsOfGroups
-from controlplane.state.refusals import MalformedCommand
-from controlplane.state.snapshot import restore, snapshot
-from controlplane.state.state import State
-from controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
-from controlplane.v1.control_pb2 import Command, Failure, Reply
-from controlplane.v1.group_records_pb2 import GroupRecord
-from controlplane.v1.journal_pb2 import ClusterFounded, JournalRecord
-from controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.verbs.groups import (
+    admin,
+    committing,
+    configuring,
+    deadlines,
+    deleting,
+    generations,
+    joining,
+    membership,
+)
+from lacuna.controlplane.verbs.groups.consumer import advance, heartbeat, operators
+from lacuna.controlplane.verbs.losses import accept_loss
+from lacuna.controlplane.verbs.presence import end_session
+from lacuna.controlplane.verbs.refusals import MalformedCommand
+from lacuna.controlplane.verbs.turn import Turn
 
 __all__ = [
     "State",
-    "cluster_snapshot",
+    "UnknownRecordError",
+    "accept_loss",
+    "describe",
     "end_session",
-    "forget_tokens",
     "found",
     "handle",
-    "new_state",
-    "now_ms",
     "replay",
     "restore",
     "snapshot",
-    "take_changes",
     "tick",
-    "unwatch",
-    "watch",
 ]
 
-# The message of a verb or event is found by its name, so the two tables below are typed by hand:
-# each function takes the message that stands under its key in Command or JournalRecord.
-_Decide = Callable[[State, Any, Context], Decision]
+
+class UnknownRecordError(ValueError):
+    """A journal record of a kind that this version does not know: a later version wrote it."""
+
+
+# Messages are looked up by field name, which mypy cannot follow, so the two tables below use Any:
+# each function takes the message in the field of Command, JournalRecord or GroupRecord that its key names.
+_Decide = Callable[[Turn, Any], Reply | None]
 _Replay = Callable[[State, Any, int], None]
 
-#: verb -> who decides it.
+#: verb -> the function that decides it. If that returns None, the command is parked: a later decision answers it.
 VERBS: Final[Mapping[str, _Decide]] = {
     "register_agent": agents.register_agent,
     "renew_lease": agents.renew_lease,
     "release_lease": agents.release_lease,
     "open_lease": agents.open_lease,
+    "describe_leases": losses.describe_leases,
     "create_topics": topics.create_topics,
     "delete_topics": topics.delete_topics,
     "create_partitions": topics.create_partitions,
@@ -84,29 +98,83 @@ VERBS: Final[Mapping[str, _Decide]] = {
     "confirm_collection": housekeeping.confirm_collection,
     "pin_reads": housekeeping.pin_reads,
     "unpin_reads": housekeeping.unpin_reads,
-    "init_producer_id": transactions.init_producer_id,
+    "init_producer_id": producers.init_producer_id,
     "add_partitions_to_txn": transactions.add_partitions_to_txn,
     "add_offsets_to_txn": transactions.add_offsets_to_txn,
-    "end_txn": transactions.end_txn,
-    "abort_txn": transactions.abort_txn,
     "txn_offset_commit": transactions.txn_offset_commit,
+    "end_txn": outcomes.end_txn,
+    "abort_txn": outcomes.abort_txn,
     "describe_producers": reading.describe_producers,
     "describe_transactions": reading.describe_transactions,
     "list_transactions": reading.list_transactions,
+    "join_group": joining.join_group,
+    "sync_group": membership.sync_group,
+    "heartbeat": membership.heartbeat,
+    "leave_group": membership.leave_group,
+    "offset_commit": committing.offset_commit,
+    "offset_fetch": committing.offset_fetch,
+    "describe_groups": admin.describe_groups,
+    "list_groups": admin.list_groups,
+    "delete_groups": admin.delete_groups,
+    "delete_offsets": deleting.delete_offsets,
+    "alter_group_configs": configuring.alter_group_configs,
+    "describe_group_configs": configuring.describe_group_configs,
+    "consumer_group_heartbeat": heartbeat.consumer_group_heartbeat,
+    "describe_consumer_groups": operators.describe_consumer_groups,
+}
+
+
+def _replay_founded(state: State, record: ClusterFounded, _now_ms: int) -> None:
+    if state.cluster_id:
+        raise ValueError(f"the journal of cluster {state.cluster_id} has a second founding record")
+    state.cluster_id = record.cluster_id
+
+
+#: kind of journal record (or of the GroupRecord in it) -> the function that replays it, in the module that writes it.
+REPLAYS: Final[Mapping[str, _Replay]] = {
+    "cluster_founded": _replay_founded,
+    "agent_joined": agents.replay_agent_joined,
+    "job_lease_opened": agents.replay_job_lease_opened,
+    "loss_accepted": losses.replay_loss_accepted,
+    "leases_ended": agents.replay_leases_ended,
+    "leases_used_late": agents.replay_leases_used_late,
+    "topics_added": topics.replay_topics_added,
+    "topics_removed": topics.replay_topics_removed,
+    "partitions_added": topics.replay_partitions_added,
+    "configs_changed": topics.replay_configs_changed,
+    "segment_recorded": commits.replay_segment_recorded,
+    "log_starts_moved": housekeeping.replay_log_starts_moved,
+    "extents_replaced": swapping.replay_extents_replaced,
+    "segments_collected": housekeeping.replay_segments_collected,
+    "pin_taken": housekeeping.replay_pin_taken,
+    "pin_prolonged": housekeeping.replay_pin_prolonged,
+    "pins_ended": housekeeping.replay_pins_ended,
+    "producer_initialized": producers.replay_producer_initialized,
+    "transaction_joined": transactions.replay_transaction_joined,
+    "transaction_ended": outcomes.replay_transaction_ended,
+    "transactional_ids_expired": producers.replay_transactional_ids_expired,
+    "producers_expired": windows.replay_producers_expired,
+    "group_generation": generations.replay_group_generation,
+    "group_deleted": admin.replay_group_deleted,
+    "offsets_written": committing.replay_offsets_written,
+    "txn_offsets_pended": committing.replay_txn_offsets_pended,
+    "offsets_expired": deleting.replay_offsets_expired,
+    "consumer_group_step": advance.replay_consumer_group_step,
+    "group_configs_changed": configuring.replay_group_configs_changed,
 }
 
 
 def handle(state: State, command: Command, context: Context) -> Decision:
-    """Decides one command. A malformed one is answered with a Failure."""
+    """Decide one command. The reply to a malformed command is a Failure."""
     verb = command.WhichOneof("verb")
     decide = VERBS.get(verb) if verb else None
+    turn = Turn(state, context)
     try:
-        if decide is not None:
-            decision = decide(state, getattr(command, verb), context)
-        elif verb in groups.GROUP_VERBS:
-            decision = _handle_group(state, command, context)
-        else:
-            raise MalformedCommand(f"{verb or 'a command without a verb'} is not known here")
+        if decide is None:
+            raise MalformedCommand(
+                f"this version does not know {verb or 'a command without a verb'}"
+            )
+        decision = turn.end(decide(turn, getattr(command, verb)))
     except MalformedCommand as malformed:
         failure = Failure(error_code=malformed.code, message=malformed.message)
         decision = Decision(reply=Reply(failure=failure))
@@ -115,127 +183,41 @@ def handle(state: State, command: Command, context: Context) -> Decision:
     return decision
 
 
-def _handle_group(state: State, command: Command, context: Context) -> Decision:
-    return groups.handle(
-        state.groups,
-        command,
-        context,
-        partition_exists=lambda topic_id, index: (topic_id, index) in state.partitions,
-        topics=TopicsOfGroups(state),
-    )
-
-
-def new_state() -> State:
-    """The state before the first record."""
-    return State()
-
-
-def found(_state: State, cluster_id: str, context: Context) -> Decision:
-    """What a new journal begins with."""
-    if not cluster_id:
-        raise ValueError("a cluster has an id; make one from 16 random bytes")
-    founded = ClusterFounded(cluster_id=cluster_id)
-    return Decision(records=[JournalRecord(now_ms=context.now_ms, cluster_founded=founded)])
-
-
 def tick(state: State, context: Context) -> Decision:
-    """Decides what is overdue. The runtime calls it about once a second."""
-    records = [
-        *agents.tick_leases(state, context),
-        *ticks.tick_transactions(state, context),
-        *ticks.tick_transactional_ids(state, context),
-        *ticks.tick_producers(state, context),
-        *ticks.tick_retention(state, context),
-        *ticks.tick_pins(state, context),
-    ]
-    presence.tick_presence(state, context)
-    decision = groups.tick(state.groups, context, TopicsOfGroups(state))
-    return Decision(records=records + decision.records, completions=decision.completions)
-
-
-def _replay_founded(state: State, record: ClusterFounded, _now_ms: int) -> None:
-    if state.cluster_id:
-        raise ValueError(f"the journal of cluster {state.cluster_id} is founded a second time")
-    state.cluster_id = record.cluster_id
-
-
-def _replay_group(state: State, record: GroupRecord, _now_ms: int) -> None:
-    groups.replay(state.groups, record)
-
-
-#: event -> who replays it.
-EVENTS: Final[Mapping[str, _Replay]] = {
-    "cluster_founded": _replay_founded,
-    "agent_joined": agents.replay_agent_joined,
-    "job_lease_opened": agents.replay_job_lease_opened,
-    "leases_ended": agents.replay_leases_ended,
-    "topics_added": topics.replay_topics_added,
-    "topics_removed": topics.replay_topics_removed,
-    "partitions_added": topics.replay_partitions_added,
-    "configs_changed": topics.replay_configs_changed,
-    "segment_recorded": log_replay.replay_segment,
-    "log_starts_moved": log_replay.replay_log_starts,
-    "extents_replaced": log_replay.replay_swap,
-    "segments_collected": log_replay.replay_collected,
-    "pin_taken": log_replay.replay_pin,
-    "pin_prolonged": log_replay.replay_pin_prolonged,
-    "pins_ended": log_replay.replay_pins_ended,
-    "producer_initialized": transaction_replay.replay_producer,
-    "transaction_joined": transaction_replay.replay_joined,
-    "transaction_ended": transaction_replay.replay_ended,
-    "transactional_ids_expired": transaction_replay.replay_transactional_ids_expired,
-    "producers_expired": log_replay.replay_producers_expired,
-    "group": _replay_group,
-}
+    """Decide what is overdue. The runtime calls this every `tick_interval_ms` (250 ms)."""
+    turn = Turn(state, context)
+    agents.tick_leases(turn)
+    outcomes.tick_transactions(turn)
+    producers.tick_transactional_ids(turn)
+    windows.tick_producers(turn)
+    retention.tick_retention(turn)
+    housekeeping.tick_pins(turn)
+    presence.tick_presence(turn)
+    deadlines.tick_groups(turn)
+    return turn.end(None)
 
 
 def replay(state: State, record: JournalRecord) -> None:
-    """Applies one record.
+    """Apply one record to the state.
 
-    Raises KeyError or ValueError where it cannot follow the state: a foreign journal.
+    Raises UnknownRecordError, and KeyError or ValueError if the record cannot follow the state.
     """
     event = record.WhichOneof("event")
+    message: Any = record
+    if event == "group":
+        message = record.group
+        event = message.WhichOneof("record")
     if event is None:
-        raise ValueError("a journal record of a kind that this version does not know")
+        raise UnknownRecordError("a record of a kind that this version does not know")
     if record.now_ms > state.clock_ms:
         state.clock_ms = record.now_ms
-    EVENTS[event](state, getattr(record, event), record.now_ms)
+    REPLAYS[event](state, getattr(message, event), record.now_ms)
 
 
-# What the runtime asks besides; see controlplane.pure.Machine, which this module is.
-
-
-def now_ms(state: State) -> int:
-    """The time of the last record."""
-    return state.clock_ms
-
-
-def cluster_snapshot(state: State) -> ClusterDelta:
-    """All topics and the agents that clients are sent to."""
-    return state.cluster_snapshot()
-
-
-def watch(state: State, topic_id: bytes, partition: int) -> PartitionDelta:
-    """One watcher more; the whole partition, or that it is deleted."""
-    return state.watch(TopicPartition(topic_id=topic_id, partition=partition))
-
-
-def unwatch(state: State, topic_id: bytes, partition: int) -> None:
-    """One watcher less. Raises KeyError if there was none."""
-    state.unwatch(TopicPartition(topic_id=topic_id, partition=partition))
-
-
-def take_changes(state: State) -> list[PartitionDelta | ClusterDelta]:
-    """What changed since the last call, in order."""
-    return state.take_changes()
-
-
-def end_session(state: State, session: int, context: Context) -> None:
-    """A session is over: agents that it was the only one of are hidden soon."""
-    presence.end_session(state, session, context.now_ms)
-
-
-def forget_tokens(state: State, tokens: Iterable[int]) -> None:
-    """Nobody waits under these tokens any more."""
-    for token in tokens:
-        state.groups.forget_token(token)
+def found(state: State, cluster_id: str, context: Context) -> Decision:
+    """Decide the first record of a new journal, which gives the cluster its id."""
+    if not cluster_id:
+        raise ValueError("a cluster needs an id; make one from 16 random bytes")
+    turn = Turn(state, context)
+    turn.journal(JournalRecord(cluster_founded=ClusterFounded(cluster_id=cluster_id)))
+    return turn.end(None)

@@ -1,10 +1,10 @@
-"""The single writer: decides, replays, journals, and answers when it is durable (S2).
+"""The single writer: decides commands, replays and journals their records, and replies once they are durable (S2).
 
-The state runs ahead of the journal, so that a command sees what the one before it did. Every reply
-and every delta carries the journal position that it saw and is held until that is on the disk; what
-holds them is one queue, so the order is the order of the decisions. While an append runs, the
-records of all commands that arrive are gathered for the next one (group commit). An append that
-failed ends everything: what is in memory then may never have happened.
+The state is ahead of the journal, so that a command sees the effects of the one before it. Every reply and delta has
+the journal position that it depends on, and is held until the journal is durable up to there. They are held in one
+queue, so they are delivered in the order of the decisions. While an append runs, the records of all commands that
+arrive are collected for the next one (group commit). A failed append stops the control plane, because the state in
+memory may then never become durable.
 """
 
 import asyncio
@@ -12,70 +12,90 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from controlplane.client.errors import ControlPlaneUnavailable
-from controlplane.client.host import PartitionKey, Receiver
-from controlplane.clock import Clock
-from controlplane.decision import Context, Decision
-from controlplane.journal.journal import (
+from lacuna.controlplane import machine
+from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.host import Receiver
+from lacuna.controlplane.clock import Clock
+from lacuna.controlplane.decision import Context, Decision
+from lacuna.controlplane.journal.journal import (
     Journal,
     JournalBatch,
     JournalCorrupt,
     JournalError,
+    JournalOfAnotherVersion,
     Snapshotter,
 )
-from controlplane.pure import Machine
-from controlplane.session import Held, PlaneSession
-from controlplane.v1.cluster_pb2 import ClusterDelta
-from controlplane.v1.control_pb2 import Command, Reply
-from controlplane.v1.journal_pb2 import JournalRecord
-
-S = TypeVar("S")
+from lacuna.controlplane.session import Held, PlaneSession
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from lacuna.setting import MEBIBYTE, check_settings, setting
 
 _log = logging.getLogger("lacuna.controlplane")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSettings:
-    """Bounds and intervals: counts of commands, bytes, milliseconds."""
+    """Bounds and intervals of a runtime.
 
+    Commands wait in the backlog while `max_held` or more deliveries are held, or `max_held_bytes` of records are not
+    yet being written. `max_backlog` counts commands, `max_subscriptions` the partitions that one session watches.
+    Raises SettingsError.
+    """
+
+    snapshot_records: int = setting(
+        "metadata.log.max.records.between.snapshots",
+        50_000,
+        "A snapshot of the metadata is made after this many records of the journal.",
+        least=1,
+    )
+    snapshot_bytes: int = setting(
+        "metadata.log.max.record.bytes.between.snapshots",
+        64 * MEBIBYTE,
+        "A snapshot of the metadata is made after this many bytes of the journal, if not before.",
+        least=1,
+    )
     tick_interval_ms: int = 250
     max_held: int = 50_000
     max_held_bytes: int = 64 << 20
     max_backlog: int = 100_000
     max_subscriptions: int = 200_000
-    snapshot_records: int = 50_000
-    snapshot_bytes: int = 64 << 20
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
-class ControlPlane(Generic[S]):
-    """One running control plane. Make it with `start`; use it in that event loop only.
+class Runtime:
+    """One running control plane. Call `start` first, and use it only in that event loop.
 
-    `on_fatal` is called once, when it had to stop by itself; the process should end then.
+    `on_fatal` is called once with the error if the runtime has to stop; the process should end then. `prepare` is
+    called with the state before the first command is decided.
     """
 
     def __init__(
         self,
-        machine: Machine[S],
         journal: Journal,
         clock: Clock,
         new_id: Callable[[], bytes],
         settings: RuntimeSettings,
         *,
         snapshotter: Snapshotter | None = None,
+        prepare: Callable[[State], None] = lambda _: None,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
-        self._machine = machine
         self._journal = journal
         self._clock = clock
         self._new_id = new_id
         self._settings = settings
         self._snapshotter = snapshotter
+        self._prepare = prepare
         self._on_fatal = on_fatal
-        self._state: S = machine.new_state()
+        self._state = State()
         self.cluster_id = ""
         self._fencing_token = 0
         self._now_ms = 0
@@ -104,10 +124,9 @@ class ControlPlane(Generic[S]):
         self._bytes_since_snapshot = 0
 
     async def start(self, cluster_id: str | None = None) -> None:
-        """Opens the journal, replays it, and begins to serve.
+        """Open and replay the journal, and begin to serve.
 
-        `cluster_id` is the one that is expected (None: whatever the journal has). Raises
-        JournalError.
+        `cluster_id` is the id that the journal should have; None accepts any. Raises JournalError.
         """
         opened = await self._journal.open(cluster_id)
         self.cluster_id = opened.cluster_id
@@ -117,49 +136,55 @@ class ControlPlane(Generic[S]):
         except BaseException:
             await self._journal.close()
             raise
+        self._prepare(self._state)
         self._stopped = None
         if self._position == 0:
-            self._apply(self._machine.found(self._state, self.cluster_id, self._context(0)))
+            self._apply(machine.found(self._state, self.cluster_id, self._context(0)))
             self._kick()
         self._timer = asyncio.create_task(self._tick_forever())
         self._snapshot_if_due()
 
     async def _recover(self, end: int) -> None:
-        """The state at the journal's end. Raises JournalCorrupt where it cannot be had."""
+        """Rebuild the state at the journal's end.
+
+        Raises JournalCorrupt if the snapshot and the journal do not lead there, and JournalOfAnotherVersion.
+        """
         snapshot = await self._journal.load_snapshot()
         if snapshot is not None:
-            self._state = self._machine.restore(snapshot.state)
-            self._now_ms = self._machine.now_ms(self._state)
+            self._state = machine.restore(snapshot.state)
+            self._now_ms = self._state.clock_ms
             self._position = snapshot.position
         async for batch in self._journal.read(self._position):
             try:
                 self._replay(batch)
+            except machine.UnknownRecordError as error:
+                raise JournalOfAnotherVersion(
+                    f"the journal has {error}, up to position {batch.position}"
+                ) from error
             except (DecodeError, LookupError, ValueError, OverflowError) as error:
                 raise JournalCorrupt(
-                    f"a record up to position {batch.position} does not follow what is before it "
-                    f"({error!r}): was the journal written by a later version, or restored in part?"
+                    f"a record up to position {batch.position} does not fit the records before it "
+                    f"({error!r}): was the journal restored in part?"
                 ) from error
         if self._position != end:
             raise JournalCorrupt(
-                f"the snapshot and the journal are not of one time: the snapshot leads to position "
+                f"the snapshot and the journal were not copied at the same time: the snapshot leads to position "
                 f"{self._position} and the journal to {end}; restore both together"
             )
         self._durable = self._position
-        self._machine.take_changes(self._state)
+        self._state.take_changes()
 
     def _replay(self, batch: JournalBatch) -> None:
         for data in batch.records:
             record = JournalRecord.FromString(data)
-            self._machine.replay(self._state, record)
+            machine.replay(self._state, record)
             self._now_ms = max(self._now_ms, record.now_ms)
             self._bytes_since_snapshot += len(data)
         self._records_since_snapshot += len(batch.records)
         self._position = batch.position
 
     async def close(self) -> None:
-        """Ends: what was decided is written and answered, later commands are not taken. Twice is
-        once.
-        """
+        """Stop after writing and answering what was decided; later commands are refused. Closing again is harmless."""
         self._is_closing = True
         for task in (self._timer, self._snapshot):
             if task is not None:
@@ -175,39 +200,38 @@ class ControlPlane(Generic[S]):
         await self._journal.close()
 
     async def abort(self) -> None:
-        """Ends at once, as by a crash: what was not answered never is."""
+        """Stop at once, as in a crash: commands not yet answered are never answered."""
         if self._stopped is None:
             self._end(ControlPlaneUnavailable("the control plane was killed"))
         await self.close()
 
     def serialized_state(self) -> bytes:
-        """The durable state as a snapshot would hold it now."""
-        return self._machine.snapshot(self._state)
+        """Return the durable state as a snapshot would hold it now."""
+        return machine.snapshot(self._state)
 
     @property
     def held_count(self) -> int:
-        """Replies and deltas that wait for the disk."""
+        """How many deliveries, each with the replies and deltas of one decision for one session, wait for the disk."""
         return len(self._held)
 
     async def room(self) -> None:
-        """Returns when commands are decided as they come; who reads them from a wire waits here."""
+        """Wait until the backlog is empty. The service waits here before it passes on another request."""
         await self._room.wait()
 
     # Sessions
 
     def open_session(self, receiver: Receiver) -> PlaneSession:
-        """As `controlplane.client.host.Host` says."""
         self._check_running()
         self._last_session += 1
         session = PlaneSession(self, self._last_session, receiver)
         self._sessions[session] = None
         held = Held(self._position, session)
-        held.cluster.append(self._machine.cluster_snapshot(self._state))
+        held.cluster.append(self._state.cluster_snapshot())
         self._hold((held,))
         return session
 
     def close_session(self, session: PlaneSession) -> None:
-        """Forgets a session: its subscriptions, its parked commands, what is held for it."""
+        """End a session and forget its subscriptions and parked commands; nothing more is delivered to it."""
         if session.is_closed:
             return
         session.is_closed = True
@@ -215,34 +239,37 @@ class ControlPlane(Generic[S]):
         self.unsubscribe(session, list(session.keys))
         for token in session.parked:
             del self._parked[token]
-        self._machine.forget_tokens(self._state, list(session.parked))
-        self._machine.end_session(self._state, session.number, self._context(0))
+            self._state.groups.forget_token(token)
+        machine.end_session(self._state, session.number, self._context(0).now_ms)
         session.parked.clear()
 
     def subscribe(self, session: PlaneSession, keys: Sequence[PartitionKey]) -> None:
-        """Sends a snapshot of each partition, then its deltas."""
+        """Deliver a snapshot of each partition, then its deltas.
+
+        Raises ControlPlaneUnavailable if it has stopped, or if the session watches too many partitions.
+        """
         self._check_running()
         held = Held(self._position, session)
         for key in keys:
             if key in session.keys:
-                self._machine.unwatch(self._state, *key)
+                self._state.unwatch(key)
             elif len(session.keys) >= self._settings.max_subscriptions:
                 raise ControlPlaneUnavailable(
-                    f"a session may watch {self._settings.max_subscriptions} partitions: "
-                    "unsubscribe some"
+                    f"a session may watch at most {self._settings.max_subscriptions} partitions: "
+                    "unsubscribe from some"
                 )
             session.keys.add(key)
             self._watchers.setdefault(key, {})[session] = None
-            held.partitions.append(self._machine.watch(self._state, *key))
+            held.partitions.append(self._state.watch(key))
         self._hold((held,))
 
     def unsubscribe(self, session: PlaneSession, keys: Sequence[PartitionKey]) -> None:
-        """Ends the deltas of these partitions."""
+        """Stop delivering deltas of these partitions."""
         for key in keys:
             if key not in session.keys:
                 continue
             session.keys.remove(key)
-            self._machine.unwatch(self._state, *key)
+            self._state.unwatch(key)
             watchers = self._watchers[key]
             del watchers[session]
             if not watchers:
@@ -251,15 +278,15 @@ class ControlPlane(Generic[S]):
     # Commands
 
     def submit(self, session: PlaneSession, commands: Sequence[Command]) -> None:
-        """Takes commands in order; decides at once unless too much waits for the disk.
+        """Accept commands in order; decide them at once unless too much waits for the disk.
 
-        Raises ControlPlaneUnavailable where it has stopped or the backlog is full.
+        Raises ControlPlaneUnavailable if the runtime has stopped or the backlog is full.
         """
         self._check_running()
         if self._backlog or self._is_full():
             if len(self._backlog) + len(commands) > self._settings.max_backlog:
                 raise ControlPlaneUnavailable(
-                    f"{len(self._backlog)} commands wait already: wait for some replies"
+                    f"{len(self._backlog)} commands are waiting already: wait for some replies first"
                 )
             self._backlog.extend((session, command) for command in commands)
             self._room.clear()
@@ -276,10 +303,10 @@ class ControlPlane(Generic[S]):
         self._kick()
 
     def tick(self) -> None:
-        """Ends what is overdue now."""
+        """End what is overdue now. Raises ControlPlaneUnavailable if the runtime has stopped."""
         self._check_running()
         try:
-            self._apply(self._machine.tick(self._state, self._context(0)))
+            self._apply(machine.tick(self._state, self._context(0)))
         except Exception as error:
             self._fail(error)
             return
@@ -296,22 +323,31 @@ class ControlPlane(Generic[S]):
         self._last_token += 1
         token = self._last_token
         context = self._context(token, session.number)
-        decision = self._machine.handle(self._state, command, context)
+        decision = machine.handle(self._state, command, context)
         reply = decision.reply
         if reply is None:
             self._parked[token] = session
             session.parked[token] = command.command_id
-            self._apply(decision)
+            self._apply(decision, command)
             return
-        reply.command_id = command.command_id
-        self._apply(decision, session, reply)
+        self._apply(decision, command, session, reply)
 
     def _apply(
-        self, decision: Decision, session: PlaneSession | None = None, reply: Reply | None = None
+        self,
+        decision: Decision,
+        command: Command | None = None,
+        session: PlaneSession | None = None,
+        reply: Reply | None = None,
     ) -> None:
-        """Replays a decision, queues its records, and holds what it says to whom."""
+        """Replay a decision, queue its records, and hold its replies and deltas for their sessions.
+
+        `command` is the decided command, or None if there was none, as for a tick.
+        """
+        is_told = _log.isEnabledFor(logging.INFO)
         for record in decision.records:
-            self._machine.replay(self._state, record)
+            if is_told and (line := machine.describe(self._state, command, record)):
+                _log.info("%s", line)
+            machine.replay(self._state, record)
             data = record.SerializeToString()
             self._records.append(data)
             self._records_bytes += len(data)
@@ -329,12 +365,12 @@ class ControlPlane(Generic[S]):
             self._hold(held.values())
 
     def _hold_changes(self, held: dict[PlaneSession, Held]) -> None:
-        for delta in self._machine.take_changes(self._state):
+        for delta in self._state.take_changes():
             if isinstance(delta, ClusterDelta):
                 for session in self._sessions:
                     self._held_for(held, session).cluster.append(delta)
                 continue
-            key = (delta.partition.topic_id, delta.partition.partition)
+            key = key_of(delta.partition)
             for session in self._watchers.get(key, ()):
                 self._held_for(held, session).partitions.append(delta)
 
@@ -347,7 +383,7 @@ class ControlPlane(Generic[S]):
     # The journal
 
     def _kick(self) -> None:
-        """Starts an append where there is something to write and none is under way."""
+        """Start an append if there are records to write and no append is under way."""
         if self._append is not None or not self._records or self._stopped is not None:
             return
         records, self._records = self._records, []
@@ -384,8 +420,9 @@ class ControlPlane(Generic[S]):
             self._release()
 
     def _release(self) -> None:
-        """Delivers, in order, what has become durable. Who is called here may call back in: one
-        loop only.
+        """Deliver, in order, what has become durable.
+
+        Receivers can call back into the runtime, so a call made during a delivery does nothing.
         """
         if self._is_releasing:
             return
@@ -394,7 +431,9 @@ class ControlPlane(Generic[S]):
             while self._held and self._held[0].position <= self._durable:
                 item = self._held.popleft()
                 if not item.session.is_closed:
-                    item.session.receiver.deliver(item.partitions, item.cluster, item.replies)
+                    item.session.receiver.deliver(
+                        item.partitions, item.cluster, item.replies, self._durable
+                    )
         except Exception as error:
             self._fail(error)
         finally:
@@ -426,14 +465,15 @@ class ControlPlane(Generic[S]):
             self._snapshot = asyncio.create_task(self._make_snapshot(self._snapshotter))
 
     async def _make_snapshot(self, snapshotter: Snapshotter) -> None:
-        """A snapshot that fails costs a longer replay; the next one is tried as if this had been made: what it
-        lacked, it would mostly lack a moment later, too.
+        """Make a snapshot. If that fails, log it; the next attempt comes when the next snapshot would have been due.
+
+        A failure only makes the next replay longer, and an immediate retry would mostly fail for the same reason.
         """
         try:
             await snapshotter.make(self._durable)
         except JournalError as error:
             _log.warning(
-                "no snapshot at position %d, the next is tried %d records or %d bytes later: %s",
+                "no snapshot at position %d could be made, the next attempt follows after %d records or %d bytes: %s",
                 self._durable,
                 self._settings.snapshot_records,
                 self._settings.snapshot_bytes,
@@ -451,7 +491,7 @@ class ControlPlane(Generic[S]):
             raise ControlPlaneUnavailable("the control plane is stopping")
 
     def _fail(self, error: BaseException) -> None:
-        """Never answers what it may not keep: ends everything, and tells the process."""
+        """Stop the runtime and tell the process, since replies given now might not become durable."""
         if self._stopped is not None:
             return
         _log.critical("the control plane stops: %s", error, exc_info=error)

@@ -1,38 +1,32 @@
-"""The control plane as a process of its own: a gRPC service over the runtime.
+"""The control plane as a separate process: a gRPC service around the runtime.
 
-One Session stream a client, the standard health and reflection services; TCP or a unix socket.
+Each client has one Session stream. There is also the standard health service. It listens on TCP or a Unix socket.
 """
 
 import asyncio
 import base64
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
-from controlplane.client.errors import ControlPlaneUnavailable
-from controlplane.client.host import HostSession, PartitionKey
-from controlplane.clock import Clock, SystemClock
-from controlplane.journal.journal import Pace
-from controlplane.journal.snapshot_process import SnapshotProcess
-from controlplane.journal.sqlite import SqliteJournal
-from controlplane.pure import Machine
-from controlplane.runtime import ControlPlane, RuntimeSettings
-from controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
-from controlplane.v1.control_pb2 import DESCRIPTOR, Reply, SessionRequest, SessionResponse
-from controlplane.v1.control_pb2_grpc import (
+from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.clock import Clock, SystemClock
+from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.serving import serve_session
+from lacuna.controlplane.shared.pace import Pace
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.control_pb2 import DESCRIPTOR, SessionRequest
+from lacuna.controlplane.v1.control_pb2_grpc import (
     ControlPlaneServicer,
     add_ControlPlaneServicer_to_server,
 )
-from controlplane.v1.log_pb2 import PartitionDelta
-
-S = TypeVar("S")
 
 _SERVICE: Final = DESCRIPTOR.services_by_name["ControlPlane"].full_name
 _SERVER_OPTIONS: Final = (
@@ -48,9 +42,10 @@ _SERVER_OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """`max_outbox`: deltas and replies that may wait for one slow session before it is cut off.
+    """Settings of the service and its runtime.
 
-    `stop_grace` in seconds: how long streams may go on at a clean stop.
+    A session is ended if more than `max_outbox` deltas and replies wait for it. At a clean stop, streams may continue
+    for `stop_grace` seconds.
     """
 
     runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
@@ -58,118 +53,34 @@ class ServiceSettings:
     stop_grace: float = 1.0
 
 
-class _Outbox:
-    """What a session's stream has yet to send; it gathers while a message is being written."""
-
-    def __init__(self, max_items: int) -> None:
-        self._max_items = max_items
-        self._items = 0
-        self._response = SessionResponse()
-        self._wake = asyncio.Event()
-        self._lost: ControlPlaneUnavailable | None = None
-
-    def deliver(
-        self,
-        partitions: Sequence[PartitionDelta],
-        cluster: Sequence[ClusterDelta],
-        replies: Sequence[Reply],
-    ) -> None:
-        """As Receiver says."""
-        if self._lost is not None:
-            return
-        self._items += len(partitions) + len(cluster) + len(replies)
-        if self._items > self._max_items:
-            self._items = 0
-            self._response = SessionResponse()
-            self.lost(ControlPlaneUnavailable("this client reads too slowly: connect again"))
-            return
-        self._response.partitions.extend(partitions)
-        self._response.cluster.extend(cluster)
-        self._response.replies.extend(replies)
-        self._wake.set()
-
-    def lost(self, error: ControlPlaneUnavailable) -> None:
-        """As Receiver says."""
-        self._lost = error
-        self._wake.set()
-
-    async def take(self) -> SessionResponse:
-        """What has gathered, at least one item. Raises ControlPlaneUnavailable behind the last."""
-        await self._wake.wait()
-        if self._lost is None:
-            self._wake.clear()
-        elif not self._items:
-            raise self._lost
-        response, self._response = self._response, SessionResponse()
-        self._items = 0
-        return response
-
-
 class _Sessions(ControlPlaneServicer):
-    def __init__(self, plane: "ControlPlane[Any]", max_outbox: int) -> None:
+    def __init__(self, plane: Runtime, max_outbox: int) -> None:
         self._plane = plane
         self._max_outbox = max_outbox
 
     async def Session(  # noqa: N802 - gRPC's name
         self, requests: AsyncIterator[SessionRequest], context: Any
     ) -> None:
-        outbox = _Outbox(self._max_outbox)
-        reader: asyncio.Task[None] | None = None
-        session = None
         try:
-            session = self._plane.open_session(outbox)
-            reader = asyncio.create_task(self._read(requests, session, outbox))
-            while True:
-                await context.write(await outbox.take())
+            await serve_session(self._plane, requests, context.write, self._max_outbox)
         except ControlPlaneUnavailable as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
-        finally:
-            if session is not None:
-                session.close()
-            if reader is not None:
-                reader.cancel()
-                await asyncio.gather(reader, return_exceptions=True)
-
-    async def _read(
-        self, requests: AsyncIterator[SessionRequest], session: HostSession, outbox: _Outbox
-    ) -> None:
-        """Hands requests over, as fast as they are decided."""
-        try:
-            async for request in requests:
-                await self._plane.room()
-                if request.unsubscribe:
-                    session.unsubscribe(_keys(request.unsubscribe))
-                if request.subscribe:
-                    session.subscribe(_keys(request.subscribe))
-                if request.commands:
-                    session.submit(request.commands)
-            outbox.lost(ControlPlaneUnavailable("the client has ended the session"))
-        except ControlPlaneUnavailable as error:
-            outbox.lost(error)
-        except DecodeError:
-            outbox.lost(ControlPlaneUnavailable("what this client sends is no SessionRequest"))
-
-
-def _keys(partitions: Sequence[TopicPartition]) -> list[PartitionKey]:
-    return [(partition.topic_id, partition.partition) for partition in partitions]
 
 
 class Server:
-    """The gRPC service of one runtime. `address` is what clients connect to, once it was started."""
+    """The gRPC service of one runtime. After `start`, clients connect to `address`."""
 
-    def __init__(self, plane: "ControlPlane[Any]", settings: ServiceSettings) -> None:
+    def __init__(self, plane: Runtime, settings: ServiceSettings) -> None:
         self._settings = settings
         self._server = grpc.aio.server(options=_SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         sessions = _Sessions(plane, settings.max_outbox)
         add_ControlPlaneServicer_to_server(sessions, self._server)  # type: ignore[no-untyped-call]
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = (_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, self._server)
         self.address = ""
 
     async def start(self, address: str) -> None:
-        """Listens on `host:port` (port 0: any) or `unix:path`. Raises OSError with the address."""
+        """Listen on `host:port` (0 for any free port) or `unix:path`. Raises OSError if the address cannot be used."""
         try:
             port = self._server.add_insecure_port(address)
         except RuntimeError as error:
@@ -180,7 +91,7 @@ class Server:
         await self._set_health(health_pb2.HealthCheckResponse.SERVING)
 
     async def stop(self) -> None:
-        """Says so to health checks, then ends the streams."""
+        """Report NOT_SERVING to health checks, then end the streams."""
         await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         await self._server.stop(self._settings.stop_grace)
 
@@ -190,36 +101,34 @@ class Server:
 
 
 class RunningControlPlane:
-    """What `serve` started: the runtime, its address, and how it ends."""
+    """A control plane that `serve` started."""
 
-    def __init__(self, plane: "ControlPlane[Any]", server: Server, failed: "asyncio.Future[None]"):
+    def __init__(self, plane: Runtime, server: Server, failed: "asyncio.Future[None]"):
         self.plane = plane
         self._server = server
         self._failed = failed
 
     @property
     def address(self) -> str:
-        """What clients connect to."""
+        """The address that clients connect to."""
         return self._server.address
 
     async def failed(self) -> None:
-        """Raises what ended the control plane, when something did; the process should end then."""
+        """Wait until the control plane fails, and raise the error; the process should end then."""
         await asyncio.shield(self._failed)
 
     async def close(self) -> None:
-        """A clean end: the runtime first, so that everything that was decided is answered."""
+        """Stop cleanly: the runtime first, so that every decided command is answered."""
         await self.plane.close()
         await self._server.stop()
 
     async def abort(self) -> None:
-        """An end as by a crash: nothing more is answered."""
+        """Stop as in a crash: nothing more is answered."""
         await self.plane.abort()
         await self._server.stop()
 
 
 async def serve(
-    machine: Machine[S],
-    machine_name: str,
     address: str,
     journal_path: str,
     settings: ServiceSettings,
@@ -228,22 +137,24 @@ async def serve(
     clock: Clock | None = None,
     new_id: Callable[[], bytes] = lambda: os.urandom(16),
     pace: Pace | None = None,
+    prepare: Callable[[State], None] = lambda _: None,
 ) -> RunningControlPlane:
-    """Runs a control plane with a SQLite journal at `journal_path` and listens on `address`.
+    """Run a control plane with an SQLite journal at `journal_path`, listening on `address`.
 
-    `machine_name` is `module` or `module:attribute` of the machine, for the snapshot process. `cluster_id`
-    is the expected one, None: whatever is there, or a new one. `pace` is the journal's. Raises JournalError, OSError.
+    `cluster_id` is the id that the journal should have; None accepts any, and gives a new journal a new id. `pace` is
+    passed to the journal. `prepare` is called with the state before the first command is decided. Raises JournalError
+    and OSError.
     """
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     failed.add_done_callback(lambda future: future.cancelled() or future.exception())
     journal = SqliteJournal(journal_path, lambda: new_cluster_id(new_id), pace=pace)
-    plane = ControlPlane(
-        machine,
+    plane = Runtime(
         journal,
         clock or SystemClock(),
         new_id,
         settings.runtime,
-        snapshotter=SnapshotProcess(journal, machine_name),
+        snapshotter=SnapshotProcess(journal),
+        prepare=prepare,
         on_fatal=failed.set_exception,
     )
     await plane.start(cluster_id)
@@ -257,5 +168,5 @@ async def serve(
 
 
 def new_cluster_id(new_id: Callable[[], bytes]) -> str:
-    """A cluster id as Kafka writes one: 16 bytes in URL-safe base 64, 22 characters."""
+    """Return a cluster id in Kafka's format: 16 bytes as 22 characters of URL-safe base64."""
     return base64.urlsafe_b64encode(new_id()).decode().rstrip("=")

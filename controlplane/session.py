@@ -1,36 +1,37 @@
-"""A session's end in the runtime, and what is held for it until it is durable."""
+"""The runtime's end of a session, and the deliveries that are held for it until they are durable."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from controlplane.client.host import PartitionKey, Receiver
-from controlplane.v1.cluster_pb2 import ClusterDelta
-from controlplane.v1.control_pb2 import Command, Reply
-from controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.client.host import Receiver
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 
 class Plane(Protocol):
-    """What a session hands on to its runtime."""
+    """The runtime as its sessions call it."""
 
     def submit(self, session: "PlaneSession", commands: Sequence[Command]) -> None:
-        """Takes commands, in order."""
+        """Accept commands, in order."""
         ...
 
     def subscribe(self, session: "PlaneSession", keys: Sequence[PartitionKey]) -> None:
-        """Begins to tell of partitions."""
+        """Begin to deliver snapshots and deltas of these partitions."""
         ...
 
     def unsubscribe(self, session: "PlaneSession", keys: Sequence[PartitionKey]) -> None:
-        """Ends it."""
+        """Stop delivering deltas of these partitions."""
         ...
 
     def close_session(self, session: "PlaneSession") -> None:
-        """Forgets the session."""
+        """End the session and forget what it waits for."""
         ...
 
 
 class Held:
-    """What one session gets from one decision, once `position` is durable."""
+    """The replies and deltas of one decision for one session, delivered once the journal is durable to `position`."""
 
     __slots__ = ("cluster", "partitions", "position", "replies", "session")
 
@@ -43,31 +44,27 @@ class Held:
 
 
 class PlaneSession:
-    """A session's host end (`controlplane.client.host.HostSession`)."""
+    """The control plane's end of a session (`lacuna.controlplane.client.host.HostSession`)."""
 
     __slots__ = ("_plane", "is_closed", "keys", "number", "parked", "receiver")
 
     def __init__(self, plane: Plane, number: int, receiver: Receiver) -> None:
         self._plane = plane
-        self.number = number  # from 1, of this run of the control plane
+        self.number = number  # counted from 1 since the control plane started
         self.receiver = receiver
         self.is_closed = False
         self.keys: set[PartitionKey] = set()
-        #: Tokens of commands whose reply comes with a later decision.
+        #: Tokens of parked commands, each with its command id.
         self.parked: dict[int, int] = {}
 
     def submit(self, commands: Sequence[Command]) -> None:
-        """As HostSession says."""
         self._plane.submit(self, commands)
 
     def subscribe(self, keys: Sequence[PartitionKey]) -> None:
-        """As HostSession says."""
         self._plane.subscribe(self, keys)
 
     def unsubscribe(self, keys: Sequence[PartitionKey]) -> None:
-        """As HostSession says."""
         self._plane.unsubscribe(self, keys)
 
     def close(self) -> None:
-        """As HostSession says."""
         self._plane.close_session(self)

@@ -10,12 +10,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from kio.schema.index import api_key_map
-
-from agent.apis.registry import Registry, discover
+from lacuna.agent.registry import Registry, discover
 
 PAGE: Final = Path(__file__).with_name("protocol.md")
 KAFKA: Final = PAGE.parents[1] / "tests" / "golden" / "api_versions_kafka_4_1.json"
+_CAPTURED: Final = json.loads(KAFKA.read_text(encoding="utf-8"))
+#: Kafka serves the last two without naming them (docs/adr/0017).
+_NAMES: Final[Mapping[str, str]] = _CAPTURED["names"] | {
+    "71": "get_telemetry_subscriptions",
+    "72": "push_telemetry",
+}
 _SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 #: What Kafka 4.1 answers and an agent does not: what there is instead, or why there is nothing.
@@ -42,7 +46,7 @@ _NOT_YET: Final = "nothing yet"
 
 def name_of(api_key: int) -> str:
     """Kafka's name of an API, as "InitProducerId"."""
-    return "".join(word.capitalize() for word in api_key_map[api_key].split("_"))
+    return "".join(word.capitalize() for word in _NAMES[str(api_key)].split("_"))
 
 
 def page(registry: Registry | None = None) -> str:
@@ -61,26 +65,18 @@ def _served_rows(registry: Registry) -> Iterator[str]:
     yield "| key | API | advertised | notes |"
     yield "|---|---|---|---|"
     advertised = registry.advertised()
-    for key in sorted({api.key for api in registry.apis()}):
-        low, high = advertised.get(key, (0, -1))
+    for api in sorted(registry.apis(), key=lambda api: api.key):
+        low, high = advertised.get(api.key, (0, -1))
         versions = f"{low}" if low == high else f"{low}\u2013{high}"
-        versions = versions if key in advertised else "no"
-        yield f"| {key} | {name_of(key)} | {versions} | {_notes(registry, key)} |".replace(
+        versions = versions if api.key in advertised else "no"
+        yield f"| {api.key} | {name_of(api.key)} | {versions} | {api.notes} |".replace(
             "|  |", "| |"
         )
 
 
-def _notes(registry: Registry, key: int) -> str:
-    """The notes of all that serve an API, the oldest versions first."""
-    apis = sorted(
-        (api for api in registry.apis() if api.key == key), key=lambda api: api.min_version
-    )
-    return "; ".join(api.notes for api in apis if api.notes)
-
-
 def _missing_rows(registry: Registry) -> Iterator[str]:
     """What Kafka 4.1 advertises and nobody serves, those with one reason in one row."""
-    kafka = json.loads(KAFKA.read_text(encoding="utf-8"))["versions"]["4"]["api_keys"]
+    kafka = _CAPTURED["versions"]["4"]["api_keys"]
     by_reason: dict[str, list[str]] = {}
     for key in sorted(map(int, kafka)):
         if key not in registry.advertised():

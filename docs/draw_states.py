@@ -1,12 +1,18 @@
 """Draws docs/states.md from the transition tables: `python docs/draw_states.py`. A test holds the page fresh."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path
+from typing import TypeVar
 
-from controlplane.groups.states import TRANSITIONS as GROUP_TRANSITIONS
-from controlplane.groups.states import GroupState
-from controlplane.state.transactional import TRANSITIONS as TRANSACTION_TRANSITIONS
-from controlplane.state.transactional import TransactionState
+from lacuna.agent.connection_states import LIFE, READING, Reading, State
+from lacuna.controlplane.state.groups.states import TRANSITIONS as GROUP_TRANSITIONS
+from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.state.transactional import TRANSITIONS as TRANSACTION_TRANSITIONS
+from lacuna.controlplane.state.transactional import TransactionState
+
+S = TypeVar("S", bound=Enum)
+E = TypeVar("E", bound=Enum)
 
 PAGE = Path(__file__).with_name("states.md")
 
@@ -14,11 +20,37 @@ PAGE = Path(__file__).with_name("states.md")
 def edges_of_transactions() -> Iterator[tuple[str, str, str]]:
     """(source, target, events) of a transactional id."""
     for source, events in TRANSACTION_TRANSITIONS.items():
-        by_target: dict[str, list[str]] = {}
-        for event, target in events.items():
-            by_target.setdefault(target.value, []).append(event.value)
-        for target_name, names in by_target.items():
-            yield source.value, target_name, ", ".join(names)
+        yield from edges_from(source, events.items())
+
+
+def edges_of_actions(
+    table: Mapping[S, Mapping[E, tuple[S, tuple[Enum, ...]]]],
+) -> Iterator[tuple[str, str, str]]:
+    """(source, target, events) of a table that also says what is done."""
+    for source, events in table.items():
+        yield from edges_from(source, ((event, target) for event, (target, _) in events.items()))
+
+
+def edges_from(source: Enum, events: Iterable[tuple[Enum, Enum]]) -> Iterator[tuple[str, str, str]]:
+    """(source, target, events): one edge for all events that lead to the same target."""
+    by_target: dict[str, list[str]] = {}
+    for event, target in events:
+        by_target.setdefault(target.value, []).append(event.value)
+    for target_name, names in by_target.items():
+        yield source.value, target_name, ", ".join(names)
+
+
+def actions(
+    table: Mapping[S, Mapping[E, tuple[S, tuple[Enum, ...]]]],
+) -> str:
+    """A Markdown table of what is done on each event that asks for something."""
+    rows = ["| state | event | next | what is done |", "|---|---|---|---|"]
+    for source, events in table.items():
+        for event, (target, done) in events.items():
+            if done:
+                names = ", ".join(each.value for each in done)
+                rows.append(f"| {source.value} | {event.value} | {target.value} | {names} |")
+    return "\n".join(rows)
 
 
 def edges_of_groups() -> Iterator[tuple[str, str, str]]:
@@ -41,11 +73,16 @@ def page() -> str:
     """The whole page."""
     transactions = diagram(TransactionState.EMPTY.value, edges_of_transactions())
     groups = diagram(GroupState.EMPTY.value, edges_of_groups())
+    life = diagram(State.NEW.value, edges_of_actions(LIFE))
+    reading = diagram(Reading.ON.value, edges_of_actions(READING))
     return (
         "# States\n\nDrawn from the tables in the code by `python docs/draw_states.py`.\n\n"
         "## A transactional id\n\nAn outcome is one journal record, so there is nothing to prepare: "
         "an ongoing transaction is complete in one step (S1).\n\n"
-        f"{transactions}\n\n## A classic consumer group\n\n{groups}\n"
+        f"{transactions}\n\n## A classic consumer group\n\n{groups}\n\n"
+        "## A client's connection\n\nWhat has no arrow cannot happen in that state, and is refused "
+        f"(`agent/connection_states.py`).\n\n{life}\n\n{actions(LIFE)}\n\n"
+        f"Whether it is read from:\n\n{reading}\n\n{actions(READING)}\n"
     )
 
 

@@ -1,10 +1,10 @@
-"""HOST:PORT as people write it."""
+"""Parsing and writing of HOST:PORT addresses."""
 
 from lacuna.errors import UserError
 
 
 def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
-    """Reads `HOST:PORT[,HOST:PORT…]`; raises UserError with a hint where it does not fit."""
+    """Parses `HOST:PORT[,HOST:PORT…]` into (host, port) pairs. Raises UserError if the text has another form."""
     addresses = []
     for entry in bootstrap.split(","):
         host, colon, port = entry.strip().rpartition(":")
@@ -15,19 +15,21 @@ def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
             or not (port.isascii() and port.isdecimal())
             or not 0 <= int(port) <= 65535
         ):
-            raise UserError(f"{entry.strip()!r} is not HOST:PORT, for example 127.0.0.1:9092")
+            raise UserError(
+                f"{entry.strip()!r} is not of the form HOST:PORT, for example 127.0.0.1:9092"
+            )
         addresses.append((host, int(port)))
     return addresses
 
 
 def join_address(host: str, port: int) -> str:
-    """HOST:PORT, an IPv6 address in brackets: clients take the bare one for a host's name."""
+    """HOST:PORT; an IPv6 address is put in brackets, because clients take a bare one for a host name."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """The same for one address."""
+    """Parses a single HOST:PORT into (host, port). Raises UserError for another form or for several addresses."""
     addresses = parse_addresses(text)
     if len(addresses) != 1:
-        raise UserError(f"{text!r} names several addresses: give one HOST:PORT")
+        raise UserError(f"{text!r} lists several addresses: give one HOST:PORT")
     return addresses[0]

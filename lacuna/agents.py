@@ -4,32 +4,33 @@ import os
 import random
 from dataclasses import dataclass, field, replace
 
-from agent.apis.registry import discover
-from agent.clock import Clock
-from agent.context import AgentContext
-from agent.fetch.service import FetchService
-from agent.fetch.settings import FetchSettings
-from agent.housekeeping import Housekeeping, HousekeepingSettings
-from agent.lease import AgentLease
-from agent.metrics import AgentMetrics
-from agent.produce.service import ProduceService
-from agent.produce.settings import ProduceSettings
-from agent.server import AgentServer
-from agent.settings import AgentSettings
-from controlplane.client import ControlClient
 from lacuna.addresses import join_address
+from lacuna.agent.clock import WallClock
+from lacuna.agent.context import AgentContext
+from lacuna.agent.fetch.service import FetchService
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.housekeeping import Housekeeping, HousekeepingSettings
+from lacuna.agent.lease import AgentLease
+from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.produce.service import ProduceService
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.registry import discover
+from lacuna.agent.server import AgentServer
+from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.shared.pace import Pace
 from lacuna.errors import UserError
-from lacuna.pace import LoopLoad, Pace
-from logstore.objects import ObjectStore
+from lacuna.logstore.objects import ObjectStore
+from lacuna.pace import LoopLoad, MeasuredPace
 
 
 class ListenError(UserError):
-    """The address cannot be listened on; the message says why."""
+    """An agent could not listen on its address; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """Settings of one agent's parts. `housekeeping` None: others merge and collect."""
+    """The settings of each part of one agent. With `housekeeping` None, it leaves merges and collection to others."""
 
     agent: AgentSettings = field(default_factory=AgentSettings)
     produce: ProduceSettings = field(default_factory=ProduceSettings)
@@ -37,12 +38,12 @@ class AgentParts:
     housekeeping: HousekeepingSettings | None = field(default_factory=HousekeepingSettings)
 
     def without_housekeeping(self) -> "AgentParts":
-        """The same for an agent beside one that merges and collects."""
+        """A copy whose agent does no merges and no collection, because another agent of the process does them."""
         return replace(self, housekeeping=None)
 
 
 class RunningAgent:
-    """One agent that serves. Make it with `start_agent`, end it with `stop`."""
+    """An agent that is serving clients. `start_agent` makes one; `stop` ends it."""
 
     def __init__(
         self, context: AgentContext, server: AgentServer, housekeeping: Housekeeping | None
@@ -53,12 +54,15 @@ class RunningAgent:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients reach it."""
+        """The HOST:PORT at which clients reach the agent."""
         lease = self.context.lease
         return join_address(lease.host, lease.port)
 
     async def stop(self) -> None:
-        """Leaves Metadata, answers what was read, ends. The control client is the caller's to close."""
+        """Answers the requests already read, then closes everything and releases the lease.
+
+        The caller still has to close the control client.
+        """
         if self.housekeeping is not None:
             await self.housekeeping.stop()
         await self.context.lease.stop_renewing()
@@ -69,7 +73,7 @@ class RunningAgent:
         await self.context.lease.release()
 
     async def abort(self) -> None:
-        """Ends as by a crash: connections break, nothing is flushed, the lease is left to expire."""
+        """Ends as if it had crashed: connections break, nothing is flushed, and the lease is left to expire."""
         self.server.abort()
         if self.housekeeping is not None:
             await self.housekeeping.stop()
@@ -81,18 +85,19 @@ async def start_agent(
     control: ControlClient,
     store: ObjectStore,
     parts: AgentParts,
-    clock: Clock,
+    clock: WallClock,
     randomness: random.Random,
     host: str,
     port: int,
     reuse_port: bool = False,
-    load: LoopLoad | None = None,
+    pace: Pace | None = None,
 ) -> RunningAgent:
-    """Listens, then registers; `load` is that of the loop it runs in.
+    """Starts an agent: it listens on `host`:`port`, then takes its lease from the control plane.
 
+    `pace` decides which small PUTs run in the event loop; by default, it is measured.
     Raises ListenError, ControlPlaneUnavailable, CommandRefused.
     """
-    context = _context(control, store, parts, clock, randomness, Pace(load or LoopLoad()))
+    context = _context(control, store, parts, clock, randomness, pace or MeasuredPace(LoopLoad()))
     server = AgentServer(context)
     context.lease.on_lost = server.drop_clients
     try:
@@ -100,7 +105,7 @@ async def start_agent(
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         raise ListenError(
-            f"cannot listen on {host}:{port}: {reason}; choose another with --listen"
+            f"cannot listen on {host}:{port}: {reason}; choose another address with --listen"
         ) from error
     try:
         await context.lease.start(server.port)
@@ -117,16 +122,17 @@ def _context(
     control: ControlClient,
     store: ObjectStore,
     parts: AgentParts,
-    clock: Clock,
+    clock: WallClock,
     randomness: random.Random,
     pace: Pace,
 ) -> AgentContext:
-    """Everything of one agent but its listener. `pace` is that of small PUTs."""
+    """Everything of one agent except its listener."""
     metrics = AgentMetrics()
     lease = AgentLease(control, parts.agent, metrics)
     fetch = FetchService(
         control=control,
         store=store,
+        trust=lease.trust,
         cluster_id=lambda: lease.cluster_id,
         randint=randomness.randint,
         settings=parts.fetch,

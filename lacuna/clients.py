@@ -10,11 +10,16 @@ from typing import Any
 from lacuna.errors import UserError
 
 _NUMBER = re.compile(r"\d+")
+#: 2.16.1, v4.1.0-rc1, 1.0b2, and the form that the matrix uses: 4.4.0 (group.protocol=consumer).
+_VERSION = re.compile(r"v?\d{1,9}(?:\.\d{1,9}){0,9}(?:[-.+]?[A-Za-z][\w.+-]{0,30})?(?: \(.+\))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A scenario's outcome: same, right (here and not with Kafka), as Kafka (fails), unsupported, differs."""
+    """How one scenario went; `what` explains it.
+
+    `outcome` is same, right (here but not with Kafka), as Kafka (it fails with both), unsupported, or differs.
+    """
 
     outcome: str
     what: str = ""
@@ -22,7 +27,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """One version of a client that was run, or why it was not (`outcome`, `what`)."""
+    """One version of a client and its results by scenario; if it was not run, `outcome` and `what` say why."""
 
     name: str
     version: str
@@ -37,40 +42,51 @@ class Client:
 
     @property
     def differing(self) -> list[str]:
-        """The scenarios in which it does something else here than with Kafka."""
+        """The scenarios in which the client behaves differently here than with Kafka."""
         return [name for name, cell in self.cells.items() if cell.outcome == "differs"]
 
 
 @dataclass(frozen=True, slots=True)
 class ClientQuery:
-    """NAME@VERSION; the version may be "", for any."""
+    """A parsed NAME@VERSION; an empty version means any."""
 
     name: str
     version: str = ""
 
     def is_of(self, one: Client) -> bool:
-        """Whether it asks for that very version, or for any: 4.1 is 4.1.0, in whichever way it was run."""
+        """Whether the query's version is this client's, or any. 4.1 equals 4.1.0; text in parentheses is ignored."""
         return not self.version or _order(self.version) == _order(one.version)
 
 
 def load() -> list[Client]:
-    """All clients, in the matrix's order."""
+    """All clients of clients.json, in the order of the client matrix."""
     text = resources.files("lacuna").joinpath("clients.json").read_text(encoding="utf-8")
     return [_client(one) for one in json.loads(text)["clients"]]
 
 
 def parse(text: str) -> ClientQuery:
-    """Raises UserError for what is not NAME or NAME@VERSION."""
+    """Parses NAME or NAME@VERSION. Raises UserError for anything else."""
     name, at, version = text.strip().rpartition("@")
     if not at:
         name, version = version, ""
     if not name or (at and not version):
-        raise UserError(f"{text!r} names no client: write NAME@VERSION, as librdkafka@2.16.1")
+        raise UserError(
+            f"{text!r} does not name a client: write NAME@VERSION, for example librdkafka@2.16.1"
+        )
+    if at and not _VERSION.fullmatch(version):
+        raise UserError(
+            f"{version!r} is not a version: write NAME@VERSION, for example librdkafka@2.16.1, or just "
+            "the name for every version tested"
+        )
     return ClientQuery(name, version)
 
 
 def nearest(clients: Iterable[Client], asked: ClientQuery) -> list[Client]:
-    """That version; or the nearest below and above; or, without a version, all. Empty for an unknown name."""
+    """The clients that match a query.
+
+    If the version asked for was not tested, the nearest versions below and above it; without a version, all
+    versions; for an unknown name, none.
+    """
     known = [one for one in clients if asked.name.lower() in _names(one)]
     if not asked.version:
         return known
@@ -83,12 +99,12 @@ def nearest(clients: Iterable[Client], asked: ClientQuery) -> list[Client]:
 
 
 def known_names(clients: Iterable[Client]) -> list[str]:
-    """The names, each once."""
+    """The names of the clients without repeats, in their order."""
     return list(dict.fromkeys(one.name for one in clients))
 
 
 def _all_of(clients: list[Client], pick: Any) -> list[Client]:
-    """Those of the version that `pick` picks: a version may have been run in several ways."""
+    """All entries of the version that `pick` chooses: one version may have been run in several ways."""
     if not clients:
         return []
     version = pick(_order(one.version) for one in clients)
@@ -100,7 +116,7 @@ def _names(one: Client) -> set[str]:
 
 
 def _order(version: str) -> tuple[int, ...]:
-    """2.16.1 (group.protocol=consumer) -> (2, 16, 1); zeros at the end do not count."""
+    """2.16.1 (group.protocol=consumer) -> (2, 16, 1); trailing zeros are dropped."""
     numbers = [int(number) for number in _NUMBER.findall(version.split(" ", 1)[0])]
     while numbers and numbers[-1] == 0:
         numbers.pop()

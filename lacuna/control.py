@@ -5,25 +5,26 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from controlplane.client import ControlClient
-from controlplane.client.grpc import GrpcClient, GrpcClientSettings
 from lacuna.addresses import parse_address
+from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.client.grpc import GrpcClient
+from lacuna.controlplane.client.session import SessionLimits
 from lacuna.errors import UserError
 
 DEFAULT_DATA = Path("data")
 ADDRESS_NAME = "control.address"
 STORE_NAME = "store.url"
-#: Somebody waits at a prompt; a busy machine may need seconds for a first answer.
-_QUESTION = GrpcClientSettings(give_up_after=5.0)
+#: Somebody is waiting at a prompt, but a busy machine may need seconds for its first answer.
+_QUESTION = SessionLimits(give_up_after=5.0)
 
 
 @asynccontextmanager
 async def connect(
-    address: str, settings: GrpcClientSettings | None = None
+    address: str, settings: SessionLimits | None = None
 ) -> AsyncIterator[ControlClient]:
-    """A client of the control plane at `address`, HOST:PORT or unix:PATH, once it has answered.
+    """Connects to the control plane at `address` (HOST:PORT or unix:PATH) and waits for its first answer.
 
-    Raises UserError, and ControlPlaneUnavailable with what to do where nothing answers.
+    Raises UserError for a malformed address, ControlPlaneUnavailable if nothing answers.
     """
     if not address.startswith("unix:"):
         parse_address(address)
@@ -38,27 +39,34 @@ async def connect(
 
 @asynccontextmanager
 async def open_control(address: str | None, data: Path | None) -> AsyncIterator[ControlClient]:
-    """As `connect`, for a question: without an address, of the cluster that runs on a data folder."""
+    """Connects as `connect` does, but gives up after 5 seconds.
+
+    Without an address, it looks up that of the cluster running on the data folder (`data/` by default). Raises
+    UserError if none runs there.
+    """
     folder = data or DEFAULT_DATA
     found = address or _address_in(folder)
     if not found:
         raise UserError(
-            f"no cluster runs on the data folder {folder}: name that of a running `lacuna up` "
-            "with --data, or its control plane with --control HOST:PORT"
+            f"no cluster is running on the data folder {folder}: give the folder of a running `lacuna "
+            "up` with --data, or the address of its control plane with --control HOST:PORT"
         )
     async with connect(found, _QUESTION) as client:
         yield client
 
 
 def leave(folder: Path, name: str, text: str) -> None:
-    """Writes ADDRESS_NAME or STORE_NAME: who reads it meanwhile finds the old or the new, never an empty one."""
+    """Writes `text` to the file `name` (ADDRESS_NAME or STORE_NAME) of a data folder, atomically.
+
+    A concurrent reader sees the old content or the new, never an empty file.
+    """
     written = folder / f".{name}"
     written.write_text(text)
     written.replace(folder / name)
 
 
 def _address_in(folder: Path) -> str:
-    """What the cluster that runs on a folder has left there; "" where none has, or none of ours."""
+    """The address in the folder's address file, or "" if that file is missing or cannot be read as text."""
     try:
         return (folder / ADDRESS_NAME).read_text().strip()
     except (OSError, UnicodeDecodeError):

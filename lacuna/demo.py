@@ -1,8 +1,8 @@
-"""The demo's two scenarios, told with a real client, and checked while they are told.
+"""The demo's two scenarios: run with a real client, described step by step, and checked as they run.
 
-The first is the one of the article on isolation levels: an aborted transactional producer, a plain one and a
-committed transactional one write to one partition in turns. The second is a range that was aborted whole: no record is
-left for the consumer, and still it has to move on.
+The first shows isolation levels: a transactional producer that aborts, a plain one, and a transactional one that
+commits take turns writing to one partition. The second aborts everything that was written: the consumer gets no
+record and must still move past the range.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,17 +16,17 @@ from confluent_kafka.cimpl import NewTopic
 from lacuna.errors import UserError
 
 TIMEOUT_SECONDS = 60.0
-#: librdkafka writes lines of its own about connections that end; what matters comes as an error.
+#: librdkafka logs lines of its own about connections that end; whatever matters is reported as an error.
 QUIET = {"log_level": 2}
 
 
 class DemoFailedError(UserError):
-    """A client saw something else than the scenario promises; the message says what."""
+    """A client saw something other than what the scenario promises; the message says what."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one consumer read from the start to the end of partition 0: (offset, value), and where it stands."""
+    """What a consumer read of partition 0 from start to end: (offset, value) pairs, and its final position."""
 
     records: tuple[tuple[int, str], ...]
     position: int
@@ -34,7 +34,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What was written to `topic`, and what each isolation level read of it."""
+    """What was written to `topic` (`story`, one line per step), and what each isolation level read."""
 
     title: str
     topic: str
@@ -44,7 +44,10 @@ class Scenario:
 
 
 def isolation_levels(bootstrap: str, suffix: str) -> Scenario:
-    """An aborted transaction, plain records and a committed transaction, in turns."""
+    """Interleaves an aborted transaction, plain records and a committed transaction, and checks what is read.
+
+    Raises DemoFailedError. `suffix` makes the names of the topic and the transactional ids unique.
+    """
     topic = create_topic(bootstrap, f"demo-isolation-{suffix}")
     aborted = transactional(bootstrap, f"demo-aborted-{suffix}")
     plain = Producer({"bootstrap.servers": bootstrap, **QUIET})
@@ -66,7 +69,7 @@ def isolation_levels(bootstrap: str, suffix: str) -> Scenario:
     expect(
         "read_committed before any outcome", read(bootstrap, topic, "read_committed").records, ()
     )
-    # Now: merging may take what was aborted out at any time, for read_uncommitted too (S14).
+    # Read before the abort: afterwards a merge may drop aborted records at any time, for read_uncommitted too (S14).
     uncommitted = read(bootstrap, topic, "read_uncommitted")
     story.append("a read_uncommitted consumer reads all of it")
     aborted.abort_transaction(TIMEOUT_SECONDS)
@@ -77,7 +80,7 @@ def isolation_levels(bootstrap: str, suffix: str) -> Scenario:
     story.append("transaction C commits")
     story.append("a read_committed consumer reads from the start")
     scenario = Scenario(
-        "an aborted, a plain and a committed producer in turns",
+        "an aborted, a plain and a committed producer, interleaved",
         topic,
         story,
         uncommitted,
@@ -94,7 +97,10 @@ def isolation_levels(bootstrap: str, suffix: str) -> Scenario:
 
 
 def wholly_aborted(bootstrap: str, suffix: str, count: int = 11) -> Scenario:
-    """`count` records of an aborted transaction and nothing else: the next fetch is at offset `count`."""
+    """Writes `count` records, aborts them all, and checks that a read_committed consumer ends at offset `count`.
+
+    Raises DemoFailedError. `suffix` makes the names of the topic and the transactional id unique.
+    """
     topic = create_topic(bootstrap, f"demo-aborted-range-{suffix}")
     producer = transactional(bootstrap, f"demo-range-{suffix}")
     producer.begin_transaction()
@@ -104,7 +110,7 @@ def wholly_aborted(bootstrap: str, suffix: str, count: int = 11) -> Scenario:
     uncommitted = read(bootstrap, topic, "read_uncommitted")
     producer.abort_transaction(TIMEOUT_SECONDS)
     scenario = Scenario(
-        "a range that was aborted whole",
+        "a range that was aborted as a whole",
         topic,
         (
             f"transaction R writes {count} records",
@@ -125,18 +131,18 @@ SCENARIOS: Sequence[Callable[[str, str], Scenario]] = (isolation_levels, wholly_
 
 
 def create_topic(bootstrap: str, topic: str) -> str:
-    """Makes a topic with one partition."""
+    """Creates a topic with one partition and returns its name. Raises DemoFailedError."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     try:
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_SECONDS)
     except (KafkaException, TimeoutError) as error:
         reason = str(error) or f"no answer within {TIMEOUT_SECONDS:.0f} s"
-        raise DemoFailedError(f"the topic {topic} could not be made: {reason}") from error
+        raise DemoFailedError(f"the topic {topic} could not be created: {reason}") from error
     return topic
 
 
 def transactional(bootstrap: str, transactional_id: str) -> Any:
-    """A producer whose transactions are initialised."""
+    """A producer on which `init_transactions` has been called."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, **QUIET}
     )
@@ -145,9 +151,11 @@ def transactional(bootstrap: str, transactional_id: str) -> Any:
 
 
 def flush(producer: Any) -> None:
-    """Waits until the log has what was produced."""
+    """Waits until everything produced is acknowledged. Raises DemoFailedError if that takes too long."""
     if remaining := producer.flush(TIMEOUT_SECONDS):
-        raise DemoFailedError(f"{remaining} records were not taken within {TIMEOUT_SECONDS:.0f} s")
+        raise DemoFailedError(
+            f"{remaining} records were not acknowledged within {TIMEOUT_SECONDS:.0f} s"
+        )
 
 
 def _deliver(producer: Any, topic: str, value: str) -> None:
@@ -156,7 +164,7 @@ def _deliver(producer: Any, topic: str, value: str) -> None:
 
 
 def read(bootstrap: str, topic: str, isolation_level: str) -> Reading:
-    """Reads partition 0 from its start to its end."""
+    """Reads partition 0 of a topic from start to end. Raises DemoFailedError."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -190,6 +198,6 @@ def read(bootstrap: str, topic: str, isolation_level: str) -> Reading:
 
 
 def expect(what: str, found: object, promised: object) -> None:
-    """Raises DemoFailedError where the two differ."""
+    """Raises DemoFailedError if `found` differs from `promised`; `what` names the thing compared."""
     if found != promised:
-        raise DemoFailedError(f"{what}: expected {promised}, the client has {found}")
+        raise DemoFailedError(f"{what}: expected {promised}, but the client got {found}")

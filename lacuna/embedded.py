@@ -18,34 +18,34 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
-from controlplane import machine
-from controlplane.client import InProcessClient
-from controlplane.clock import Clock, SystemClock
-from controlplane.service import RunningControlPlane, ServiceSettings, serve
 from lacuna.agents import AgentParts, RunningAgent, start_agent
 from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
+from lacuna.controlplane import machine
+from lacuna.controlplane.client import InProcessClient
+from lacuna.controlplane.clock import Clock, SystemClock
+from lacuna.controlplane.service import RunningControlPlane, ServiceSettings, serve
+from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.errors import UserError
 from lacuna.explained import Explanation, explain_partition
-from lacuna.pace import LoopLoad, Pace
+from lacuna.logstore.objects import DirectoryStore, ObjectStore
+from lacuna.pace import LoopLoad, MeasuredPace
 from lacuna.stores import claim
-from logstore.objects import DirectoryStore, ObjectStore
 
-MACHINE_NAME = "controlplane.machine"
 JOURNAL_NAME = "journal.db"
 
-#: A socket's path is at most 107 bytes on Linux, a data folder's is not.
+#: Linux allows at most 107 bytes for the path of a socket; a data folder's path may be longer.
 _MAX_SOCKET_PATH = 100
-#: gRPC reads it as part of a URL: what has a meaning there, or must be quoted, it does not find again.
+#: gRPC reads the path as part of a URL, so it would not find one with characters that are special or quoted there.
 _PLAIN_PATH = re.compile(r"[\w/.,=+~@-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """What an embedded cluster is made of.
+    """Settings of an embedded cluster.
 
-    `data` is the folder of the journal (made where it is not there) and of the objects, unless `open_store`
-    opens another store, whose URL is `store_url` where it has one. `ports` are those of the agents; an agent
-    without one takes any that is free.
+    `data` is the folder for the journal (created if missing) and for the objects, unless `open_store` opens
+    another store; `store_url` is that store's URL, if it has one. `agents` is the number of agents and `ports`
+    their ports in order; an agent without one takes any free port.
     """
 
     data: Path
@@ -56,10 +56,11 @@ class ClusterSettings:
     store_url: str = ""
     parts: AgentParts = field(default_factory=AgentParts)
     service: ServiceSettings = field(default_factory=ServiceSettings)
+    groups: GroupSettings = field(default_factory=GroupSettings)
 
 
 class EmbeddedCluster:
-    """One running cluster; `start` and `stop` in the same event loop."""
+    """A cluster in this event loop. Call `start` and `stop` in the same event loop."""
 
     def __init__(self, settings: ClusterSettings, clock: Clock | None = None) -> None:
         self.settings = settings
@@ -81,7 +82,7 @@ class EmbeddedCluster:
         return ",".join(agent.bootstrap for agent in self.agents)
 
     async def start(self) -> None:
-        """Opens what is there or makes it anew.
+        """Starts the cluster on the data folder, which is set up first if it is new.
 
         Raises UserError, JournalError, ForeignStoreError, ObjectStoreError, OSError.
         """
@@ -98,18 +99,17 @@ class EmbeddedCluster:
         self.store = await asyncio.to_thread(self._open_store)
         self._stack.callback(self.store.close)
         self.running = await serve(
-            machine,
-            MACHINE_NAME,
             socket_address(settings.data),
             str(settings.data / JOURNAL_NAME),
             settings.service,
             clock=self.clock,
-            pace=Pace(load),
+            pace=MeasuredPace(load),
+            prepare=group_settings(settings.groups),
         )
         self._stack.push_async_callback(self.running.close)
         self.control = await self._connect()
         await claim(self.store, self.control)
-        # Not before: the journal is ours now, so no other cluster that runs on the folder is spoken of.
+        # Only now: the journal is ours, so no other cluster that runs on this folder has its files overwritten.
         if settings.store_url:
             leave(settings.data, STORE_NAME, settings.store_url)
         address = settings.data / ADDRESS_NAME
@@ -125,7 +125,7 @@ class EmbeddedCluster:
                 randomness=random.SystemRandom(),
                 host=settings.host,
                 port=port,
-                load=load,
+                pace=MeasuredPace(load),
             )
             self._stack.push_async_callback(agent.stop)
             self.agents.append(agent)
@@ -147,11 +147,11 @@ class EmbeddedCluster:
         return client
 
     async def stop(self) -> None:
-        """Ends cleanly: what was read is answered, then the lease is given back, then the journal closes."""
+        """Ends cleanly: agents answer the requests already read and release their leases, then the journal closes."""
         await self._stack.aclose()
 
     async def kill(self) -> None:
-        """Ends without a word to anybody, as a crash would: nothing is answered, flushed or given back."""
+        """Ends as a crash would: nothing is answered or flushed, and no lease is released."""
         for agent in self.agents:
             await agent.abort()
         await self.running.abort()
@@ -160,24 +160,39 @@ class EmbeddedCluster:
     async def explain(
         self, topic: str, partition: int, first: int | None = None, end: int | None = None
     ) -> Explanation:
-        """What a read_committed consumer gets of a partition, and why."""
+        """Explains what a read_committed consumer gets from offsets `first` to `end` (exclusive) of a partition.
+
+        Raises NothingToExplainError, ControlPlaneUnavailable.
+        """
         return await explain_partition(self.control, topic, partition, first, end)
 
 
+def group_settings(settings: GroupSettings) -> Callable[[machine.State], None]:
+    """Returns a function that gives a state machine these settings of groups."""
+
+    def prepare(state: machine.State) -> None:
+        state.groups.settings = settings
+
+    return prepare
+
+
 def make_folder(data: Path) -> None:
-    """Makes a data folder where it is not there. Raises UserError."""
+    """Creates a data folder if it is missing. Raises UserError if it cannot be created or written to."""
     try:
         data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"the data folder {data} cannot be made ({error.strerror}): give another with --data"
+            f"the data folder {data} cannot be created ({error.strerror}): choose another with --data"
         ) from error
     if not os.access(data, os.W_OK | os.X_OK):
-        raise UserError(f"the data folder {data} cannot be written to: give another with --data")
+        raise UserError(f"the data folder {data} is not writable: choose another with --data")
 
 
 def socket_address(data: Path) -> str:
-    """Where the control plane of a data folder listens, for gRPC."""
+    """The gRPC address (unix:PATH) at which the control plane of a data folder listens.
+
+    A path that is too long or that gRPC cannot use is replaced by one in the temporary folder.
+    """
     path = str(data.resolve() / "control.sock")
     if len(os.fsencode(path)) > _MAX_SOCKET_PATH or not _PLAIN_PATH.fullmatch(path):
         digest = sha256(os.fsencode(path)).hexdigest()[:16]

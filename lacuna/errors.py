@@ -2,4 +2,4 @@
 
 
 class UserError(Exception):
-    """Something that whoever called can mend; the message is one line and says how."""
+    """An error that the user can put right; the message is one line and says how."""

@@ -1,31 +1,33 @@
-"""What a read_committed consumer gets of a partition and why, asked of the control plane."""
+"""Explains, from the control plane's data, what a read_committed consumer gets from a partition and why."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from agent.fetch.explain import Fate, Row, explain
-from controlplane.client import ControlClient, confirm
-from controlplane.errors import ErrorCode
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import ReadPartitions
-from controlplane.v1.transactions_pb2 import ListTransactions
+from lacuna.agent.fetch.explain import Row, explain
+from lacuna.controlplane.client import ControlClient, confirm
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.log.fates import Fate
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import ReadPartitions
+from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
 from lacuna.errors import UserError
 
-#: Rows of one explanation, unless the caller wants another bound.
-MAX_STRETCHES = 1000
+#: The most rows in one explanation, unless the caller gives another bound.
+MAX_LINES = 1000
 
 
 class NothingToExplainError(UserError):
-    """There is no such topic, partition or range; the message says what there is."""
+    """The topic, partition or range does not exist; the message says what does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """One row of an explanation: neighbouring extents that were dropped with one transaction, or one row as it is.
+class Line:
+    """One row of an explanation; neighbouring extents that one transaction's abort dropped are joined into one.
 
-    `row` has the sums of offsets and bytes, and the first extent's object; `extents` says how many there are.
-    `hole_end`: where a consumer that is in this hole goes on, -1 where it is in none.
+    `row` spans all the joined offsets, has the sum of their bytes, and names the first extent's object; `extents` is
+    the number joined. `hole_end` is the offset at which a consumer goes on after the dropped range or hole that this
+    row belongs to, or -1 for any other row.
     """
 
     row: Row
@@ -35,10 +37,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Stretches for [first_offset, end_offset) of a partition, with its bounds.
+    """The lines of a partition from `first_offset` to `end_offset` (exclusive), with the partition's bounds.
 
-    `transactional_ids` names the producers that the control plane still knows, by producer id. `more_from` is the first
-    offset that was left out where there were too many stretches, else -1.
+    `transactional_ids` maps the producer ids that the control plane still knows to their transactional ids.
+    `more_from` is the first offset left out because there were too many lines, or -1.
     """
 
     topic: str
@@ -48,7 +50,7 @@ class Explanation:
     log_start_offset: int
     last_stable_offset: int
     high_watermark: int
-    stretches: Sequence[Stretch]
+    lines: Sequence[Line]
     transactional_ids: dict[int, str]
     more_from: int = -1
 
@@ -59,17 +61,19 @@ async def explain_partition(
     partition: int,
     first_offset: int | None = None,
     end_offset: int | None = None,
-    max_stretches: int = MAX_STRETCHES,
+    max_lines: int = MAX_LINES,
 ) -> Explanation:
-    """Explains a range of a partition; by default all of it, up to the high watermark.
+    """Explains the offsets from `first_offset` to `end_offset` (exclusive), by default the whole partition.
 
     Raises NothingToExplainError, ControlPlaneUnavailable.
     """
-    await confirm(control)  # others may have made the topic just now
+    await confirm(control)  # another client may have created the topic a moment ago
     await control.cluster.ready()
     found = control.cluster.topics_by_name.get(topic)
     if found is None:
-        raise NothingToExplainError(f"there is no topic {topic!r}; `lacuna topics list` shows them")
+        raise NothingToExplainError(
+            f"there is no topic {topic!r}; `lacuna topics list` shows the topics that exist"
+        )
     if not 0 <= partition < found.partition_count:
         raise NothingToExplainError(
             f"topic {topic!r} has partitions 0 to {found.partition_count - 1}, not {partition}"
@@ -78,7 +82,7 @@ async def explain_partition(
     read = await control.call(Command(read_partitions=ReadPartitions(partitions=[wanted])))
     (state,) = read.partitions_read.partitions
     if state.error_code != ErrorCode.NONE:
-        raise NothingToExplainError(f"topic {topic!r} was deleted meanwhile")
+        raise NothingToExplainError(f"topic {topic!r} was deleted while it was being read")
     view = control.partition(found.topic_id, partition)
     await view.ready()
     first = max(view.log_start_offset, first_offset or 0)
@@ -86,10 +90,10 @@ async def explain_partition(
     if first >= end and (first_offset, end_offset) != (None, None):
         raise NothingToExplainError(
             f"{topic} [{partition}] begins at offset {view.log_start_offset} and ends before "
-            f"{view.high_watermark}: give a --from and --to between"
+            f"{view.high_watermark}: choose --from and --to within that range"
         )
     rows = explain(view.extents, view.dead, first, end, view.last_stable_offset)
-    stretches, more_from = take(stretch(rows), max_stretches)
+    lines, more_from = take(lines_of(rows), max_lines)
     listed = await control.call(Command(list_transactions=ListTransactions(duration_ms=-1)))
     return Explanation(
         topic=topic,
@@ -99,7 +103,7 @@ async def explain_partition(
         log_start_offset=view.log_start_offset,
         last_stable_offset=view.last_stable_offset,
         high_watermark=view.high_watermark,
-        stretches=stretches,
+        lines=lines,
         more_from=more_from,
         transactional_ids={
             entry.producer_id: entry.transactional_id
@@ -108,29 +112,32 @@ async def explain_partition(
     )
 
 
-def stretch(rows: Iterable[Row]) -> Iterator[Stretch]:
-    """Puts together what was dropped with one transaction, and says where each hole ends."""
-    waiting: list[Stretch] = []
+def lines_of(rows: Iterable[Row]) -> Iterator[Line]:
+    """Joins neighbouring rows that were dropped because one transaction aborted.
+
+    The `hole_end` of a dropped row, and of a hole that compaction left, is the next offset that a consumer can get.
+    """
+    waiting: list[Line] = []
     for row in rows:
         last = waiting[-1] if waiting else None
         if row.fate in (Fate.DROPPED, Fate.HOLE):
             if last is not None and _continues(last.row, row):
                 waiting[-1] = _joined(last, row)
             else:
-                waiting.append(Stretch(row))
+                waiting.append(Line(row))
             continue
-        # A filler begins where the hole does, and ends with it; anything else begins where it ends.
+        # A filler lies in the hole and ends with it; any other row begins where the hole ends.
         end = row.next_offset if row.fate is Fate.FILLER else row.first_offset
         yield from (replace(each, hole_end=end) for each in waiting)
         waiting.clear()
-        yield Stretch(row)
+        yield Line(row)
     yield from (replace(each, hole_end=waiting[-1].row.next_offset) for each in waiting)
 
 
-def take(stretches: Iterable[Stretch], most: int) -> tuple[list[Stretch], int]:
-    """The first `most`, and the offset of the next one, -1 where there is none."""
-    taken: list[Stretch] = []
-    for each in stretches:
+def take(lines: Iterable[Line], most: int) -> tuple[list[Line], int]:
+    """The first `most` lines, and the first offset of the next one, or -1 if that was all."""
+    taken: list[Line] = []
+    for each in lines:
         if len(taken) == most:
             return taken, each.row.first_offset
         taken.append(each)
@@ -146,6 +153,6 @@ def _continues(last: Row, row: Row) -> bool:
     )
 
 
-def _joined(last: Stretch, row: Row) -> Stretch:
+def _joined(last: Line, row: Row) -> Line:
     joined = replace(last.row, next_offset=row.next_offset, size=last.row.size + row.size)
-    return Stretch(joined, last.extents + 1)
+    return Line(joined, last.extents + 1)

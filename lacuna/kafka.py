@@ -1,35 +1,42 @@
 """A small Kafka client for the command line: one connection, one request at a time.
 
-Any agent serves any partition and coordinates any group, so there is little to route: whichever
-bootstrap address answers first is asked. Only lists of groups and transactions are asked of all, since each
-agent lists its own (clients add the answers up). Schemas are kio's.
+Any agent serves any partition and coordinates any group, so requests go to the first bootstrap address that accepts a
+connection. Only lists of groups and of transactions are asked of every agent: each one lists its own, and clients
+join the answers.
 """
 
 import asyncio
-import io
 import struct
-from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
-
-from kio.index import load_request_schema, load_response_schema
-from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import i16, i32
+from typing import Final, Self, TypeVar
 
 from lacuna.addresses import join_address, parse_addresses
 from lacuna.errors import UserError
+from lacuna.wire.errors import MalformedMessage
+from lacuna.wire.layout import Message
+from lacuna.wire.messages.describe_cluster import (
+    DESCRIBE_CLUSTER_REQUEST,
+    DESCRIBE_CLUSTER_RESPONSE,
+    DescribeClusterRequest,
+)
 
-CLIENT_ID = "lacuna-cli"
-DESCRIBE_CLUSTER = 60
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+CLIENT_ID: Final = b"lacuna-cli"
+_CORRELATION_ID: Final = 4
 FRAME_LIMIT = 256 * 1024 * 1024
 
 
 class BootstrapUnavailable(UserError):
-    """No bootstrap address could be connected to, or the connection broke; the message says which."""
+    """No bootstrap address accepted a connection, or the conversation failed; the message says which."""
 
 
 class KafkaConnection:
-    """An asynchronous context manager that answers kio requests with kio responses."""
+    """A connection to the first agent of `bootstrap` that can be reached, as an asynchronous context manager.
+
+    Entering it raises BootstrapUnavailable if no address accepts a connection.
+    """
 
     def __init__(self, bootstrap: str, timeout_seconds: float = 30.0) -> None:
         self._addresses = parse_addresses(bootstrap)
@@ -60,49 +67,53 @@ class KafkaConnection:
     ) -> None:
         self._writer.close()
 
-    async def request(self, api_key: int, version: int, build: Callable[[Any], Any]) -> Any:
-        """Sends the request that `build` makes with the schema's module, and returns its response.
+    async def ask(self, form: Message[Q], answer: Message[R], version: int, request: Q) -> R:
+        """Sends a request in a version of the message `form`, and returns the response, a message `answer`.
 
-        `build` gets the request's class. Raises BootstrapUnavailable when the connection breaks or
-        nothing comes within the time-out, UserError for a name that is not UTF-8.
+        Raises BootstrapUnavailable when the connection breaks, no response comes in time, or it cannot be read; raises
+        UserError for a name that cannot be written as UTF-8.
         """
-        request_type: Any = load_request_schema(i16(api_key), i16(version))
-        response_type: Any = load_response_schema(i16(api_key), i16(version))
         self._correlation_id += 1
         try:
-            frame = _encode(request_type, build(request_type), self._correlation_id)
+            frame = _encode(form, version, request, self._correlation_id)
         except UnicodeEncodeError as error:
-            raise UserError(f"{error.object!r} is not UTF-8, so no name that Kafka knows") from None
+            raise UserError(
+                f"{error.object!r} is not UTF-8, so it cannot be a name in Kafka"
+            ) from None
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 self._writer.write(frame)
                 await self._writer.drain()
                 (size,) = struct.unpack(">i", await self._reader.readexactly(4))
                 if not 0 < size <= FRAME_LIMIT:
-                    raise BootstrapUnavailable("the address does not speak the Kafka protocol")
+                    raise BootstrapUnavailable(
+                        "the server at this address does not speak the Kafka protocol"
+                    )
                 body = await self._reader.readexactly(size)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             raise BootstrapUnavailable(
-                f"the agent closed the connection or is silent: {error}"
+                f"the agent closed the connection or did not answer: {error}"
             ) from error
-        _, position = entity_reader(response_type.__header_schema__)(body, 0)
-        response, _ = entity_reader(response_type)(body, position)
-        return response
+        header_size = _CORRELATION_ID + answer.is_flexible(version)
+        try:
+            return answer.read(memoryview(body)[header_size:], version)
+        except MalformedMessage as error:
+            raise BootstrapUnavailable(
+                f"the answer of the server cannot be read ({error}): is a Kafka server at this address?"
+            ) from error
 
     async def agents(self) -> str:
-        """Every live agent, as a bootstrap string of one address each, separated by commas."""
-        response = await self.request(
-            DESCRIBE_CLUSTER,
-            0,
-            lambda request: request(include_cluster_authorized_operations=False),
+        """The addresses of all live agents, as HOST:PORT separated by commas."""
+        response = await self.ask(
+            DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
         )
-        return ",".join(join_address(broker.host, int(broker.port)) for broker in response.brokers)
+        return ",".join(join_address(broker.host, broker.port) for broker in response.brokers)
 
 
 async def ask_every_agent(
-    bootstrap: str, api_key: int, version: int, build: Callable[[Any], Any]
-) -> list[Any]:
-    """The answers of all live agents to one request: each lists what it coordinates.
+    bootstrap: str, form: Message[Q], answer: Message[R], version: int, request: Q
+) -> list[R]:
+    """Sends one request to each live agent in turn, and returns their responses.
 
     Raises BootstrapUnavailable when one of them cannot be reached.
     """
@@ -111,20 +122,13 @@ async def ask_every_agent(
     responses = []
     for address in addresses:
         async with KafkaConnection(address) as connection:
-            responses.append(await connection.request(api_key, version, build))
+            responses.append(await connection.ask(form, answer, version, request))
     return responses
 
 
-def _encode(request_type: Any, request: Any, correlation_id: int) -> bytes:
-    header_type = request_type.__header_schema__
-    header = header_type(
-        request_api_key=request_type.__api_key__,
-        request_api_version=request_type.__version__,
-        correlation_id=i32(correlation_id),
-        client_id=CLIENT_ID,
-    )
-    buffer = io.BytesIO()
-    entity_writer(header_type)(buffer, header)
-    entity_writer(request_type)(buffer, request)
-    payload = buffer.getvalue()
+def _encode(form: Message[Q], version: int, request: Q, correlation_id: int) -> bytes:
+    header = struct.pack(">hhih", form.api_key, version, correlation_id, len(CLIENT_ID)) + CLIENT_ID
+    # The header of a flexible version ends with its tagged fields: a single zero byte, since it has none.
+    tags = bytes(form.is_flexible(version))
+    payload = header + tags + form.write(request, version)
     return struct.pack(">i", len(payload)) + payload

@@ -1,18 +1,21 @@
-"""S3 for trying things out: moto's server in a process of its own, with a bucket in it.
+"""S3 for trying things out: moto's server in a separate process, with one bucket.
 
-It keeps its objects in memory and forgets them when it ends.
+It keeps its objects in memory, so they are gone when it ends.
 """
 
 import multiprocessing
 import signal
+from importlib.util import find_spec
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Self
 from urllib.parse import urlencode
 
-from logstore.objects import ObjectStore
+from lacuna.errors import UserError
+from lacuna.logstore.objects import ObjectStore
 
 BUCKET = "lacuna"
-#: moto takes any; boto3 wants some.
+#: moto accepts any credentials, but botocore refuses to go without.
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "moto",
     "AWS_SECRET_ACCESS_KEY": "moto",
@@ -20,12 +23,21 @@ CREDENTIALS = {
 }
 _START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
+#: What `moto[server]` installs: without flask, the library has no server.
+_PACKAGES = ("moto", "flask")
 
 
 class MotoServer:
-    """A context manager; `endpoint` is the server's URL. It ends with the process that started it."""
+    """moto's S3 server as a context manager; `endpoint` is its URL. It ends with the process that started it.
+
+    Raises UserError if moto is not installed.
+    """
 
     def __init__(self) -> None:
+        if any(find_spec(name) is None for name in _PACKAGES):
+            raise UserError(
+                "--moto needs moto, an S3 server in memory: pip install 'lacuna-log[moto]'"
+            )
         self.endpoint = ""
         # Spawned, not forked: the parent may run an event loop and threads.
         spawn = multiprocessing.get_context("spawn")
@@ -34,7 +46,9 @@ class MotoServer:
         self._theirs = theirs
 
     def __enter__(self) -> Self:
-        # Ctrl-C reaches the whole group; the parent still reads from us, and may not have told us yet to end.
+        # Ctrl-C reaches the whole process group, but the parent still uses the server and has not told it to end, so
+        # the server ignores the signal. Starting the resource tracker unblocks the signal, so it is started first.
+        resource_tracker.ensure_running()
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process.start()
@@ -47,19 +61,19 @@ class MotoServer:
         try:
             self.endpoint = self._ours.recv()
         except EOFError:
-            raise ChildProcessError("moto's server ended before it listened") from None
+            raise ChildProcessError("moto's server ended before it was listening") from None
         return self
 
     @property
     def url(self) -> str:
-        """The bucket's URL for `open_store`; whoever opens it has CREDENTIALS in the environment."""
+        """The bucket's URL for `open_store`; whoever opens it needs CREDENTIALS in the environment."""
         query = urlencode({"endpoint": self.endpoint, "region": CREDENTIALS["AWS_DEFAULT_REGION"]})
         return f"s3://{BUCKET}?{query}"
 
     def open_store(self) -> ObjectStore:
-        """The bucket, made where it is not there."""
-        # boto3 takes a third of a second to import
-        from logstore.objects.s3 import S3Store
+        """Opens the bucket, which is created first if it is missing."""
+        # botocore takes a third of a second to import
+        from lacuna.logstore.objects.s3 import S3Store
 
         store = S3Store(
             BUCKET,

@@ -1,8 +1,8 @@
-"""Whether short blocking work is done in the event loop itself.
+"""Decides whether short blocking work runs in the event loop itself.
 
-Handing work to a thread and back costs two switches, 60 to 100 µs on a machine where a sync of the disk takes as
-long, so it is better to wait for a quick disk here. A slow one would make all others wait: then only a loop
-that is mostly idle does so, and for the slowest not even that. Both are measured.
+Handing work to a thread and back costs two switches: 60 to 100 µs, on a machine where a disk sync takes as long. With
+a fast disk it is therefore better to wait in the loop. With a slower one that would hold up everything else, so only
+a mostly idle loop waits; with the slowest, none does. Both the work and the loop's load are measured.
 """
 
 import time
@@ -19,7 +19,7 @@ _LEARNING = 0.1
 
 
 class LoopLoad:
-    """The share of a core that the event loop's thread used of late. Ask in that thread only."""
+    """Measures what share of a core the event loop's thread has used recently. Only for use in that thread."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class LoopLoad:
         self._busy_share = 1.0
 
     def is_idle_mostly(self) -> bool:
-        """Measured over windows of 20 ms and more."""
+        """Whether the thread used at most 60 % of a core, measured over windows of at least 20 ms."""
         elapsed = self._now() - self._since
         if elapsed >= _WINDOW_SECONDS:
             cpu = self._cpu()
@@ -43,8 +43,8 @@ class LoopLoad:
         return self._busy_share <= _MAX_BUSY_SHARE
 
 
-class Pace:
-    """One kind of work: how long it takes, and whether the loop may do it now."""
+class MeasuredPace:
+    """Measures how long one kind of work takes, and decides whether the event loop may do it now."""
 
     def __init__(self, load: LoopLoad, now: Callable[[], float] = time.perf_counter) -> None:
         self._load = load
@@ -52,14 +52,14 @@ class Pace:
         self._seconds: float | None = None
 
     def allows(self) -> bool:
-        """Whether to do it in the event loop; asked there."""
+        """Whether to do the work in the event loop now; call it in the loop's thread."""
         seconds = self._seconds
         if seconds is None or seconds > _LONGEST_SECONDS:
             return False
         return seconds <= _LONGEST_SECONDS_BUSY or self._load.is_idle_mostly()
 
     def timed(self, job: Callable[[], T]) -> T:
-        """Do it, in whichever thread, and learn how long that takes. Raises what it raises."""
+        """Does the work, in any thread, and records how long it took. Raises whatever `job` raises."""
         started = self._now()
         result = job()
         took = self._now() - started

@@ -1,39 +1,66 @@
-"""From what an operator names to an object store that can be used."""
+"""Opens the object store that an operator names, and claims it for the cluster."""
 
 import asyncio
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from controlplane.client import ControlClient
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import ReadPartitions
-from logstore.objects import BucketMissingError, ObjectStore, StoreMisconfiguredError, open_store
-from logstore.segments import claim_store, read_marker
-from logstore.segments.marker import check_marker
+from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.journal.evidence import REMEDY
+from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import ReadPartitions
+from lacuna.errors import UserError
+from lacuna.logstore.objects import (
+    BucketMissingError,
+    ObjectStore,
+    StoreMisconfiguredError,
+    open_store,
+)
+from lacuna.logstore.segments import (
+    JournalEnd,
+    LaterSegment,
+    claim_store,
+    find_later,
+    read_marker,
+)
+from lacuna.logstore.segments.marker import check_marker
 
 _PARTITIONS_A_CALL = 1000
 
 
+class StoreAheadError(UserError):
+    """The store holds a segment later than the journal's end, so the journal may lack acknowledged records."""
+
+    def __init__(self, end: JournalEnd, found: LaterSegment) -> None:
+        reached = f"after position {found.journal_position}" if found.journal_position else "later"
+        super().__init__(
+            f"the journal ends at position {end.position}, but segment {found.segment_id} ({found.key}) was "
+            f"written {reached}: the journal was damaged, cut short, or restored from an older copy. {REMEDY}"
+        )
+
+
 def bucket_url(bucket: str, endpoint: str | None) -> str:
-    """The URL of BUCKET or BUCKET/PREFIX at an S3 service."""
+    """The s3:// URL of BUCKET or BUCKET/PREFIX, at the S3 service `endpoint` if one is given."""
     query = f"?{urlencode({'endpoint': endpoint})}" if endpoint else ""
     return f"s3://{quote(bucket.removeprefix('s3://'))}{query}"
 
 
 def folder_url(folder: Path) -> str:
-    """The URL of a folder."""
+    """The file:// URL of a folder."""
     return f"file://{quote(str(folder.resolve()))}"
 
 
 def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
-    """Opens a store and makes sure that it can be used. Raises ObjectStoreError with what to do."""
+    """Opens the store at a URL and checks that it can be used; `create_bucket` creates its bucket first.
+
+    Raises ObjectStoreError, whose message says what to do.
+    """
     store = open_store(url)
     make = getattr(store, "create_bucket", None)
     try:
         if create_bucket:
             if make is None:
-                raise StoreMisconfiguredError(f"{url} is no bucket: leave --create-bucket out")
+                raise StoreMisconfiguredError(f"{url} is not a bucket: leave --create-bucket out")
             make()
         store.check()
     except BucketMissingError as error:
@@ -46,10 +73,11 @@ def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
 
 
 async def claim(store: ObjectStore, control: ControlClient) -> None:
-    """Makes the store this cluster's, or makes sure that it is.
+    """Claims the store for this cluster, or checks that it is this cluster's already.
 
-    A store that nobody has claimed yet cannot hold the records that the control plane already speaks of.
-    Raises ForeignStoreError, ObjectStoreError, ControlPlaneUnavailable.
+    Raises ForeignStoreError if the store is another cluster's, or if it is unclaimed although the control plane
+    already refers to records; StoreAheadError if it holds a segment later than the journal's end. Also raises
+    ObjectStoreError, ControlPlaneUnavailable.
     """
     await control.cluster.ready()
     cluster_id = control.cluster.cluster_id
@@ -57,6 +85,27 @@ async def claim(store: ObjectStore, control: ControlClient) -> None:
     if found is None and await _has_records(control):
         check_marker(None, cluster_id)
     await asyncio.to_thread(claim_store, store, cluster_id)
+    if found is not None:
+        await _check_reached(store, control)
+
+
+async def _check_reached(store: ObjectStore, control: ControlClient) -> None:
+    """Raises StoreAheadError if the store has segments later than the journal's end."""
+    cluster_id = control.cluster.cluster_id
+    end = await _journal_end(control)
+    found = await asyncio.to_thread(find_later, store, cluster_id, end)
+    if found is None:
+        return
+    now = await _journal_end(control)  # other agents kept writing meanwhile: that is no loss
+    if now.is_before(found):
+        raise StoreAheadError(now, found)
+
+
+async def _journal_end(control: ControlClient) -> JournalEnd:
+    reply = await control.call(Command(describe_leases=DescribeLeases()))
+    leases = reply.leases_described
+    sequences = dict(zip(leases.lease_ids, leases.last_sequences, strict=True))
+    return JournalEnd(control.journal_position, leases.next_lease_id, sequences)
 
 
 async def _has_records(control: ControlClient) -> bool:

@@ -1,1 +1,1 @@
-"""Work on the bucket in bulk, on Spark: compaction, a data source and sink, export, audit."""
+"""Bulk work on the bucket with Spark: compaction, a data source and sink, export, audit."""

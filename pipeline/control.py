@@ -1,8 +1,8 @@
-"""The control plane, asked from ordinary threads: what a driver or a task holds of it.
+"""A client of the control plane for ordinary threads, as Spark's drivers and tasks need it.
 
-An event loop in a thread of its own runs the clients of `controlplane.client`, so that their views stay
-current while Spark works. There is one in a process, and it is never closed: gRPC still has events for the
-loop of a client that has ended.
+A separate thread with an event loop runs the clients of `lacuna.controlplane.client`, so that their views stay current
+while Spark works. Each process has one such loop, which is never closed: gRPC may still have events for the loop
+after a client has ended.
 """
 
 import asyncio
@@ -15,38 +15,41 @@ from copy import copy
 from functools import cache
 from typing import Any, Final, Self, TypeVar
 
-from controlplane.client import (
+from lacuna.controlplane.client import (
     ControlPlaneUnavailable,
     GrpcClient,
-    GrpcClientSettings,
+    SessionClient,
+    SessionLimits,
     confirm,
 )
-from controlplane.errors import ErrorCode
-from controlplane.extents import COLUMNS, DeadRanges, ExtentTable
-from controlplane.v1.cluster_pb2 import Topic
-from controlplane.v1.control_pb2 import Command, Reply
-from pipeline.errors import PipelineError, StaleMetadataError
-from pipeline.extents import PartitionKey, PartitionLog
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.extents import COLUMNS, DeadRanges, ExtentTable
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, Topic
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.logstore.segments import JournalEnd
+from lacuna.pipeline.errors import PipelineError, StaleMetadataError
+from lacuna.pipeline.extents import PartitionLog
 
 Result = TypeVar("Result")
 
-#: Seconds until a control plane that does not answer is an error.
+#: Seconds after which a control plane that does not answer is an error.
 _GIVE_UP_AFTER: Final = 10.0
-#: Views that are waited for at a time.
+#: How many views to wait for at a time.
 _VIEWS_AT_ONCE: Final = 500
 
 
 class ControlPlane:
     """A client of the control plane at `address` (HOST:PORT or unix:PATH); close it, or use `with`.
 
-    Raises ControlPlaneUnavailable, here and in every call, where nothing answers.
+    The constructor and every call raise ControlPlaneUnavailable if nothing answers.
     """
 
-    def __init__(self, address: str, settings: GrpcClientSettings | None = None) -> None:
-        self._settings = settings or GrpcClientSettings(give_up_after=_GIVE_UP_AFTER)
+    def __init__(self, address: str, settings: SessionLimits | None = None) -> None:
+        self._settings = settings or SessionLimits(give_up_after=_GIVE_UP_AFTER)
         self._loop = _shared_loop(os.getpid())
         self._is_open = True
-        self._client: GrpcClient = self._run(self._open(address))
+        self._client = self._run(self._open(address))
 
     def __enter__(self) -> Self:
         return self
@@ -55,33 +58,39 @@ class ControlPlane:
         self.close()
 
     def close(self) -> None:
-        """Ends the session; a second time does nothing."""
+        """Ends the session; a second call does nothing."""
         if self._is_open:
             self._run(self._client.close())
             self._is_open = False
 
     def call(self, command: Command) -> Reply:
-        """One command's reply. Raises ControlPlaneUnavailable, CommandRefused."""
+        """Sends a command and returns its reply. Raises ControlPlaneUnavailable, CommandRefused."""
         return self._run(self._client.call(command))
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id, as object keys begin with it."""
+        """The cluster's id, with which object keys begin."""
         return self._client.cluster.cluster_id
 
+    def journal_end(self) -> JournalEnd:
+        """The current end of the journal, for comparison with segments in the store."""
+        leases = self.call(Command(describe_leases=DescribeLeases())).leases_described
+        sequences = dict(zip(leases.lease_ids, leases.last_sequences, strict=True))
+        return JournalEnd(self._client.journal_position, leases.next_lease_id, sequences)
+
     def topics(self) -> Mapping[str, Topic]:
-        """Topics by name; with every change that was answered before the call."""
+        """The topics by name, including every change that was answered before the call."""
         return self._run(self._topics())
 
     def partition_logs(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
-        """What is known of each partition now, in the order of `keys`.
+        """The log of each partition, in the order of `keys`.
 
-        Every entry is a copy of one version; different partitions may be of different moments, each
-        not before the call. Raises StaleMetadataError for a topic that is gone.
+        Each entry is a copy of the partition's view at one moment after the call began; the moments may differ. Raises
+        StaleMetadataError if a topic was deleted.
         """
         return self._run(self._partition_logs(list(keys)))
 
-    async def _open(self, address: str) -> GrpcClient:
+    async def _open(self, address: str) -> SessionClient:
         client = GrpcClient(address, random.SystemRandom().random, self._settings)
         client.start()
         try:
@@ -106,9 +115,9 @@ class ControlPlane:
         return logs
 
     async def _confirm(self) -> None:
-        """The views have, or wait for, every change that was answered before this.
+        """Waits until the views have every change that was answered before this call.
 
-        Where the session is lost meanwhile, the next one begins with what there is then.
+        If the session is lost meanwhile, the next one starts with the current state, so nothing is missed.
         """
         with contextlib.suppress(ControlPlaneUnavailable):
             await confirm(self._client)
@@ -119,7 +128,8 @@ class ControlPlane:
         topic = self._client.cluster.topics_by_id.get(view.topic_id)
         if topic is None or view.is_deleted:
             raise StaleMetadataError(
-                f"the topic with id {view.topic_id.hex()} was deleted meanwhile: start the job again"
+                f"the topic with id {view.topic_id.hex()} was deleted while the job ran: start the job "
+                "again"
             )
         return PartitionLog(
             topic=topic.name,
@@ -131,6 +141,7 @@ class ControlPlane:
             high_watermark=view.high_watermark,
             extents=_copy_extents(view.extents),
             dead=_copy_dead(view.dead),
+            vacated_to=view.vacated_to,
         )
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -142,7 +153,7 @@ class ControlPlane:
 
 @cache
 def _shared_loop(process_id: int) -> asyncio.AbstractEventLoop:
-    """Of this process: a forked one has none of its parent's threads."""
+    """The event loop of this process, by process id: a forked process does not have its parent's threads."""
     loop = asyncio.new_event_loop()
     name = f"control-plane-{process_id}"
     threading.Thread(target=loop.run_forever, name=name, daemon=True).start()
@@ -150,7 +161,7 @@ def _shared_loop(process_id: int) -> asyncio.AbstractEventLoop:
 
 
 def check(code: int, what: str) -> None:
-    """Raises PipelineError for an error code of the control plane; `what` was tried."""
+    """Raises PipelineError (StaleMetadataError for a stale plan) for an error code; `what` names the attempt."""
     if code == ErrorCode.NONE:
         return
     if code == ErrorCode.PLAN_STALE:

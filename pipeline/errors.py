@@ -1,17 +1,17 @@
-"""How the pipeline fails: one line that says what to do. All can be pickled between processes."""
+"""The errors of jobs. Each message is one line that says what to do; all can be pickled between processes."""
 
 
 class PipelineError(Exception):
-    """Something that whoever started the job can mend; the message says how."""
+    """An error that whoever started the job can put right; the message says how."""
 
 
 class DataLossError(PipelineError):
-    """What was asked for is no longer there: retention or a collection took it away."""
+    """Data that the job needs is gone: retention or collection deleted it."""
 
 
 class DamagedDataError(PipelineError):
-    """Bytes in the bucket that are not what was written; the message names the object and range."""
+    """Bytes in the bucket are not what was written; the message names the object and the range."""
 
 
 class StaleMetadataError(PipelineError):
-    """The metadata that a plan was made from no longer holds: plan again."""
+    """The metadata that a plan was based on has changed, so the job must plan again."""

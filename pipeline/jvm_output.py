@@ -1,21 +1,21 @@
-"""What Spark's JVM and its Python workers write to the standard error output: kept back, and told where it counts."""
+"""Holds back what Spark's JVM and its Python workers write to standard error; shows the lines that matter."""
 
 import os
 import sys
 import threading
 from typing import Final
 
-#: What our layout of log lines begins with (pipeline/session.py): these are shown.
+#: The prefix of log lines in our layout (pipeline/session.py): these are shown.
 SHOWN: Final = "spark: "
 _KEPT_LINES: Final = 3
 _ENDS_WITHIN: Final = 5.0
 
 
 class JvmOutput:
-    """A pipe for a process's standard error output: `descriptor` is for the process.
+    """A pipe for the standard error of a process, which is given `descriptor` to write to.
 
-    Lines that begin with "spark: " are shown, the first others kept for `told`. It is read until the
-    process and its children have closed it.
+    Lines that begin with "spark: " are shown; the first three others are kept for `told`. A thread reads the pipe until
+    the process and its children have closed it.
     """
 
     def __init__(self) -> None:
@@ -27,13 +27,13 @@ class JvmOutput:
         self._thread.start()
 
     def started(self) -> None:
-        """The process holds its end now, or has ended; a second time does nothing."""
+        """Closes our copy of `descriptor`, once the process has its own or has ended; a second call does nothing."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
     def told(self) -> str:
-        """What a process that has ended said first, in one line."""
+        """The first lines, joined into one, that a process which has ended wrote to its standard error."""
         self._thread.join(_ENDS_WITHIN)
         return "; ".join(line.strip() for line in self._first if line.strip())
 

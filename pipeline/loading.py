@@ -1,7 +1,7 @@
-"""Read pieces of one partition from the bucket: in large reads, checked, with their offsets.
+"""Reads pieces of one partition from the bucket: with large reads, checked, and with their true offsets.
 
-For tasks: memory is bounded by the size of a block, of which two are there at a time (the next one is
-read while this one is worked on), whatever the partition holds.
+Meant for tasks: memory is bounded by two blocks (the next one is read while this one is worked on), however large the
+partition is.
 """
 
 from array import array
@@ -11,19 +11,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from controlplane.extents import FLAG_TRUE_OFFSETS
-from logstore.objects import (
-    ObjectNotFoundError,
-    ObjectStore,
-    ObjectStoreError,
-    ShortReadError,
-)
-from logstore.objects.reading import grow
-from logstore.objects.store import RangeRead
-from logstore.records.layout import WalkedPieces
-from logstore.records.pieces import walk_pieces
-from pipeline.errors import DamagedDataError, DataLossError, PipelineError
-from pipeline.extents import Piece
+from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.controlplane.shared.log.reads import ReadFailure, failure_of, plan_reads, walk_read
+from lacuna.logstore.objects import ObjectStore, ObjectStoreError
+from lacuna.logstore.objects.reading import grow
+from lacuna.logstore.records.layout import WalkedPieces
+from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
 
 BLOCK_BYTES: Final = 8 << 20
 """Bytes of payload that are read, checked and handed on together."""
@@ -31,10 +24,10 @@ BLOCK_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive pieces, one behind the other in `data`; piece i begins at `starts[i]`.
+    """Consecutive pieces, back to back in `data`; piece i begins at `starts[i]`.
 
-    The batches of all are checked, carry their true offsets and stand in the columns of `walked`, those
-    of piece i from index walked.firsts[i] on. `data` is the reader's own, and may be changed.
+    All batches have been checked and carry their true offsets. The columns of `walked` describe them; those of piece i
+    begin at index `walked.firsts[i]`. The receiver owns `data` and may change it.
     """
 
     pieces: Sequence[Piece]
@@ -50,10 +43,10 @@ def load_blocks(
     *,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[Block]:
-    """Blocks of about `block_bytes`, or of one piece that is larger, in the order of `pieces`.
+    """Yields the pieces in blocks of at most `block_bytes`, or of one larger piece, in the order of `pieces`.
 
-    Raises DataLossError where an object is gone, DamagedDataError where bytes are not what was
-    written, PipelineError where the store fails.
+    Raises DataLossError if an object is gone, DamagedDataError if bytes are not what was written, PipelineError if the
+    store fails.
     """
     groups = cut_pieces(pieces, block_bytes)
     first = next(groups, None)
@@ -69,7 +62,7 @@ def load_blocks(
 
 
 def cut_pieces(pieces: Iterable[Piece], block_bytes: int) -> Iterator[list[Piece]]:
-    """Consecutive pieces of together at most `block_bytes`, or one that is larger."""
+    """Groups consecutive pieces so that each group has at most `block_bytes`, or is one larger piece."""
     group: list[Piece] = []
     size = 0
     for piece in pieces:
@@ -83,66 +76,44 @@ def cut_pieces(pieces: Iterable[Piece], block_bytes: int) -> Iterator[list[Piece
 
 
 def load_block(store: ObjectStore, cluster_id: str, pieces: Sequence[Piece]) -> Block:
-    """Reads, checks and patches; raises as `load_blocks`."""
+    """Reads the pieces, checks their batches and writes true offsets into them. Raises as `load_blocks` does."""
     starts = array("q", (0, *accumulate(piece.size for piece in pieces)))
     data = bytearray()
-    groups = list(_neighbours(pieces, store.read_gap))
-    reads = [_read_of(cluster_id, pieces, starts, group) for group in groups]
-    outcomes = store.get_into(reads, grow(data, starts[-1]))
-    for outcome, group in zip(outcomes, groups, strict=True):
+    reads = list(
+        plan_reads(
+            pieces,
+            starts,
+            range(len(pieces)),
+            lambda piece: piece.key(cluster_id),
+            read_gap=store.read_gap,
+        )
+    )
+    outcomes = store.get_into([read for read, _ in reads], grow(data, starts[-1]))
+    for outcome, (_, group) in zip(outcomes, reads, strict=True):
         if outcome is not None:
             raise _error_of(outcome, pieces[group[0]], cluster_id) from outcome
-    walked = walk_pieces(
-        data,
-        starts,
-        array("q", [piece.base_offset for piece in pieces]),
-        array("q", [piece.next_offset for piece in pieces]),
-        array("q", [piece.flags & FLAG_TRUE_OFFSETS for piece in pieces]),
-        True,
-    )
+    walked = walk_read(data, starts, pieces)
     for index, found in walked.errors.items():
         raise damaged(pieces[index], cluster_id, str(found))
     return Block(pieces, data, starts, walked)
 
 
 def damaged(piece: Piece, cluster_id: str, reason: str) -> DamagedDataError:
-    """The error for bytes that are not what was written."""
+    """The error for a piece whose bytes are not what was written; `reason` says what is wrong with them."""
     return DamagedDataError(
-        f"object {piece.key(cluster_id)!r} is damaged: {piece.describe()}: {reason}; nothing of it "
+        f"object {piece.key(cluster_id)!r} is damaged: {piece.describe()}: {reason}; none of it "
         "was used: restore the object, or run `lacuna verify` to see what is lost"
     )
 
 
-def _neighbours(pieces: Sequence[Piece], read_gap: int) -> Iterator[list[int]]:
-    """Indexes of pieces that one read brings: in one object, at most `read_gap` bytes apart."""
-    group: list[int] = []
-    for index, piece in enumerate(pieces):
-        if group:
-            before = pieces[group[-1]]
-            gap = piece.position - before.position - before.size
-            if piece[:2] != before[:2] or not 0 <= gap <= read_gap:
-                yield group
-                group = []
-        group.append(index)
-    yield group
-
-
-def _read_of(
-    cluster_id: str, pieces: Sequence[Piece], starts: "array[int]", group: Sequence[int]
-) -> RangeRead:
-    first, last = pieces[group[0]], pieces[group[-1]]
-    parts = [(pieces[index].position, pieces[index].size, starts[index]) for index in group]
-    size = last.position + last.size - first.position
-    return RangeRead(first.key(cluster_id), first.position, size, parts)
-
-
 def _error_of(error: ObjectStoreError, piece: Piece, cluster_id: str) -> PipelineError:
-    if isinstance(error, ObjectNotFoundError):
+    failure = failure_of(error)
+    if failure is ReadFailure.GONE:
         return DataLossError(
             f"object {piece.key(cluster_id)!r} is gone, which held offsets {piece.base_offset} to "
-            f"{piece.next_offset - 1}: it was collected after this job was planned; run the job "
-            "again, and let the pin last longer if it was a long one"
+            f"{piece.next_offset - 1}: it was deleted after this job was planned; run the job again, "
+            "with a longer pin if the job was a long one"
         )
-    if isinstance(error, ShortReadError):
+    if failure is ReadFailure.DAMAGED:
         return damaged(piece, cluster_id, str(error))
     return PipelineError(f"{piece.describe()} could not be read: {error}")

@@ -1,4 +1,4 @@
-"""Where a cluster is: its control plane and its bucket, from what a user names."""
+"""Finds a cluster's control plane and bucket from what a user names."""
 
 import os
 from collections.abc import Mapping
@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from pipeline.errors import PipelineError
+from lacuna.logstore.objects import StoreMisconfiguredError, check_url
+from lacuna.pipeline.errors import PipelineError
 
 DATA_VARIABLE: Final = "LACUNA_DATA"
 CONTROL_VARIABLE: Final = "LACUNA_CONTROL"
 STORE_VARIABLE: Final = "LACUNA_STORE"
 
-#: What a running `lacuna up` leaves in its data folder.
+#: The files that a running `lacuna up` leaves in its data folder.
 _ADDRESS_NAME: Final = "control.address"
 _STORE_NAME: Final = "store.url"
 _OBJECTS_NAME: Final = "objects"
@@ -21,19 +22,20 @@ _OBJECTS_NAME: Final = "objects"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLocation:
-    """`store` is the bucket's URL (logstore.objects.url), `control` the control plane's address,
-    HOST:PORT or unix:PATH, None where metadata is to come from the bucket.
+    """Where a cluster is: `store` is its bucket's URL, `control` its control plane's address.
+
+    The address is HOST:PORT or unix:PATH, or None if none was named. lacuna.logstore.objects.url describes the URL.
     """
 
     store: str
     control: str | None
 
     def require_control(self) -> str:
-        """The control plane's address. Raises PipelineError where none was named."""
+        """The control plane's address. Raises PipelineError if none was named."""
         if self.control is None:
             raise PipelineError(
-                "this needs the control plane: name it with control=HOST:PORT (--control), or the "
-                "data folder of a running `lacuna up` with data=FOLDER (--data)"
+                "this needs the control plane: give its address with control=HOST:PORT (--control), or "
+                "the data folder of a running `lacuna up` with data=FOLDER (--data)"
             )
         return self.control
 
@@ -46,31 +48,42 @@ def find_cluster(
     needs_control: bool = True,
     environment: Mapping[str, str] = os.environ,
 ) -> ClusterLocation:
-    """The cluster that the options name, each else taken from the environment.
+    """The location of the cluster that the options name; environment variables stand in for missing options.
 
-    `data` is the folder of a running `lacuna up`, which knows the other two. Raises PipelineError.
+    `data` is the folder of a running `lacuna up`, where the other two are found. It overrules LACUNA_CONTROL and
+    LACUNA_STORE; `control` and `store` overrule LACUNA_DATA. Raises PipelineError if something is missing, or if
+    `store` is not a valid URL.
     """
     data = data or (None if control or store else environment.get(DATA_VARIABLE))
     control = control or (None if data else environment.get(CONTROL_VARIABLE))
     store = store or (None if data else environment.get(STORE_VARIABLE))
+    if store:
+        _check_store_url(store)
     if data:
         folder = Path(data).resolve()
         control = control or _read(folder / _ADDRESS_NAME)
         store = store or _read(folder / _STORE_NAME) or _objects_url(folder)
         if control is None and needs_control:
             raise PipelineError(
-                f"no cluster runs on the data folder {data}: start it with `lacuna up --data "
-                f"{data}`, or name a control plane"
+                f"no cluster is running on the data folder {data}: start it with `lacuna up --data "
+                f"{data}`, or give the address of a control plane"
             )
     if store is None:
         raise PipelineError(
-            "no bucket was named: give the data folder of a running `lacuna up` (data=FOLDER, "
-            "--data), or the bucket's URL (store=s3://BUCKET/PREFIX or file:///FOLDER, --store)"
+            "no bucket was named: give the data folder of a running `lacuna up` (data=FOLDER, --data), "
+            "or the URL of the bucket (store=s3://BUCKET/PREFIX or file:///FOLDER, --store)"
         )
     location = ClusterLocation(store=store, control=control)
     if needs_control:
         location.require_control()
     return location
+
+
+def _check_store_url(url: str) -> None:
+    try:
+        check_url(url)
+    except StoreMisconfiguredError as error:
+        raise PipelineError(str(error)) from error
 
 
 def _read(path: Path) -> str | None:

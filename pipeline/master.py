@@ -1,13 +1,13 @@
-"""What a Spark master's URL may be, and whether one answers there."""
+"""Checks the URL of a Spark master, and whether a master answers there."""
 
 import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from pipeline.errors import PipelineError
+from lacuna.pipeline.errors import PipelineError
 
-#: Seconds until an address that does not answer counts as nobody's. Spark itself tries for a minute.
+#: Seconds after which an address that does not answer counts as unreachable. Spark itself tries for a minute.
 _ANSWERS_WITHIN: Final = 3.0
 _STANDALONE: Final = "spark://"
 _KNOWN: Final = re.compile(
@@ -21,13 +21,13 @@ _KNOWN: Final = re.compile(
 
 
 def check_master(master: str) -> None:
-    """Raises PipelineError unless `master` is a URL that Spark takes.
+    """Raises PipelineError unless `master` is a URL that Spark accepts.
 
-    One of the addresses of a spark:// URL has to answer, too.
+    At least one of the addresses of a spark:// URL must answer too.
     """
     if not _KNOWN.fullmatch(master):
         raise PipelineError(
-            f"{master!r} is no Spark master: give local[*], local[N] (N processor cores of this "
+            f"{master!r} is not a Spark master: give local[*], local[N] (N processor cores of this "
             "machine), spark://HOST:PORT, yarn or k8s://URL"
         )
     if master.startswith(_STANDALONE):
@@ -35,19 +35,19 @@ def check_master(master: str) -> None:
 
 
 def is_local(master: str) -> bool:
-    """Whether all of it runs in this machine's one JVM."""
+    """Whether this master runs everything in one JVM on this machine."""
     return re.fullmatch(r"local(?:\[.*\])?", master) is not None
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:
-    """Of spark://HOST:PORT,HOST:PORT, as standby masters are named."""
+    """The (host, port) pairs of spark://HOST:PORT[,HOST:PORT…]; further ones are standby masters."""
     addresses = []
     for text in master.removeprefix(_STANDALONE).split(","):
         host, _, port = text.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
             raise PipelineError(
-                f"{master!r} is no address of a Spark master: write spark://HOST:PORT (the port "
-                "is 7077 if its owner did not choose another)"
+                f"{master!r} is not the address of a Spark master: write spark://HOST:PORT (7077 is the "
+                "default port)"
             )
         addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
     return addresses
@@ -58,17 +58,17 @@ def _probe(master: str, addresses: list[tuple[str, int]]) -> None:
         failures = list(executor.map(_failure, addresses))
     if all(failures):
         raise PipelineError(
-            f"no Spark master answers at {master}: {failures[0]}; start one there, name another "
+            f"no Spark master answers at {master}: {failures[0]}; start one there, give another address "
             "with --master, or leave --master out to run on this machine"
         )
 
 
 def _failure(address: tuple[str, int]) -> str:
-    """Why nobody can be reached there; empty where somebody can."""
+    """Why nothing can be reached at the address, or "" if something can."""
     try:
         socket.create_connection(address, _ANSWERS_WITHIN).close()
     except TimeoutError:
-        return f"nothing was heard for {_ANSWERS_WITHIN:.0f} s"
+        return f"no answer within {_ANSWERS_WITHIN:.0f} s"
     except OSError as error:
         return error.strerror or str(error)
     return ""

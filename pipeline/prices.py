@@ -1,4 +1,4 @@
-"""What an object store asks for requests and storage: one table, which a file may replace."""
+"""The prices of an object store for requests and storage: a built-in table, which a file may override."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final
 
-from pipeline.errors import PipelineError
+from lacuna.pipeline.errors import PipelineError
 
 PUT: Final = "PUT"
 GET: Final = "GET"
@@ -16,10 +16,7 @@ DELETE: Final = "DELETE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Dollars for a thousand requests, and for a GiB a month; `source` says where they come from.
-
-    Replaced by a JSON file with (some of) these names.
-    """
+    """Prices in dollars, per thousand requests and per GiB and month; `source` says where they come from."""
 
     source: str = "Amazon S3 Standard, us-east-1, 2025; dollars"
     put_per_1000: float = 0.005
@@ -30,7 +27,10 @@ class Prices:
 
     @classmethod
     def load(cls, path: Path | None) -> "Prices":
-        """From a file; ours where there is none. Raises PipelineError for a file that is no such table."""
+        """The built-in prices, with those that the JSON file at `path` names replaced.
+
+        Raises PipelineError if the file cannot be read or has other names or values.
+        """
         if path is None:
             return cls()
         try:
@@ -40,13 +40,13 @@ class Prices:
         names = [field.name for field in fields(cls)]
         if not isinstance(given, dict) or not _is_table(given, names):
             raise PipelineError(
-                f"{path} is no table of prices: a JSON object of numbers not below 0, with some of "
-                f"{', '.join(names[1:])}, and a text as source"
+                f"{path} is not a table of prices: write a JSON object of numbers not below 0, with "
+                f"some of {', '.join(names[1:])}, and a text as source"
             )
         return cls(**{**asdict(cls()), "source": str(path), **given})
 
     def of(self, counts: Mapping[str, int]) -> float:
-        """Dollars for these requests, by kind."""
+        """Dollars for these numbers of requests by kind (PUT, GET, LIST, DELETE)."""
         by_kind = {
             PUT: self.put_per_1000,
             GET: self.get_per_1000,
@@ -56,7 +56,7 @@ class Prices:
         return sum(count * by_kind.get(kind, 0.0) for kind, count in counts.items()) / 1000
 
     def of_a_month(self, size: int) -> float:
-        """Dollars for keeping `size` bytes for a month."""
+        """Dollars for storing `size` bytes for a month."""
         return size / (1 << 30) * self.gib_month
 
 

@@ -1,4 +1,4 @@
-"""A Spark session for a job of ours, on any master."""
+"""Opens a Spark session for one of our jobs, on any master."""
 
 import logging
 import os
@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pipeline.errors import PipelineError
-from pipeline.java import find_java, write_launcher
-from pipeline.jvm_output import SHOWN, JvmOutput
-from pipeline.master import check_master, is_local
-from pipeline.spark_errors import explain_spark_error, job_errors
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.java import find_java, write_launcher
+from lacuna.pipeline.jvm_output import SHOWN, JvmOutput
+from lacuna.pipeline.master import check_master, is_local
+from lacuna.pipeline.spark_errors import explain_spark_error, job_errors
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
@@ -33,25 +33,25 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
 }
-#: Where everything is one process, nobody needs to reach it from outside.
+#: If everything is one process, nothing needs to reach it from outside.
 _LOCAL_SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
-#: The JVM passes on what Python made; compiling itself thoroughly took half of the CPU that a job has in its
-#: first minute. Whoever runs long queries of their own in it gives -XX:TieredStopAtLevel=4.
+#: The JVM only passes on what Python made, and thorough compilation took half of a job's CPU time in its first
+#: minute. Users with long queries of their own can pass -XX:TieredStopAtLevel=4.
 _QUICK_START: Final = "-XX:TieredStopAtLevel=1"
 _PYTHON: Final = "spark.pyspark.python"
 _EXECUTOR_ENVIRONMENT: Final = "spark.executorEnv."
 
-#: Most of the work is done in Python; the JVM passes batches on. It cannot start with less than these.
+#: Most of the work is done in Python; the JVM passes batches on. It cannot start with less than this.
 _LEAST_DRIVER_BYTES: Final = 512 << 20
 _MOST_DRIVER_BYTES: Final = 2 << 30
 _DRIVER_SHARE: Final = 8
 _MEMORY_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 
-#: Nothing but what a waiting job must tell: that the cluster has no room for it. Errors of a job reach Python.
+#: Only the warning of a waiting job that the cluster has no room for it. The errors of jobs reach Python anyway.
 _QUIET: Final = """\
 rootLogger.level = off
 logger.gateway.level = off
@@ -84,11 +84,11 @@ def spark_session(
     *,
     verbose: bool = False,
 ) -> "Iterator[SparkSession]":
-    """A session for the block, stopped at its end. `settings` are Spark's, and win over ours.
+    """Opens a Spark session for the block and stops it at the end. `settings` are Spark's and overrule ours.
 
-    Where this process has a session already that one is used as it is, and left running. Errors leave
-    the block as `job_errors` explains them. `verbose`: Spark's warnings are shown. Raises PipelineError
-    where Java, PySpark or the master is missing.
+    If this process already has a session, that one is used as it is and left running. Errors in the block are
+    explained by `job_errors`. With `verbose`, Spark's warnings are shown. Raises PipelineError if Java, PySpark or the
+    master is missing.
     """
     with job_errors():
         from pyspark import SparkContext
@@ -108,13 +108,13 @@ def spark_session(
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, str]:
-    """Settings from NAME=VALUE, as --conf takes them. Raises PipelineError."""
+    """Parses Spark settings of the form NAME=VALUE, as given to --conf. Raises PipelineError for any other text."""
     settings = {}
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name.startswith("spark."):
             raise PipelineError(
-                f"{text!r} is no setting of Spark's: write --conf NAME=VALUE, for example --conf "
+                f"{text!r} is not a Spark setting: write --conf NAME=VALUE, for example --conf "
                 "spark.driver.memory=2g"
             )
         settings[name] = value
@@ -153,14 +153,14 @@ def _context(
 def _start(
     master: str, settings: dict[str, str], secrets: dict[str, str], verbose: bool
 ) -> "SparkContext":
-    """`secrets` reach Spark through its socket: the command line of a process is everybody's to read."""
+    """Starts Spark. `secrets` reach it through its socket, because every user can read a process's command line."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
 
     def conf(values: dict[str, str]) -> SparkConf:
         return SparkConf(loadDefaults=False).setAll(list(values.items()))
 
-    # A JVM lives as long as the process that started it: a second session finds the first one's.
+    # A JVM lives as long as the process that started it, so a second session uses the JVM of the first.
     gateway = SparkContext._gateway or _launch(conf(settings), verbose)
     SparkContext._ensure_initialized(gateway=gateway)
     try:
@@ -168,11 +168,13 @@ def _start(
             return SparkContext(gateway=gateway, conf=conf({**secrets, **settings}))
     except Py4JJavaError as error:
         told = explain_spark_error(error) or error.java_exception.getMessage()
-        raise PipelineError(f"Spark did not start on {master}: {told}") from error
+        raise PipelineError(
+            f"Spark did not start on {master}: {told}; check --master and --conf"
+        ) from error
 
 
 def _launch(conf: "SparkConf", verbose: bool) -> "JavaGateway":
-    """A JVM, with what it and its Python workers print shown or kept back."""
+    """Starts a JVM. Without `verbose`, what it and its Python workers write to standard error is held back."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
@@ -183,7 +185,7 @@ def _launch(conf: "SparkConf", verbose: bool) -> "JavaGateway":
         )
     except PySparkRuntimeError as error:
         output.started()
-        told = output.told() or "what it said stands above"
+        told = output.told() or "see its output above"
         raise PipelineError(
             f"Spark's Java process ended while it started: {told}. Check --conf"
         ) from error
@@ -192,7 +194,7 @@ def _launch(conf: "SparkConf", verbose: bool) -> "JavaGateway":
 
 
 def _credentials() -> dict[str, str]:
-    """What tasks on other machines need to open an S3 bucket."""
+    """The settings that give tasks on other machines the credentials for an S3 bucket."""
     return {
         f"{_EXECUTOR_ENVIRONMENT}{name}": value
         for name, value in os.environ.items()
@@ -201,7 +203,7 @@ def _credentials() -> dict[str, str]:
 
 
 def _driver_memory() -> str:
-    """The JVM's largest heap: an eighth of the memory there is, between half and two GiB."""
+    """The JVM's maximum heap: an eighth of the available memory, but at least half a GiB and at most two."""
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # no cgroup, or one that says "max"
         there = min(there, int(_MEMORY_LIMIT.read_text()))
@@ -211,7 +213,7 @@ def _driver_memory() -> str:
 
 @contextmanager
 def _quiet_interrupts() -> Iterator[None]:
-    """In the block py4j does not print tracebacks of its own for Ctrl-C."""
+    """Keeps py4j from logging tracebacks of its own in the block, as it would at Ctrl-C."""
     own, level = logging.getLogger("py4j"), logging.getLogger("py4j").level
 
     def is_wanted(record: logging.LogRecord) -> bool:
@@ -228,10 +230,10 @@ def _quiet_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _handler_kept() -> Iterator[None]:
-    """What Ctrl-C does is the same after the block.
+    """Restores the handler of Ctrl-C after the block.
 
-    PySpark's own handler would ask the JVM on the connection that waits for an answer. To stop the
-    session, which a KeyboardInterrupt leads to, cancels its jobs as well.
+    PySpark installs one that would call the JVM on a connection that is waiting for an answer. It is not needed:
+    a KeyboardInterrupt stops the session, which cancels its jobs.
     """
     handler = signal.getsignal(signal.SIGINT)
     yield
@@ -241,7 +243,7 @@ def _handler_kept() -> Iterator[None]:
 
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    """Variables for whoever is started in the block."""
+    """Sets environment variables for the processes started in the block, and restores them after it."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

@@ -1,8 +1,7 @@
-"""What really went wrong in a Spark job, dug out of what Spark wraps around it.
+"""Finds out what really went wrong in a Spark job from the error that Spark wraps around it.
 
-An error in a task reaches the driver as text: a Python traceback within one or two Java ones. Our own
-errors, which say what to do, are found in there by their names; what commonly goes wrong in Spark itself
-gets a line of ours.
+An error in a task reaches the driver as text: a Python traceback within one or two Java ones. Our own errors, which say
+what to do, are recognized in it by their names. For common failures of Spark itself we have a line of our own.
 """
 
 import importlib
@@ -11,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from controlplane.client import CommandRefused, ControlPlaneUnavailable
-from logstore.objects import ObjectStoreError
-from logstore.segments import CorruptSegmentError, ForeignStoreError
-from pipeline.errors import PipelineError
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.logstore.objects import ObjectStoreError
+from lacuna.logstore.segments import CorruptSegmentError, ForeignStoreError
+from lacuna.pipeline.errors import PipelineError
 
 #: Errors whose message is for whoever started the job.
 _TOLD: Final = (
@@ -27,54 +26,55 @@ _TOLD: Final = (
 )
 #: The last line of a Python traceback that ends in an error of ours.
 _OURS: Final = re.compile(
-    r"^\s*(?:\S+: )?(?P<module>(?:pipeline|pyspark_lacuna|logstore|controlplane)(?:\.\w+)*)"
+    r"^\s*(?:\S+: )?(?P<module>(?:lacuna|pyspark_lacuna)(?:\.\w+)*)"
     r"\.(?P<name>\w+): (?P<message>.+)$",
     re.MULTILINE,
 )
-#: What Spark says of its own troubles, and what to do then.
+#: What Spark prints for its common failures, and what to do about each.
 _COMMON: Final = {
-    r"ModuleNotFoundError: No module named '(?:pipeline|pyspark_lacuna|logstore|controlplane)": (
-        "Spark's executors have no lacuna: install the same lacuna[spark] for the Python that they "
-        "run, and name that Python with PYSPARK_PYTHON"
+    r"ModuleNotFoundError: No module named '(?:lacuna|pyspark_lacuna)\b": (
+        "lacuna is not installed on Spark's executors: install the same lacuna-log[spark] for the "
+        "Python that they run, and name that Python with PYSPARK_PYTHON"
     ),
     r"Cannot run program \"(?P<name>[^\"]+)\"": (
-        "Spark's executors have no {name}: name their Python, which needs the same lacuna[spark], "
-        "with PYSPARK_PYTHON"
+        "Spark's executors have no {name}: give the path of their Python with PYSPARK_PYTHON; it needs "
+        "the same lacuna-log[spark]"
     ),
     r"Python in worker has different version[^\n]*": (
-        "Spark's executors run another version of Python than this command: name the same one with "
-        "PYSPARK_PYTHON"
+        "Spark's executors run another version of Python than this command: set PYSPARK_PYTHON to the "
+        "same version"
     ),
     r"Python worker exited unexpectedly": (
-        "a Python worker of Spark's was killed, most often for want of memory: give the job fewer "
-        "tasks at a time (--master 'local[N]'), or more memory"
+        "a Python worker of Spark was killed, most often because memory ran out: run fewer tasks at a "
+        "time (--master 'local[N]'), or give it more memory"
     ),
     r"java\.lang\.OutOfMemoryError[^\n]*": (
         "Spark's Java process ran out of memory: give it more with --conf spark.driver.memory=4g "
         "(on a cluster also spark.executor.memory)"
     ),
     r"on a stopped SparkContext|SparkContext was shut down|All masters are unresponsive": (
-        "Spark gave the job up: nobody at --master answered as a Spark master, or it removed the job; "
-        "check --master, and see the master's log"
+        "Spark gave up the job: no Spark master answered at --master, or it removed the job; check "
+        "--master, and see the master's log"
     ),
     r"ExecutorLostFailure[^\n]*": (
-        "Spark lost an executor again and again: see the logs of its workers; more memory for "
-        "executors may help (--conf spark.executor.memory=4g)"
+        "Spark lost an executor repeatedly: see the logs of its workers; more memory for executors may "
+        "help (--conf spark.executor.memory=4g)"
     ),
 }
 _PACKAGES: Final = ("pyspark", "py4j", "pyarrow", "pandas", "numpy")
 
 
 class JobInterrupted(PipelineError):
-    """Ctrl-C."""
+    """Ctrl-C interrupted the job."""
 
 
 @contextmanager
 def job_errors() -> Iterator[None]:
-    """What fails in a Spark job in the block leaves it as an error that says in one line what to do.
+    """Replaces errors of Spark jobs in the block by ones that say in one line what to do.
 
-    A PipelineError, of the same class where a task raised one. What cannot be explained leaves as it
-    came. Imports of what needs PySpark belong into the block: a missing package is explained, too.
+    They become a PipelineError, of the same class if a task raised one; Ctrl-C becomes JobInterrupted. An error that
+    cannot be explained is raised as it is. Put imports that need PySpark in the block: a missing package is
+    explained too.
     """
     try:
         yield
@@ -91,13 +91,14 @@ def job_errors() -> Iterator[None]:
 
 def _interrupted() -> JobInterrupted:
     return JobInterrupted(
-        "stopped: what was committed stays; what was not is garbage that collection removes"
+        "stopped: what was committed stays; the rest is garbage that collection deletes"
     )
 
 
 def _is_of_an_interrupt(error: BaseException | None) -> bool:
-    """Whether Ctrl-C came first. py4j closes its connections then, and what PySpark still asks the JVM on
-    its way out may fail on that.
+    """Whether Ctrl-C led to this error.
+
+    At Ctrl-C py4j closes its connections, and calls that PySpark still makes to the JVM may fail because of that.
     """
     while error is not None:
         error = error.__context__
@@ -107,19 +108,20 @@ def _is_of_an_interrupt(error: BaseException | None) -> bool:
 
 
 def explain_spark_error(error: BaseException) -> str | None:
-    """What to tell about an error of a Spark job, in one line; None where it is not known."""
+    """One line that explains an error of a Spark job, or None if the error is unknown."""
     cause = cause_of(error)
     return None if cause is None else str(cause)
 
 
 def cause_of(error: BaseException) -> Exception | None:
-    """The error to tell in the place of one of a Spark job: of the same class where a task raised a
-    PipelineError. None where it is not known.
+    """The error that caused a Spark job's error, to report in its place, or None if it is unknown.
+
+    If a task raised a PipelineError, the result has the same class.
     """
     if isinstance(error, _TOLD):
         return error
     if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _PACKAGES:
-        return PipelineError(f"this needs {error.name}: pip install 'lacuna[spark]'")
+        return PipelineError(f"this needs {error.name}: pip install 'lacuna-log[spark]'")
     if not type(error).__module__.startswith(("pyspark.", "py4j.")):
         return None
     text = str(error)
@@ -129,18 +131,16 @@ def cause_of(error: BaseException) -> Exception | None:
         if found := re.search(pattern, text):
             return PipelineError(advice.format(**found.groupdict()))
     if type(error).__name__ in ("Py4JNetworkError", "Py4JConnectionError"):
-        return PipelineError(
-            "Spark's Java process has ended in the middle of the job: run it again"
-        )
+        return PipelineError("Spark's Java process ended in the middle of the job: run it again")
     return None
 
 
 def _ours(text: str) -> Exception | None:
-    """The error that the last of the chained tracebacks ends in."""
+    """Our own error with which the last of the chained tracebacks ends, or None."""
     for found in reversed(list(_OURS.finditer(text))):
         try:
             kind = getattr(importlib.import_module(found["module"]), found["name"], None)
-        except ImportError:  # a task has another version of us
+        except ImportError:  # the task runs another version of lacuna
             continue
         if isinstance(kind, type) and issubclass(kind, _TOLD):
             message = " ".join(found["message"].split())

@@ -1,4 +1,4 @@
-"""Open object stores of this process, by URL: tasks of one Python worker share them."""
+"""The object stores that this process has open, by URL; tasks of one Python worker share them."""
 
 import logging
 import threading
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from logstore.objects import ObjectStore, ObjectStoreError, open_store
-from logstore.segments import read_marker
-from logstore.segments.marker import check_marker
-from pipeline.errors import PipelineError
+from lacuna.logstore.objects import ObjectStore, ObjectStoreError, open_store
+from lacuna.logstore.segments import read_marker
+from lacuna.logstore.segments.marker import check_marker
+from lacuna.pipeline.errors import PipelineError
 
 log = logging.getLogger("lacuna.pipeline")
 
@@ -21,10 +21,10 @@ _open: "OrderedDict[str, ObjectStore]" = OrderedDict()
 
 
 def shared_store(url: str) -> ObjectStore:
-    """The store at `url`, opened at the first use; the least recently used beyond eight is closed.
+    """The store at `url`, opened at its first use. At most eight stay open; the least recently used is closed.
 
-    Raises StoreMisconfiguredError for a URL that names none, PipelineError for a folder that is not there.
-    Nothing is asked of it yet.
+    Sends no request to the store. Raises StoreMisconfiguredError for an invalid URL, PipelineError for a folder that
+    does not exist.
     """
     with _lock:
         store = _open.pop(url, None) or _open_existing(url)
@@ -35,18 +35,18 @@ def shared_store(url: str) -> ObjectStore:
 
 
 def _open_existing(url: str) -> ObjectStore:
-    """A job never makes a cluster's folder: opening one that is not there would."""
+    """Opens a store, but raises PipelineError for a missing folder: opening it would create it, which no job should."""
     parts = urlsplit(url)
     if parts.scheme == "file" and not (folder := Path(unquote(parts.path))).is_dir():
         raise PipelineError(
-            f"the bucket {url} is not there: no folder is called {folder} on this machine; check the "
-            "name, and where Spark runs on several machines, mount it on each"
+            f"the bucket {url} does not exist: there is no folder {folder} on this machine; check the "
+            "name, and if Spark runs on several machines, mount it on each"
         )
     return open_store(url)
 
 
 def _close(url: str, store: ObjectStore) -> None:
-    """One that cannot be closed, since its folder is gone, is no failure of the one that is opened."""
+    """Closes a store; a failure is only logged, since the store that is being opened in its place is fine."""
     try:
         store.close()
     except ObjectStoreError as error:
@@ -54,9 +54,10 @@ def _close(url: str, store: ObjectStore) -> None:
 
 
 def check_store(url: str, cluster_id: str | None = None) -> str:
-    """Makes sure that the store can be read and is a cluster's; that cluster's id.
+    """Checks that the store can be read and belongs to a cluster, and returns the cluster's id.
 
-    With `cluster_id` it must be that one's. Raises PipelineError, ForeignStoreError.
+    Raises ForeignStoreError if it does not belong to the cluster `cluster_id`, if one is given; PipelineError if it
+    cannot be read or belongs to none.
     """
     try:
         marker = read_marker(shared_store(url))

@@ -1,5 +1,19 @@
-"""Found by Spark by its name: `spark.read.format("lacuna")` works without registering anything."""
+"""Registers the data source: Spark finds this package by its name, so `spark.read.format("lacuna")` just works.
 
-from pipeline.datasource.source import LacunaDataSource as DefaultSource
+If it is imported before the session is created, it also makes Spark's workers run this Python, unless PYSPARK_PYTHON
+names another. Spark itself would take the first `python3` of the PATH, which may lack our packages.
+"""
+
+import os
+import sys
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+try:
+    from lacuna.pipeline.datasource.source import LacunaDataSource as DefaultSource
+except ImportError as error:
+    from pyspark_lacuna.wrong_python import source_without
+
+    DefaultSource = source_without(error)  # type: ignore[assignment,misc]
 
 __all__ = ["DefaultSource"]

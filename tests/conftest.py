@@ -1,28 +1,86 @@
-"""For all tests."""
+"""Settings for all tests: hypothesis, Ctrl-C, the order of the files, and garbage collection."""
 
+import gc
+import os
 import signal
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-# The same examples in every run, however slow the machine: what a random search finds is not found in a run that
-# asks for something else. `pytest --hypothesis-profile=default` searches.
+# The same examples in every run, however slow the machine, so that a run never fails because of a new random example.
+# `pytest --hypothesis-profile=default` searches.
 settings.register_profile(
     "repeated", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("repeated")
 
-# In the background of a shell Ctrl-C is ignored, and what a test starts and ends by it would inherit that.
+# A shell's background jobs ignore Ctrl-C, and the processes that tests start and end by it would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with tests that may take long come first: whoever works at the last one works alone."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Caps the examples of property tests if LACUNA_MOST_EXAMPLES says so, and orders the files."""
+    if most := os.environ.get("LACUNA_MOST_EXAMPLES"):
+        _cap_examples(items, int(most))
+    _put_long_files_first(items)
+    # Of pytest-xdist only the main process knows its options.
+    if "worksteal" in getattr(config, "workerinput", {}).get("mainargv", ()):
+        _spread_long_files(items)
+
+
+def _cap_examples(items: list[pytest.Item], most: int) -> None:
+    """Other Python versions need to show that the code runs there, and not to search again."""
+    for item in items:
+        test: Any = getattr(item, "obj", None)
+        if not is_hypothesis_test(test):
+            continue
+        # A state machine keeps its settings with its class.
+        owner, name = test, "_hypothesis_internal_use_settings"
+        if not hasattr(test, name):
+            owner, name = test.__self__.__class__, "settings"
+        current = getattr(owner, name)
+        setattr(owner, name, settings(current, max_examples=min(current.max_examples, most)))
+
+
+def _put_long_files_first(items: list[pytest.Item]) -> None:
+    """Puts files with long time limits first: a long file that starts last would keep only one worker busy."""
     longest: dict[Path, float] = {}
     for item in items:
-        marker = item.get_closest_marker("timeout")
-        seconds = float(marker.args[0]) if marker is not None else 0.0
-        longest[item.path] = max(seconds, longest.get(item.path, 0.0))
+        longest[item.path] = max(_seconds(item), longest.get(item.path, 0.0))
     items.sort(key=lambda item: -longest[item.path])
+
+
+def _seconds(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return 0.0 if marker is None else float(marker.args[0])
+
+
+def _spread_long_files(items: list[pytest.Item]) -> None:
+    """Puts the pipeline's files first, and the other long ones where the second third begins.
+
+    Each of three workers begins with a third, and then takes from the ends of the others'. So only one of them starts
+    Spark, which takes as long as many of its tests, and another one begins with the long files.
+    """
+    paths = {item.path for item in items if "quick_python" in getattr(item, "fixturenames", ())}
+    pipeline = [item for item in items if item.path in paths]
+    others = [item for item in items if item.path not in paths]
+    limited = {item.path for item in others if _seconds(item)}
+    long = sum(item.path in limited for item in others)
+    short = max(0, len(items) // 3 - len(pipeline))
+    items[:] = [*pipeline, *others[long : long + short], *others[:long], *others[long + short :]]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keeps modules and tests, which stay to the end, out of garbage collection: each full one took half a second."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

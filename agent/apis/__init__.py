@@ -1,1 +1,1 @@
-"""The Kafka APIs, one file each; `registry` says how a file registers."""
+"""The Kafka APIs, one file each; `registry` describes how a file registers its API."""

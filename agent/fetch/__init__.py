@@ -1,8 +1,9 @@
-"""Fetch: decode, plan, read through the cache, emit.
+"""Fetch: from what a client asks to the buffers that it is sent.
 
-`codec` (the wire, by hand), `plan` (pure: what to read, what is dropped, where holes are), `loading`
-(what is read together, and the read), `stretch` (what is in memory, ready for the wire), `fresh` (what a
-flush has just written), `buffers` (how much memory all of it takes), `cache`, `gather` (plans to
-spans), `synthesize` (pass through, coalesce, fill), `sessions` (KIP-227), `service` (a request from
-end to end), `lookup` (offsets by time), `explain` (a plan as rows for people).
+The modules in the order of the data: `sessions` (interests), `planner` (waits until views have something), `plan`
+(what to read; pure), `gather` (spans of plans), `cache` (what is in memory), `loading` (what is read), `stretch`
+(batches in memory), `coalescing` (small batches into large ones; pure), `synthesize` (buffers; pure), `answers`.
+`service` calls them; docs/architecture.md walks through them. Beside the way: `fresh` (batches that a flush has just
+written), `tails` (who waits for these), `buffers` (how much memory is in use), `message_sets` (old clients), `lookup`
+(offsets by time), `explain` (fates of offsets as rows for people).
 """

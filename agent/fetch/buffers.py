@@ -1,7 +1,7 @@
-"""The memory behind what is fetched: how much of it lives, in the cache or only in answers.
+"""Counts the memory of fetched records, whether the cache or only answers still hold it.
 
-A buffer that has left the cache lives on in the answers that still hold slices of it, until their
-clients have taken them. Python says when it is gone.
+A buffer that has left the cache stays in memory while answers hold slices of it, until clients have read them.
+A weak reference tells when it is freed.
 """
 
 import weakref
@@ -9,30 +9,30 @@ from collections import deque
 
 
 class ReadBuffer(bytearray):
-    """Bytes that a read, a flush or a coalescing brought; they can be watched."""
+    """Bytes from a read, a flush or coalescing. Unlike a bytearray it can be weakly referenced."""
 
     __slots__ = ("__weakref__",)
 
 
 class LiveBytes:
-    """Counts the bytes of the buffers that somebody still holds. Belongs to one event loop."""
+    """Counts the bytes of the watched buffers that are still referenced. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._total = 0
-        # By id: a reference to bytes that may change has no hash.
+        # By id, since a weak reference to a bytearray cannot be hashed.
         self._watched: dict[int, tuple[weakref.ref[ReadBuffer], int]] = {}
-        # The last one to let go may be any thread.
+        # A deque, since any thread may drop the last reference.
         self._gone: deque[weakref.ref[ReadBuffer]] = deque()
 
     def watch(self, buffer: ReadBuffer, size: int) -> None:
-        """Count `size` bytes from now on, until nobody holds the buffer."""
+        """Count `size` bytes until nothing refers to `buffer` any more."""
         self._total += size
         reference = weakref.ref(buffer, self._gone.append)
         self._watched[id(reference)] = reference, size
 
     @property
     def total(self) -> int:
-        """Bytes now."""
+        """The bytes counted now."""
         while self._gone:
             _, size = self._watched.pop(id(self._gone.popleft()))
             self._total -= size

@@ -1,9 +1,9 @@
-"""Extents that were read, checked and given their offsets; bounded, shared by all fetches.
+"""The cache of extents that were read, checked and given their offsets; bounded, shared by all fetches.
 
-What is cached is found by its place in the bucket, which never changes, whichever partition or plan
-asks for it. What one read brought (or one flush, or one coalescing) is one `Load`, and leaves the
-cache as one, so that the bound in bytes is the truth. Concurrent fetches share a read. Reads run in
-threads, everything else in the event loop.
+A cached piece is found by its place in the bucket, which never changes. What one read brings (or one flush, or
+one coalescing) is one `Load`, and is evicted as a whole, so that its memory is really freed and the bound in bytes
+holds. Concurrent fetches share a read. Reads run in threads, everything else in the event loop. What the cache gives
+out are spans: batches as they were produced, or coalesced once for all fetches.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from agent.fetch.buffers import LiveBytes, ReadBuffer
-from agent.fetch.fresh import Fresh, Part
-from agent.fetch.loading import (
+from lacuna.agent.fetch.buffers import LiveBytes, ReadBuffer
+from lacuna.agent.fetch.coalescing import coalesced, coalescible
+from lacuna.agent.fetch.fresh import Fresh
+from lacuna.agent.fetch.loading import (
     BATCH_OVERHEAD,
     LOAD_OVERHEAD,
     ExtentCorruptError,
@@ -25,31 +25,31 @@ from agent.fetch.loading import (
     Loaded,
     LoadPlan,
     load,
-    object_key,
     plan_loads,
 )
-from agent.fetch.plan import Key, Piece
-from agent.fetch.stretch import Load, Span, Stretch
+from lacuna.agent.fetch.plan import FetchPlan
+from lacuna.agent.fetch.stretch import Load, Span, Stretch
+from lacuna.controlplane.shared.log.pieces import Piece, Place
+from lacuna.wire.layout import Buffer
 
 if TYPE_CHECKING:
-    from logstore.objects.store import ObjectStore
-    from logstore.records.layout import WalkedBatches
+    from lacuna.logstore.objects.store import ObjectStore
 
 log = logging.getLogger("lacuna.agent.fetch")
 
-# A load is no more than this where its objects allow: what is read together is also forgotten so.
+# A load is about this large at most: what is loaded together is also evicted together.
 _LOAD_BYTES: Final = 4 << 20
 
-#: A stretch, and the index of a piece in it.
-Place: TypeAlias = tuple[Stretch, int]
-#: Pieces by key: where they are, or why they cannot be had.
-Found: TypeAlias = "dict[Key, Place | ExtentError]"
-_Reading: TypeAlias = "asyncio.Task[Found]"
+# A stretch, and the index of a piece in its `pieces`.
+_Slot: TypeAlias = tuple[Stretch, int]
+# For the place of each piece: where it is in memory, or why it could not be read.
+_Slots: TypeAlias = "dict[Place, _Slot | ExtentError]"
+_Reading: TypeAlias = "asyncio.Task[_Slots]"
 
 
 @dataclass(slots=True, kw_only=True)
 class CacheMetrics:
-    """Counters; `_now` is a gauge. Bytes are payload, hits and misses extents."""
+    """Counters; `bytes_now` is a gauge. `hits` and `misses` count extents, `bytes_read` bytes read from the store."""
 
     hits: int = 0
     misses: int = 0
@@ -62,9 +62,9 @@ class CacheMetrics:
 
 
 class ExtentCache:
-    """Stretches by the keys of their pieces, least recently used loads leave first.
+    """Stretches by the places of their pieces; the least recently used load is evicted first.
 
-    `max_read_bytes` bounds one read of the store, `max_reads` how many run at once.
+    `max_bytes` bounds the cache, `max_read_bytes` one read of the store, `max_reads` how many loads run at once.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class ExtentCache:
         self._cluster_id = cluster_id
         self._max_bytes = max_bytes
         self._max_read_bytes = max_read_bytes
-        self._places: dict[Key, Place] = {}
-        self._coalesced: dict[Key, Place] = {}
+        self._slots: dict[Place, _Slot] = {}
+        self._coalesced: dict[Place, _Slot] = {}
         self._loads: OrderedDict[Load, None] = OrderedDict()
         self._fresh: dict[tuple[int, int], Fresh] = {}
-        self._reading: dict[Key, _Reading] = {}
-        self._slots = asyncio.Semaphore(max_reads)
+        self._reading: dict[Place, _Reading] = {}
+        self._free_reads = asyncio.Semaphore(max_reads)
         self._max_reads = max_reads
         self._reads_now = 0
         self._live = LiveBytes()
@@ -96,82 +96,86 @@ class ExtentCache:
 
     @property
     def outside_bytes(self) -> int:
-        """Payload that is in memory beyond the cache: in reads under way, and in answers."""
+        """Bytes of records in memory outside the cache: in reads under way, and in answers."""
         return max(self._live.total - self.metrics.bytes_now, 0)
 
     def find(self, pieces: Sequence[Piece], index: int) -> Span | None:
-        """What pieces[index:] begin with, as far as it stands together in memory."""
+        """Return the longest span for pieces[index], pieces[index + 1], … that is contiguous in memory.
+
+        None if pieces[index] is not in memory."""
         piece = pieces[index]
-        place = self._places.get(piece[:3])
-        if place is None and self._fresh:
-            place = self._from_fresh(piece)
-        if place is None:
+        slot = self._slots.get(piece[:3])
+        if slot is None and self._fresh:
+            slot = self._from_fresh(piece)
+        if slot is None:
             return None
-        stretch, first = place
+        stretch, first = slot
         self._loads.move_to_end(stretch.load)
         if stretch.load.is_ahead:
             self._use_ahead(stretch.load)
         span = stretch.span(first, pieces, index)
         if span is not None:
-            self.metrics.hits += span.end_piece - span.first_piece
+            self.metrics.hits += span.piece_count
         return span
 
-    def find_coalesced(self, pieces: Sequence[Piece], index: int, asked_offset: int) -> Span | None:
-        """The same in coalesced form, as far as it has something from the asked offset on."""
-        place = self._coalesced.get(pieces[index][:3])
-        if place is None:
+    def find_coalesced(self, plan: FetchPlan, index: int) -> Span | None:
+        """As `find` for the plan's pieces, among coalesced batches; None if they hold nothing from the asked offset on.
+
+        Batches coalesced for one isolation level serve the other too, as long as every extent in the returned span is
+        live for both. A span whose first batch holds records of earlier extents that the plan may not show is not
+        returned.
+        """
+        slot = self._coalesced.get(plan.pieces[index][:3])
+        if slot is None:
             return None
-        stretch, first = place
+        stretch, first = slot
         self._loads.move_to_end(stretch.load)
-        return stretch.span(first, pieces, index, asked_offset)
+        span = stretch.span(first, plan.pieces, index, plan.asked_offset)
+        return span if span is None or plan.may_show(span.earlier_pieces) else None
 
-    def add_coalesced(
-        self, data: ReadBuffer, walked: "WalkedBatches", pieces: Sequence[Piece]
-    ) -> Span:
-        """Remember what `pieces` were coalesced into."""
-        size = len(data) + BATCH_OVERHEAD * len(walked) + LOAD_OVERHEAD
-        kept = Load(size, is_coalesced=True)
-        stretch = Stretch(memoryview(data), walked, kept, pieces)
-        self._live.watch(data, len(data))
-        self._add(self._coalesced, stretch)
-        self.metrics.coalesced += 1
-        self._keep(kept)
-        return Span(stretch, 0, len(pieces), 0, len(walked))
+    def coalesce(self, spans: Sequence[Span]) -> list[Span]:
+        """Return spans with the same records, those of small batches coalesced (S19). Raises ExtentCorruptError."""
+        if not any(span.is_small for span in spans):
+            return list(spans)
+        return [one if isinstance(one, Span) else self._coalesce(one) for one in coalescible(spans)]
 
-    def offer(self, lease_id: int, sequence: int, parts: Mapping[int, Part]) -> None:
-        """Batches of a segment that was just written, by position: who tails need not read them.
+    def offer(self, lease_id: int, sequence: int, parts: Mapping[int, Buffer]) -> None:
+        """Keep batches of a segment that was just written, by position, so that tailing consumers need not read them.
 
-        They are copied when somebody asks for them; until then they are the producer's own buffers.
+        They are copied when a fetch first asks for them; until then they are the producer's own buffers.
         """
         fresh = Fresh((lease_id, sequence), dict(parts))
         self._fresh[fresh.segment] = fresh
         self._keep(fresh)
 
-    async def read(self, runs: Iterable[Sequence[Piece]]) -> Found:
-        """Where pieces are that were not in memory, or why they cannot be had.
+    async def read(
+        self, runs: Sequence[Sequence[Piece]]
+    ) -> list[tuple[list[Span], ExtentError | None]]:
+        """Read pieces that are not in memory.
 
-        A run is pieces that follow each other in a partition.
+        Each run holds consecutive pieces of one partition. Return the spans of each run, in order, up to the first
+        piece that could not be read, and the error of that piece.
         """
-        found: Found = {}
+        slots: _Slots = {}
         for task in self._start(runs):
             # Others may wait for the same read.
-            found.update(await asyncio.shield(task))
-        return found
+            slots.update(await asyncio.shield(task))
+        return [_spans_of(run, slots) for run in runs]
 
     def read_ahead(self, runs: Iterable[Sequence[Piece]]) -> None:
-        """Begin to read what will be wanted next.
+        """Begin to read pieces that will be wanted next, without waiting.
 
-        Unless enough reads are under way, or so much was read ahead already that it would leave the
-        cache before it is used.
+        Does nothing if `max_reads` loads are under way, or if so much was read ahead already that it would be evicted
+        before it is used.
         """
         if self._reads_now < self._max_reads and self._ahead_bytes < self._max_bytes // 2:
-            places = self._places
+            slots = self._slots
             self._start(
-                ([piece for piece in run if piece[:3] not in places] for run in runs), ahead=True
+                ([piece for piece in run if piece[:3] not in slots] for run in runs), ahead=True
             )
 
     async def close(self) -> None:
-        """Wait for the reads under way."""
+        """Wait for the reads under way to end."""
         if self._reading:
             await asyncio.wait(set(self._reading.values()))
 
@@ -187,9 +191,10 @@ class ExtentCache:
             if run:
                 wanted.append(run)
         total = sum(piece.size for run in wanted for piece in run)
+        cluster_id = self._cluster_id()
         plans = plan_loads(
             wanted,
-            partial(object_key, self._cluster_id()),
+            lambda piece: piece.key(cluster_id),
             read_gap=self._store.read_gap,
             max_read_bytes=self._max_read_bytes,
             load_bytes=min(_LOAD_BYTES, max(total // self._max_reads, 1)),
@@ -202,11 +207,11 @@ class ExtentCache:
             tasks[task] = None
         return list(tasks)
 
-    async def _load(self, plan: LoadPlan, ahead: bool, is_first: bool) -> Found:
-        """One load; errors are given back, since nobody may be waiting any more."""
+    async def _load(self, plan: LoadPlan, ahead: bool, is_first: bool) -> _Slots:
+        """Run one load. Errors are returned, since it is possible that nobody waits any more."""
         self._reads_now += 1
         try:
-            async with self._slots:
+            async with self._free_reads:
                 loop = asyncio.get_running_loop()
                 buffer = ReadBuffer()
                 self._live.watch(buffer, plan.starts[-1])
@@ -222,29 +227,41 @@ class ExtentCache:
         self.metrics.bytes_read += loaded.bytes_read
         loaded.load.is_ahead, loaded.load.wants_ahead = ahead, ahead and is_first
         self._ahead_bytes += loaded.load.size * ahead
-        found: Found = {}
+        slots: _Slots = {}
         for stretch in loaded.stretches:
-            found.update(self._add(self._places, stretch))
+            slots.update(self._add(self._slots, stretch))
         self._keep(loaded.load)
         for piece, error in loaded.errors:
             self._report(error)
-            found[piece.key] = error
-        return found
+            slots[piece.place] = error
+        return slots
 
-    def _add(self, places: dict[Key, Place], stretch: Stretch) -> dict[Key, Place]:
-        """Let the pieces of a stretch be found; an older place of one of them is forgotten."""
+    def _add(self, slots: dict[Place, _Slot], stretch: Stretch) -> dict[Place, _Slot]:
+        """Let the pieces of a stretch be found in it, instead of in an older stretch."""
         added = {piece[:3]: (stretch, index) for index, piece in enumerate(stretch.pieces)}
-        places.update(added)
-        stretch.load.keys += added
+        slots.update(added)
+        stretch.load.places += added
         return added
+
+    def _coalesce(self, spans: Sequence[Span]) -> Span:
+        """Coalesce the batches of all these spans, and cache the result."""
+        data, walked = coalesced(spans)
+        pieces = [piece for span in spans for piece in span.pieces]
+        kept = Load(len(data) + BATCH_OVERHEAD * len(walked) + LOAD_OVERHEAD, is_coalesced=True)
+        stretch = Stretch(memoryview(data), walked, kept, pieces)
+        self._live.watch(data, len(data))
+        self._add(self._coalesced, stretch)
+        self.metrics.coalesced += 1
+        self._keep(kept)
+        return Span(stretch, 0, len(pieces), 0, len(walked))
 
     def _report(self, error: ExtentError) -> None:
         if isinstance(error, ExtentCorruptError):
             self.metrics.corrupt += 1
             log.error("%s", error)
 
-    def _from_fresh(self, piece: Piece) -> Place | None:
-        """The piece out of what a flush has offered."""
+    def _from_fresh(self, piece: Piece) -> _Slot | None:
+        """Find the piece among the batches that a flush has offered."""
         fresh = self._fresh.get(piece[:2])
         if fresh is None:
             return None
@@ -254,7 +271,7 @@ class ExtentCache:
             return None
         self._live.watch(data, piece.size)
         self.metrics.bytes_now -= piece.size
-        self._add(self._places, stretch)
+        self._add(self._slots, stretch)
         self.metrics.written_through += 1
         self._keep(stretch.load)
         return stretch, 0
@@ -278,8 +295,26 @@ class ExtentCache:
             if self._fresh.get(kept.segment) is kept:
                 del self._fresh[kept.segment]
             return
-        places = self._coalesced if kept.is_coalesced else self._places
-        for key in kept.keys:
-            place = places.get(key)
-            if place is not None and place[0].load is kept:
-                del places[key]
+        slots = self._coalesced if kept.is_coalesced else self._slots
+        for place in kept.places:
+            slot = slots.get(place)
+            if slot is not None and slot[0].load is kept:
+                del slots[place]
+
+
+def _spans_of(
+    run: Sequence[Piece], slots: Mapping[Place, _Slot | ExtentError]
+) -> tuple[list[Span], ExtentError | None]:
+    """Return the run's spans up to the first piece that could not be read, and that piece's error."""
+    spans: list[Span] = []
+    index = 0
+    while index < len(run):
+        slot = slots[run[index][:3]]
+        if isinstance(slot, ExtentError):
+            return spans, slot
+        stretch, first = slot
+        span = stretch.span(first, run, index)
+        assert span is not None, "what was read is not coalesced"
+        spans.append(span)
+        index += span.piece_count
+    return spans, None

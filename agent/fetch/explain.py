@@ -1,34 +1,25 @@
 """What a read_committed consumer gets between two offsets, as rows for people; pure.
 
-Behind `lacuna explain`: the same extents and dead ranges that a fetch plans from, but every extent
-is named, also those that a fetch jumps over.
+For `lacuna explain`. It uses the same extents and dead ranges as the plan of a fetch, but names every extent,
+including those that a fetch jumps over.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
-from controlplane.extents import DeadRanges, ExtentTable
-
-
-class Fate(StrEnum):
-    """What becomes of a range of offsets."""
-
-    DELIVERED = "delivered"
-    DROPPED = "dropped"
-    HOLE = "hole"
-    FILLER = "filler"
-    UNDECIDED = "undecided"
+from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
+from lacuna.controlplane.shared.log.fates import Fate, FatedRange, fates
+from lacuna.controlplane.shared.log.pieces import piece_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Offsets [first_offset, next_offset) and their fate.
+    """The fate of offsets [first_offset, next_offset).
 
-    `producer_id`, `producer_epoch`, `transaction` (a serial number) as in the extent, -1, -1 and 0
-    where there is none; `size` in bytes, 0 for holes and fillers; `segment`
-    is the object, "" where there is none. A FILLER is what the consumer gets to pass the dropped
-    offsets and holes up to its next_offset; those are listed before it.
+    `producer_id`, `producer_epoch` and `transaction` (a serial number) are the extent's, or -1, -1 and 0 without an
+    extent. `size` is in bytes, 0 for holes and fillers. `segment` names the object, and is "" without one; `position`
+    is that in the object, or -1. A FILLER moves the consumer past the dropped offsets and holes that are listed
+    before it, up to its next_offset.
     """
 
     fate: Fate
@@ -41,21 +32,6 @@ class Row:
     segment: str = ""
     position: int = -1
 
-    def describe(self) -> str:
-        """The row in one line."""
-        offsets = f"{self.first_offset}..{self.next_offset - 1}"
-        if self.fate is Fate.HOLE:
-            return f"{offsets} hole: compaction removed these offsets"
-        if self.fate is Fate.FILLER:
-            return f"{offsets} filler: one synthetic control record moves the consumer on"
-        owner = "no transaction"
-        if self.transaction:
-            owner = (
-                f"transaction {self.transaction} of producer {self.producer_id}"
-                f" (epoch {self.producer_epoch})"
-            )
-        return f"{offsets} {self.fate}: {owner}, {self.size} bytes in {self.segment}"
-
 
 def explain(
     extents: ExtentTable,
@@ -64,51 +40,36 @@ def explain(
     end_offset: int,
     last_stable_offset: int,
 ) -> Iterator[Row]:
-    """Rows for [first_offset, end_offset) in order of offset.
+    """Yield rows for [first_offset, end_offset) in order of offset.
 
-    `end_offset` is at most the high watermark. Extents that the range cuts are shown whole; behind
-    `last_stable_offset` nothing is decided.
+    `end_offset` is at most the high watermark. An extent that is only partly in the range is shown whole. From
+    `last_stable_offset` on, extents are undecided.
     """
     bound = min(end_offset, last_stable_offset)
-    position = first_offset
-    live_end = first_offset
-    index = extents.first_ending_after(first_offset)
-    while index < len(extents) and extents.base_offsets[index] < end_offset:
-        base_offset, next_offset = extents.base_offsets[index], extents.next_offsets[index]
-        if base_offset >= bound and live_end < bound:
-            yield from _gap(position, bound)
-            yield Row(fate=Fate.FILLER, first_offset=live_end, next_offset=bound)
-            position = live_end = bound
-        yield from _gap(position, base_offset)
-        fate = Fate.DELIVERED
-        if base_offset >= last_stable_offset:
-            fate = Fate.UNDECIDED
-        elif dead.skip(base_offset) != base_offset:
-            fate = Fate.DROPPED
-        else:
-            live_end = next_offset
-        yield _row(extents, index, fate)
-        position = next_offset
-        index += 1
-    yield from _gap(position, end_offset)
+    live_end = reached = first_offset
+    for found in fates(extents, dead, first_offset, bound, last_stable_offset):
+        yield _row(extents, found)
+        reached = found.next_offset
+        if found.fate is Fate.DELIVERED:
+            live_end = reached
     if live_end < bound:
         yield Row(fate=Fate.FILLER, first_offset=live_end, next_offset=bound)
+    for found in fates(extents, None, max(reached, bound), end_offset, last_stable_offset):
+        yield _row(extents, found)
 
 
-def _gap(first_offset: int, next_offset: int) -> Iterator[Row]:
-    if first_offset < next_offset:
-        yield Row(fate=Fate.HOLE, first_offset=first_offset, next_offset=next_offset)
-
-
-def _row(extents: ExtentTable, index: int, fate: Fate) -> Row:
+def _row(extents: ExtentTable, found: FatedRange) -> Row:
+    if found.fate is Fate.HOLE:
+        return Row(fate=Fate.HOLE, first_offset=found.first_offset, next_offset=found.next_offset)
+    index, piece = found.extent, piece_at(extents, found.extent)
     return Row(
-        fate=fate,
-        first_offset=extents.base_offsets[index],
-        next_offset=extents.next_offsets[index],
+        fate=found.fate,
+        first_offset=found.first_offset,
+        next_offset=found.next_offset,
         producer_id=extents.producer_ids[index],
         producer_epoch=extents.producer_epochs[index],
         transaction=extents.transactions[index],
-        size=extents.sizes[index],
-        segment=f"{extents.lease_ids[index]:x}-{extents.sequences[index]:x}",
-        position=extents.positions[index],
+        size=piece.size,
+        segment=str(piece.segment),
+        position=piece.position,
     )

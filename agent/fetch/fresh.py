@@ -1,25 +1,23 @@
-"""What a flush has just written, for those who tail: they need not read it from the store."""
+"""Batches that a flush has just written, kept for tailing consumers so that they need not be read from the store."""
 
 from array import array
-from typing import TypeAlias
 
-from agent.fetch.buffers import ReadBuffer
-from agent.fetch.loading import BATCH_OVERHEAD, LOAD_OVERHEAD, ExtentCorruptError, describe
-from agent.fetch.plan import Piece
-from agent.fetch.stretch import Load, Stretch
-from logstore.records.pieces import walk_pieces
-
-Part: TypeAlias = bytes | bytearray | memoryview
+from lacuna.agent.fetch.buffers import ReadBuffer
+from lacuna.agent.fetch.loading import BATCH_OVERHEAD, LOAD_OVERHEAD, ExtentCorruptError
+from lacuna.agent.fetch.stretch import Load, Stretch
+from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.logstore.records.pieces import walk_pieces
+from lacuna.wire.layout import Buffer
 
 _PART_OVERHEAD = 300
 
 
 class Fresh(Load):
-    """Batches of a segment as they were produced, by position, until somebody wants them."""
+    """Batches of one segment as they were produced, by position, until a fetch asks for them."""
 
     __slots__ = ("_parts", "segment")
 
-    def __init__(self, segment: tuple[int, int], parts: dict[int, Part]) -> None:
+    def __init__(self, segment: tuple[int, int], parts: dict[int, Buffer]) -> None:
         super().__init__(
             LOAD_OVERHEAD + sum(map(len, parts.values())) + _PART_OVERHEAD * len(parts)
         )
@@ -27,9 +25,9 @@ class Fresh(Load):
         self._parts = parts
 
     def take(self, piece: Piece, data: ReadBuffer) -> Stretch | None:
-        """The batches of a piece, copied to the empty `data`, once; None where one is missing.
+        """Move the batches of a piece to `data` (empty before) and return them; None if one is missing.
 
-        Raises ExtentCorruptError.
+        A piece can be taken only once. Raises ExtentCorruptError.
         """
         if not self._copy(piece.position, piece.size, data):
             return None
@@ -43,12 +41,12 @@ class Fresh(Load):
             False,
         )
         if walked.errors:
-            raise ExtentCorruptError(f"{describe(piece)}: {walked.errors[0]}")
+            raise ExtentCorruptError(f"{piece.describe()}: {walked.errors[0]}")
         load = Load(piece.size + BATCH_OVERHEAD * len(walked.base_offsets) + LOAD_OVERHEAD)
         return Stretch(memoryview(data), walked, load, [piece], walked.firsts)
 
     def _copy(self, position: int, size: int, data: ReadBuffer) -> bool:
-        taken: list[Part] = []
+        taken: list[Buffer] = []
         left = size
         while left > 0:
             part = self._parts.get(position + size - left)

@@ -1,134 +1,114 @@
-"""From plans to spans: out of the cache, read together where they are missing."""
+"""From plans to spans: takes pieces from the cache, and reads those that are missing together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from dataclasses import dataclass, field
+from typing import Final
 
-from agent.fetch.cache import ExtentCache, Found
-from agent.fetch.loading import ExtentError
-from agent.fetch.plan import Piece, Plan
-from agent.fetch.stretch import Span
-from agent.fetch.synthesize import COALESCED_BATCH_BYTES, Coalescer
+from lacuna.agent.fetch.cache import ExtentCache
+from lacuna.agent.fetch.coalescing import COALESCED_BATCH_BYTES
+from lacuna.agent.fetch.loading import ExtentError
+from lacuna.agent.fetch.plan import FetchPlan
+from lacuna.agent.fetch.stretch import Span
+from lacuna.controlplane.shared.log.pieces import Piece
 
-# A smaller answer is made of the batches as they are: whole ones up to the limit (KIP-74, S15).
+# A plan with a smaller limit gets batches as they were produced, whole ones up to the limit (KIP-74, S15).
 SMALLEST_COALESCED_ANSWER: Final = 2 * COALESCED_BATCH_BYTES
-
-#: Pieces [first, end) of a plan, which are not in memory.
-_Missing: TypeAlias = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Gathered:
-    """The spans of a plan, in order, up to the piece that could not be had.
+class PlanSpans:
+    """The spans of a plan, in order, up to the first piece that could not be read.
 
-    There `resume_offset` then is, and `error` says why. `is_ahead_due`: what follows the plan should
-    be read now. `is_coalesced`: batches may be larger than they were produced.
+    `resume_offset` is the base offset of that piece, and `error` says why it could not be read; without an error it
+    is where the log goes on after the spans. `is_ahead_due`: the extents after the plan should be read
+    ahead now. `is_coalesced`: batches may be larger than they were produced.
     """
 
-    spans: list[Span]
     resume_offset: int
+    is_coalesced: bool
+    spans: list[Span] = field(default_factory=list)
     error: ExtentError | None = None
     is_ahead_due: bool = False
-    is_coalesced: bool = False
 
 
-class Gatherer:
-    """Gets spans of several partitions at once: a fetch waits for its slowest read only."""
+async def gather(
+    cache: ExtentCache, plans: Sequence[FetchPlan], may_coalesce: bool = True
+) -> list[PlanSpans]:
+    """Return the spans of each plan, in order of the plans, or a read error if there was one.
 
-    def __init__(self, cache: ExtentCache) -> None:
-        self._cache = cache
-        self._coalescer = Coalescer(cache)
-
-    async def gather(self, plans: Sequence[Plan], may_coalesce: bool = True) -> list[Gathered]:
-        """One Gathered a plan; errors are in it. A plan with a small limit is never coalesced."""
-        runs: list[Sequence[Piece]] = []
-        found = []
-        coalesced = [may_coalesce and plan.max_bytes >= SMALLEST_COALESCED_ANSWER for plan in plans]
-        for plan, is_coalesced in zip(plans, coalesced, strict=True):
-            found.append(self._find(plan, runs, is_coalesced))
-        loaded: Found = await self._cache.read(runs) if runs else {}
-        return [
-            self._finish(plan, slots, loaded, is_coalesced)
-            for plan, slots, is_coalesced in zip(plans, found, coalesced, strict=True)
-        ]
-
-    def _find(
-        self, plan: Plan, runs: list[Sequence[Piece]], is_coalesced: bool
-    ) -> list[Span | _Missing]:
-        """What there is of the plan, in order; runs of what is missing are added to `runs`."""
-        slots: list[Span | _Missing] = []
-        pieces = plan.pieces
-        missing = index = 0
-        while index < len(pieces):
-            span = None
-            if is_coalesced:
-                span = self._cache.find_coalesced(pieces, index, plan.asked_offset)
-            span = span or self._cache.find(pieces, index)
-            if span is None:
-                index += 1
-                continue
-            _add_missing(pieces, missing, index, slots, runs)
-            slots.append(span)
-            missing = index = index + span.end_piece - span.first_piece
-            if span.cut_offset is not None:
-                return slots
-        _add_missing(pieces, missing, index, slots, runs)
-        return slots
-
-    def _finish(
-        self, plan: Plan, slots: list[Span | _Missing], loaded: Found, is_coalesced: bool
-    ) -> Gathered:
-        gathered = Gathered([], plan.resume_offset, is_coalesced=is_coalesced)
-        for slot in slots:
-            if isinstance(slot, Span):
-                gathered.spans.append(slot)
-                if slot.cut_offset is not None:
-                    gathered.resume_offset = slot.cut_offset
+    What is missing is read at once for all plans, so that a fetch waits only for the slowest read. A plan with a small
+    limit is never coalesced.
+    """
+    missing: list[Sequence[Piece]] = []
+    found = []
+    for plan in plans:
+        is_coalesced = may_coalesce and plan.max_bytes >= SMALLEST_COALESCED_ANSWER
+        gathered = PlanSpans(plan.resume_offset, is_coalesced)
+        found.append((gathered, _find(cache, plan, gathered, missing)))
+    read = iter(await cache.read(missing) if missing else ())
+    for gathered, parts in found:
+        for part in parts:
+            if isinstance(part, Span):
+                _add(gathered, [part])
             else:
-                gathered.is_ahead_due = True
-                if not _take_loaded(gathered, plan.pieces, slot, loaded):
-                    break
-        for span in gathered.spans:
-            load = span.stretch.load
-            if load.wants_ahead:
-                load.wants_ahead = False
-                gathered.is_ahead_due = True
-        if not is_coalesced:
-            return gathered
-        try:
-            gathered.spans = self._coalescer.merge(gathered.spans)
-        except ExtentError as error:
-            gathered.error, gathered.spans = error, []
-        return gathered
+                _add_read(gathered, part, *next(read))
+        if gathered.is_coalesced:
+            _coalesce(cache, gathered)
+    return [gathered for gathered, _ in found]
 
 
-def _add_missing(
-    pieces: Sequence[Piece],
-    first: int,
-    end: int,
-    slots: list[Span | _Missing],
-    runs: list[Sequence[Piece]],
-) -> None:
-    if first < end:
-        slots.append((first, end))
-        runs.append(pieces[first:end])
-
-
-def _take_loaded(
-    gathered: Gathered, pieces: Sequence[Piece], missing: _Missing, loaded: Found
-) -> bool:
-    """Add the spans of what was missing, until an error; False: there was one."""
-    index, end = missing
-    wanted = pieces[:end]
-    while index < end:
-        place = loaded[pieces[index][:3]]
-        if isinstance(place, ExtentError):
-            gathered.error = place
-            gathered.resume_offset = pieces[index].base_offset
-            return False
-        stretch, first = place
-        span = stretch.span(first, wanted, index)
-        assert span is not None, "what was read is not coalesced"
+def _add(gathered: PlanSpans, spans: Sequence[Span]) -> None:
+    if gathered.error is not None:  # what follows a piece that could not be read is not sent
+        return
+    for span in spans:
         gathered.spans.append(span)
-        index += span.end_piece - span.first_piece
-    return True
+        if span.cut_offset is not None:
+            gathered.resume_offset = span.cut_offset
+        load = span.stretch.load
+        if load.wants_ahead:
+            load.wants_ahead = False
+            gathered.is_ahead_due = True
+
+
+def _add_read(
+    gathered: PlanSpans, run: Sequence[Piece], spans: Sequence[Span], error: ExtentError | None
+) -> None:
+    """Add what reading a run of missing pieces returned."""
+    gathered.is_ahead_due = True
+    _add(gathered, spans)
+    if gathered.error is None and error is not None:
+        gathered.error = error
+        gathered.resume_offset = run[sum(span.piece_count for span in spans)].base_offset
+
+
+def _coalesce(cache: ExtentCache, gathered: PlanSpans) -> None:
+    try:
+        gathered.spans = cache.coalesce(gathered.spans)
+    except ExtentError as error:
+        gathered.error, gathered.spans = error, []
+
+
+def _find(
+    cache: ExtentCache, plan: FetchPlan, gathered: PlanSpans, missing: list[Sequence[Piece]]
+) -> list[Span | Sequence[Piece]]:
+    """Return the plan's spans in memory, and between them the pieces that are not; add those to `missing`."""
+    parts: list[Span | Sequence[Piece]] = []
+    pieces = plan.pieces
+    first = index = 0
+    span = None
+    while index < len(pieces) and (span is None or span.cut_offset is None):
+        span = None
+        if gathered.is_coalesced:
+            span = cache.find_coalesced(plan, index)
+        span = span or cache.find(pieces, index)
+        if span is None:
+            index += 1
+            continue
+        if first < index:
+            parts.append(pieces[first:index])
+        parts.append(span)
+        first = index = index + span.piece_count
+    if first < index:
+        parts.append(pieces[first:])
+    missing += [part for part in parts if not isinstance(part, Span)]
+    return parts

@@ -1,8 +1,8 @@
-"""From pieces to stretches: what to read in which order, where it goes, and the read itself.
+"""From missing pieces to stretches: plans what to read in which order, and does the reads.
 
-The pieces that a fetch misses are cut into loads in the order of the bucket, so that what stands
-together in an object is read together, whichever partition it belongs to. In the buffer of a load
-they stand by partition, in the order of their offsets: so many a small piece leaves as one slice.
+The pieces that a fetch misses are divided into loads in the order of their places in the bucket, so that neighbours
+in an object are read together, whichever partition they belong to. In the buffer of a load they are ordered by
+partition and offset, so that many small pieces can be sent as one slice.
 """
 
 from array import array
@@ -11,23 +11,16 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
-from agent.fetch.plan import Piece
-from agent.fetch.stretch import Load, Stretch
-from controlplane.extents import FLAG_TRUE_OFFSETS
-from logstore.objects.reading import grow
-from logstore.objects.store import (
-    ObjectNotFoundError,
-    ObjectStoreError,
-    RangeRead,
-    ShortReadError,
-)
-from logstore.records.pieces import walk_pieces
-from logstore.segments.paths import SegmentId, segment_key
+from lacuna.agent.fetch.stretch import Load, Stretch
+from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.controlplane.shared.log.reads import ReadFailure, failure_of, plan_reads, walk_read
+from lacuna.logstore.objects.reading import grow
+from lacuna.logstore.objects.store import ObjectStoreError, RangeRead
 
 if TYPE_CHECKING:
-    from logstore.objects.store import ObjectStore
+    from lacuna.logstore.objects.store import ObjectStore
 
-# What the columns of a batch, the bookkeeping of a piece and of a load take beside the payload.
+# Bytes of memory, besides the payload, for the columns of a batch, and for the bookkeeping of a piece and a load.
 BATCH_OVERHEAD: Final = 32
 PIECE_OVERHEAD: Final = 300
 LOAD_OVERHEAD: Final = 2000
@@ -38,22 +31,30 @@ class ExtentError(Exception):
 
 
 class ExtentGoneError(ExtentError):
-    """Its object does not exist: it was collected, plan again."""
+    """The extent's object does not exist. It was collected: plan again."""
 
 
 class ExtentCorruptError(ExtentError):
-    """Its bytes are not what was written: nothing of it is served."""
+    """The extent's bytes are not what was written. None of it is served."""
 
 
 class ExtentUnavailableError(ExtentError):
-    """The store did not give it now."""
+    """The store could not deliver the extent now. A later attempt may succeed."""
+
+
+_ERRORS: Final = {
+    ReadFailure.GONE: ExtentGoneError,
+    ReadFailure.DAMAGED: ExtentCorruptError,
+    ReadFailure.UNAVAILABLE: ExtentUnavailableError,
+}
 
 
 @dataclass(slots=True, kw_only=True)
 class LoadPlan:
-    """One load. `pieces` stand in its buffer from `starts` on, which has one more (the buffer's size).
+    """The plan of one load.
 
-    Stretch i is pieces[bounds[i]:bounds[i + 1]]; read i brings those of the indexes in sources[i].
+    pieces[i] is at starts[i]:starts[i + 1] of the load's buffer, so `starts` ends with the buffer's size. Stretch i is
+    pieces[bounds[i]:bounds[i + 1]]. reads[i] brings the pieces whose indexes are in sources[i].
     """
 
     pieces: list[Piece]
@@ -65,21 +66,15 @@ class LoadPlan:
 
 @dataclass(slots=True)
 class Loaded:
-    """What a load brought: stretches, and for every piece that is in none of them its error."""
+    """The result of a load: its stretches, and an error for each piece that is in none of them.
+
+    `bytes_read` counts the bytes read from the store, including those between the pieces.
+    """
 
     load: Load
     stretches: list[Stretch]
     errors: list[tuple[Piece, ExtentError]]
     bytes_read: int
-
-
-def describe(piece: Piece) -> str:
-    """An extent in words, for errors."""
-    segment = SegmentId(piece.lease_id, piece.sequence)
-    return (
-        f"segment {segment}, {piece.size} bytes at {piece.position}"
-        f" (offsets {piece.base_offset} to {piece.next_offset - 1})"
-    )
 
 
 def plan_loads(
@@ -90,10 +85,10 @@ def plan_loads(
     max_read_bytes: int,
     load_bytes: int,
 ) -> list[LoadPlan]:
-    """Loads of about `load_bytes` for runs of consecutive pieces, in the order of the bucket.
+    """Plan loads of about `load_bytes` for runs of consecutive pieces, in the order of their places in the bucket.
 
-    Two pieces with at most `read_gap` bytes between them are one read (S18), which spans at most
-    `max_read_bytes` unless one piece is larger.
+    Pieces with at most `read_gap` bytes between them share a read (S18), which spans at most `max_read_bytes`
+    unless one piece is larger. `key_of` gives the key of a piece's object.
     """
     pieces = [piece for run in runs for piece in run]
     heads = {0, *accumulate(map(len, runs))}
@@ -105,14 +100,14 @@ def plan_loads(
 
 
 def _cut(pieces: list[Piece], by_bucket: list[int], load_bytes: int) -> Iterator[list[int]]:
-    """Parts of about `load_bytes`; between two objects if possible."""
+    """Yield parts of about `load_bytes`, cut between two objects if possible."""
     first = size = 0
     last: tuple[int, ...] = ()
-    for place, index in enumerate(by_bucket):
+    for at, index in enumerate(by_bucket):
         piece = pieces[index]
         if size >= load_bytes and (size >= 2 * load_bytes or piece[:2] != last):
-            yield by_bucket[first:place]
-            first, size = place, 0
+            yield by_bucket[first:at]
+            first, size = at, 0
         size += piece[3]
         last = piece[:2]
     if first < len(by_bucket):
@@ -127,75 +122,43 @@ def _plan_load(
     read_gap: int,
     max_read_bytes: int,
 ) -> LoadPlan:
-    """The load of pieces[i] for i of `part`, which is in the order of the bucket.
+    """Plan the load of pieces[i] for each i in `part`, which is in the order of places in the bucket.
 
-    In memory they stand in the order of i; `heads` are the i where a run begins.
+    In the buffer they are in the order of i. `heads` are the i at which runs begin.
     """
     ordered = sorted(part)
     chosen = [pieces[index] for index in ordered]
     starts = array("q", (0, *accumulate(piece[3] for piece in chosen)))
-    place_of = dict(zip(ordered, range(len(ordered)), strict=True))
+    chosen_at = dict(zip(ordered, range(len(ordered)), strict=True))
     bounds = [0]
     bounds += [
-        place
-        for place, (before, index) in enumerate(pairwise(ordered), 1)
+        at
+        for at, (before, index) in enumerate(pairwise(ordered), 1)
         if index != before + 1 or index in heads
     ]
     bounds.append(len(ordered))
-    reads: list[RangeRead] = []
-    sources: list[list[int]] = []
-    for group in _group(pieces, part, read_gap, max_read_bytes):
-        source = [place_of[index] for index in group]
-        first, last = pieces[group[0]], pieces[group[-1]]
-        size = last.position + last.size - first.position
-        parts = [(chosen[place][2], chosen[place][3], starts[place]) for place in source]
-        reads.append(RangeRead(key_of(first), first.position, size, parts))
-        sources.append(source)
-    return LoadPlan(pieces=chosen, starts=starts, bounds=bounds, reads=reads, sources=sources)
-
-
-def _group(
-    pieces: list[Piece], part: list[int], read_gap: int, max_read_bytes: int
-) -> Iterator[list[int]]:
-    """Neighbours in one object, in order."""
-    group: list[int] = []
-    begin = end = lease_id = sequence = -1
-    for index in part:
-        piece_lease_id, piece_sequence, position, size, _, _, _ = pieces[index]
-        if (
-            piece_sequence == sequence
-            and piece_lease_id == lease_id
-            and 0 <= position - end <= read_gap
-            and position + size - begin <= max_read_bytes
-        ):
-            group.append(index)
-        else:
-            if group:
-                yield group
-            group = [index]
-            begin, lease_id, sequence = position, piece_lease_id, piece_sequence
-        end = position + size
-    if group:
-        yield group
+    order = [chosen_at[index] for index in part]
+    planned = list(
+        plan_reads(chosen, starts, order, key_of, read_gap=read_gap, max_read_bytes=max_read_bytes)
+    )
+    return LoadPlan(
+        pieces=chosen,
+        starts=starts,
+        bounds=bounds,
+        reads=[read for read, _ in planned],
+        sources=[source for _, source in planned],
+    )
 
 
 def load(plan: LoadPlan, store: "ObjectStore", buffer: bytearray) -> Loaded:
-    """Read, check and patch; for a thread."""
+    """Read the plan's pieces into `buffer`, check them and write their true offsets. Blocks, so it runs in a thread."""
     pieces = plan.pieces
     outcomes = store.get_into(plan.reads, grow(buffer, plan.starts[-1]))
-    _, _, _, _, base_offsets, next_offsets, flags = zip(*pieces, strict=True)
-    walked = walk_pieces(
-        buffer,
-        plan.starts,
-        array("q", base_offsets),
-        array("q", next_offsets),
-        array("q", [flag & FLAG_TRUE_OFFSETS for flag in flags]),
-        True,
-    )
+    walked = walk_read(buffer, plan.starts, pieces)
     failed: dict[int, ExtentError] = {}
     for index, found in walked.errors.items():
-        failed[index] = ExtentCorruptError(f"{describe(pieces[index])}: {found}")
-    # What a read that failed left in the buffer is anything, even an old batch with a right checksum.
+        failed[index] = ExtentCorruptError(f"{pieces[index].describe()}: {found}")
+    # A failed read may leave anything in the buffer, even an old batch with a correct checksum.
     for outcome, read, source in zip(outcomes, plan.reads, plan.sources, strict=True):
         if outcome is not None:
             error = _error_of(outcome, pieces[source[0]])
@@ -212,12 +175,14 @@ def load(plan: LoadPlan, store: "ObjectStore", buffer: bytearray) -> Loaded:
         for begin, end in _without(plan.bounds, failed)
     ]
     errors = [(pieces[index], error) for index, error in failed.items()]
-    bytes_read = plan.starts[-1] - sum(piece.size for piece, _ in errors)
+    bytes_read = sum(
+        read.size for outcome, read in zip(outcomes, plan.reads, strict=True) if outcome is None
+    )
     return Loaded(result, stretches, errors, bytes_read)
 
 
 def _without(bounds: list[int], failed: dict[int, ExtentError]) -> Iterator[tuple[int, int]]:
-    """The stretches between the bounds, cut where a piece failed."""
+    """Yield the stretches (begin, end) between the bounds, without the pieces that failed."""
     for i in range(len(bounds) - 1):
         begin, stop = bounds[i], bounds[i + 1]
         if failed:
@@ -231,13 +196,4 @@ def _without(bounds: list[int], failed: dict[int, ExtentError]) -> Iterator[tupl
 
 
 def _error_of(error: ObjectStoreError, piece: Piece) -> ExtentError:
-    if isinstance(error, ObjectNotFoundError):
-        return ExtentGoneError(f"{describe(piece)}: {error}")
-    if isinstance(error, ShortReadError):
-        return ExtentCorruptError(f"{describe(piece)}: {error}")
-    return ExtentUnavailableError(f"{describe(piece)}: {error}")
-
-
-def object_key(cluster_id: str, piece: Piece) -> str:
-    """The key of the object that holds a piece."""
-    return segment_key(cluster_id, SegmentId(piece.lease_id, piece.sequence))
+    return _ERRORS[failure_of(error)](f"{piece.describe()}: {error}")

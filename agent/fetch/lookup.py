@@ -1,17 +1,17 @@
-"""Offsets by time, from a partition's view and the extents that hold them (S21)."""
+"""Looks up offsets by timestamp, in a partition's view and then in the extents it points to (S21)."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent.fetch.cache import ExtentCache
-from agent.fetch.loading import ExtentError
-from agent.fetch.plan import Piece, piece_at
-from agent.fetch.stretch import Span
-from controlplane.extents import DeadRanges, ExtentTable
-from logstore.records.batch import RecordBatch, read_batches
+from lacuna.agent.fetch.cache import ExtentCache
+from lacuna.agent.fetch.stretch import Span
+from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
+from lacuna.controlplane.shared.log.live import late_extents, live_slices
+from lacuna.controlplane.shared.log.pieces import Piece, piece_at
+from lacuna.logstore.records.batch import RecordBatch, read_batches
 
 if TYPE_CHECKING:
-    from controlplane.client import PartitionView
+    from lacuna.controlplane.client import PartitionView
 
 
 class TimedOffset(NamedTuple):
@@ -24,15 +24,15 @@ class TimedOffset(NamedTuple):
 async def first_at_or_after(
     cache: ExtentCache, view: "PartitionView", timestamp: int, is_committed: bool
 ) -> TimedOffset | None:
-    """The first record at or behind `timestamp` that a consumer may see; None: there is none.
+    """Return the first record whose timestamp is at least `timestamp` (ms), or None if there is none.
 
-    Raises ExtentError.
+    With `is_committed` only records that a read_committed consumer may see count. Raises ExtentError.
     """
     offset = view.log_start_offset
     while (piece := _next_piece(view, offset, timestamp, is_committed)) is not None:
         span = await read_piece(cache, piece)
         for batch in _batches_from(span, timestamp, view.log_start_offset):
-            # The log may start inside a batch, so its first such record need not be the one.
+            # The log may start inside a batch: its records before the log start do not count.
             for record in batch.records():
                 if record.timestamp >= timestamp and record.offset >= view.log_start_offset:
                     return TimedOffset(record.offset, record.timestamp)
@@ -43,26 +43,23 @@ async def first_at_or_after(
 def _next_piece(
     view: "PartitionView", offset: int, timestamp: int, is_committed: bool
 ) -> Piece | None:
-    """The first extent that ends behind `offset`, may hold such a record and may be seen."""
-    max_timestamps = view.extents.max_timestamps
-    for index in _visible(view, offset, is_committed):
-        if max_timestamps[index] >= timestamp:
-            return piece_at(view.extents, index)
-    return None
+    """Return the first visible extent that ends after `offset` and may hold a record with at least `timestamp`."""
+    late = late_extents(*_visible(view, offset, is_committed), timestamp)
+    return next((piece_at(view.extents, index) for index in late), None)
 
 
 async def latest_by_time(
     cache: ExtentCache, view: "PartitionView", is_committed: bool
 ) -> TimedOffset | None:
-    """The first of the visible records with the largest timestamp; None: no record has one.
+    """Return the first of the visible records with the largest timestamp, or None if no record has a timestamp.
 
-    Raises ExtentError.
+    With `is_committed` only records that a read_committed consumer may see count. Raises ExtentError.
     """
     while True:
         log_start_offset = view.log_start_offset
         found = await _latest(cache, view, is_committed)
         if found is not None or view.log_start_offset == log_start_offset:
-            return found  # else what was looked for has been deleted meanwhile
+            return found  # else the records were deleted meanwhile: look again
 
 
 async def _latest(
@@ -87,20 +84,20 @@ async def _latest(
 
 
 def _latest_extent(view: "PartitionView", offset: int, is_committed: bool) -> int | None:
-    """The first of the extents behind `offset` that say the largest timestamp, if any says one."""
+    """Return the index of the first visible extent after `offset` with the largest timestamp, None if none has one."""
     max_timestamps = view.extents.max_timestamps
-    best = max(
-        _visible(view, offset, is_committed),
-        key=lambda index: max_timestamps[index],
-        default=None,
-    )
-    return None if best is None or max_timestamps[best] < 0 else best
+    best, latest = None, -1
+    for start, stop in live_slices(*_visible(view, offset, is_committed)):
+        newest = max(max_timestamps[start:stop])
+        if newest > latest:
+            best, latest = max_timestamps.index(newest, start, stop), newest
+    return best
 
 
 async def _latest_record(
     cache: ExtentCache, piece: Piece, log_start_offset: int
 ) -> TimedOffset | None:
-    """The first record with the largest timestamp of one extent, at or behind `log_start_offset`."""
+    """Return the first record with the extent's largest timestamp among those from `log_start_offset` on."""
     span = await read_piece(cache, piece)
     found: TimedOffset | None = None
     for batch in _batches_from(span, 0, log_start_offset):
@@ -112,34 +109,34 @@ async def _latest_record(
 
 
 async def read_piece(cache: ExtentCache, piece: Piece) -> Span:
-    """One extent's batches. Raises ExtentError."""
+    """Return the batches of one extent, from the cache or the store. Raises ExtentError."""
     pieces = [piece]
     span = cache.find(pieces, 0)
     if span is None:
-        result = (await cache.read((pieces,)))[piece.key]
-        if isinstance(result, ExtentError):
-            raise result
-        stretch, first = result
-        span = stretch.part(first, first + 1)
-        assert span is not None, "what was read is not coalesced"
+        ((spans, error),) = await cache.read([pieces])
+        if error is not None:
+            raise error
+        (span,) = spans
     return span
 
 
-def _visible(view: "PartitionView", offset: int, is_committed: bool) -> Iterator[int]:
-    """Indexes of the extents that end behind `offset` and that a consumer may see."""
-    extents: ExtentTable = view.extents
-    dead: DeadRanges = view.dead
+def _visible(
+    view: "PartitionView", offset: int, is_committed: bool
+) -> tuple[ExtentTable, DeadRanges | None, int, int]:
+    """Return the extents, the dead ranges to skip, and the indexes [start, stop) of the extents to look at.
+
+    These end after `offset` and at or before the bound of the isolation level. The bound may lie within an extent, if
+    DeleteRecords moved the log start into an open transaction. Extents are decided as a whole, so that extent is not
+    visible.
+    """
+    extents = view.extents
     bound = view.last_stable_offset if is_committed else view.high_watermark
-    for index in range(extents.first_ending_after(offset), len(extents)):
-        base_offset = extents.base_offsets[index]
-        if base_offset >= bound:
-            return
-        if not is_committed or dead.skip(base_offset) == base_offset:
-            yield index
+    start, stop = extents.first_ending_after(offset), extents.first_ending_after(bound)
+    return extents, view.dead if is_committed else None, start, stop
 
 
 def _batches_from(span: Span, timestamp: int, log_start_offset: int) -> Iterator[RecordBatch]:
-    """The batches that may hold such a record."""
+    """Yield the span's batches that may hold records from `timestamp` and from `log_start_offset` on."""
     stretch = span.stretch
     for index in range(span.first, span.end):
         is_late = stretch.max_timestamps[index] >= timestamp

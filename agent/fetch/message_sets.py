@@ -1,111 +1,110 @@
 """Fetch as message sets of magic 0 and 1, for clients before 0.11 (S22, S24).
 
-The batches come from the FetchService, which plans, waits and reads as for everybody, and are converted here.
-Such a set can hold neither a control record nor the end of a hole, so a filler says nothing to these clients: a
-partition that has only that is read on behind the hole, up to the first record or to the end of the log.
-There the fetch waits; its client then gets nothing and asks for the same offset again.
+The FetchService plans, waits and reads as for all clients, and its batches are converted here.
+A message set can hold neither control records nor the end of a hole, so a filler cannot move these clients on.
+If an answer has only a filler, reading goes on after the hole, up to the first record or the end of the log.
+There the fetch waits; if nothing comes, its client gets no records and asks for the same offset again.
 
-Sizes: before v3 there is a limit for each partition alone, and a message that does not fit is cut off, as brokers
-of that time did, by which a client knows that it has to ask for more (Kafka 3.9 answers zero bytes, for which
-it would ask without end). From v3 on (KIP-74) the first message of the answer comes whole.
+Sizes: before v3 there is only a limit for each partition. A message that does not fit is cut off, as in the brokers
+of that time, which tells a client to ask for more bytes. (Kafka 3.9 answers with zero bytes, and such a client
+would ask for ever.) From v3 on (KIP-74) the first message of the answer comes whole.
 """
 
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from agent.conversions import convert
-from agent.fetch.codec import (
-    KAFKA_STORAGE_ERROR,
-    NO_SESSION,
-    NOT_LEADER_OR_FOLLOWER,
+from lacuna.agent.conversions import convert
+from lacuna.agent.fetch.answers import failed
+from lacuna.agent.fetch.service import log
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.logstore.records.batch import BatchHeader
+from lacuna.logstore.records.errors import RecordsError
+from lacuna.logstore.records.legacy import from_batches
+from lacuna.wire.layout import Buffer
+from lacuna.wire.messages.fetch import (
+    FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
-    PartitionAnswer,
-    TopicAnswer,
+    PartitionData,
 )
-from agent.fetch.service import log
-from agent.wire import Buffer
-from controlplane.errors import ErrorCode
-from logstore.records.batch import BatchHeader
-from logstore.records.errors import RecordsError
-from logstore.records.legacy import from_batches
 
 if TYPE_CHECKING:
-    from agent.fetch.service import FetchService
+    from lacuna.agent.fetch.service import FetchService
 
 FIRST_WITH_MAX_BYTES: Final = 3
 _FIRST_MAGIC_1: Final = 2
 
 
 async def fetch_message_sets(
-    service: "FetchService", request: FetchRequest, turn: float
+    service: "FetchService", request: FetchRequest, version: int, rotation: float
 ) -> FetchResponse:
-    """The answer to a request of v0-v3, whose records are message sets.
+    """Return the answer to a request of v0-v3, whose records are message sets.
 
-    `turn`, from 0 to below 1, says with which partition an answer begins where the client does not
-    choose (before v3): what an agent gives at once is bounded, and nobody shall always be the last.
-    Raises ControlPlaneUnavailable where a view cannot be had.
+    Before v3, when clients do not choose the order, `rotation` (0 <= rotation < 1) chooses the first partition of the
+    answer: an answer is limited in size, and no partition should always be the last.
+    Raises ControlPlaneUnavailable if a view cannot be obtained.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + request.max_wait_ms / 1000
     wanted = {
-        (topic.name, asked.partition): asked
+        (topic.topic, asked.partition): asked
         for topic in request.topics
         for asked in topic.partitions
     }
-    if request.version < FIRST_WITH_MAX_BYTES:
-        wanted = _rotated(wanted, int(turn * len(wanted)))
+    if version < FIRST_WITH_MAX_BYTES:
+        wanted = _rotated(wanted, int(rotation * len(wanted)))
     left_ms = request.max_wait_ms
     while True:
-        reading = _Reading(service, request, wanted)
+        reading = _Reading(service, request, version, wanted)
         answers = await reading.read(left_ms)
         left_ms = int((deadline - loop.time()) * 1000)
-        is_idle = not any(answer.size or answer.error_code for _, answer in answers)
+        is_idle = not any(answer.records or answer.error_code for _, answer in answers)
         if not is_idle or not reading.has_moved or left_ms <= 0:
-            topics = [TopicAnswer(name, b"", [answer]) for name, answer in answers]
-            return FetchResponse(0, NO_SESSION, _merged(topics), is_committed=False)
+            return FetchResponse(responses=_by_topic(answers))
 
 
 class _Reading:
-    """One attempt at an answer. Moves the offsets of `wanted` over the holes that it meets."""
+    """One attempt at an answer. Moves the offsets in `wanted` past the holes that it finds."""
 
     def __init__(
         self,
         service: "FetchService",
         request: FetchRequest,
+        version: int,
         wanted: dict[tuple[str, int], FetchPartition],
     ) -> None:
         self._service = service
-        self._is_cut = request.version < FIRST_WITH_MAX_BYTES
-        self._magic = 1 if request.version >= _FIRST_MAGIC_1 else 0
+        self._version = version
+        self._is_cut = version < FIRST_WITH_MAX_BYTES
+        self._magic = 1 if version >= _FIRST_MAGIC_1 else 0
         self._request = request
         self._wanted = wanted
         self._left = min(request.max_bytes, service.settings.max_response_bytes)
         self._has_given = False
         self.has_moved = False
 
-    async def read(self, max_wait_ms: int) -> list[tuple[str, PartitionAnswer]]:
-        """Answers by topic name; empty ones where nothing came in time."""
-        topics = [FetchTopic(name, b"", [asked]) for (name, _), asked in self._wanted.items()]
+    async def read(self, max_wait_ms: int) -> list[tuple[str, PartitionData]]:
+        """Return (topic name, answer) of each partition; the answer is empty if no records came in time."""
+        topics = [FetchTopic(name, partitions=[asked]) for (name, _), asked in self._wanted.items()]
         request = self._request._replace(max_wait_ms=max_wait_ms, topics=topics)
-        response = await self._service.fetch(request)
+        response = await self._service.fetch(request, self._version)
         return [
-            (topic.name, await self._convert((topic.name, answer.partition), answer))
-            for topic in response.topics
+            (topic.topic, await self._convert((topic.topic, answer.partition_index), answer))
+            for topic in response.responses
             for answer in topic.partitions
         ]
 
-    async def _convert(self, key: tuple[str, int], answer: PartitionAnswer) -> PartitionAnswer:
-        """The answer as a message set, which begins behind the hole that may be there."""
-        if not self._left and self._has_given:  # full: nothing is converted in vain
-            return answer._replace(records=(), size=0)
+    async def _convert(self, key: tuple[str, int], answer: PartitionData) -> PartitionData:
+        """Convert an answer to a message set. If it begins with a hole, read on after the hole."""
+        if not self._left and self._has_given:  # full: the message set would be dropped
+            return answer._replace(records=())
         is_behind = self._wanted[key].fetch_offset < answer.high_watermark
-        if self._is_cut and is_behind and not answer.size and self._left > 0:
-            # Nothing fitted; the first batch of a fetch comes whole.
+        if self._is_cut and is_behind and not answer.records and self._left > 0:
+            # No batch fitted. Alone in a fetch, the partition's first batch comes whole.
             answer = await self._fetch_alone(key)
-        while answer.size:
+        while answer.records:
             asked = self._wanted[key]
             limit = min(max(asked.partition_max_bytes, 0), self._left)
             try:
@@ -119,23 +118,23 @@ class _Reading:
                 next_offset = _next_offset(answer.records[-1])
             except RecordsError as error:
                 log.warning("%s-%d cannot be converted: %s", *key, error)
-                return PartitionAnswer(answer.partition, ErrorCode.CORRUPT_MESSAGE)
+                return failed(
+                    answer.partition_index, ErrorCode.CORRUPT_MESSAGE, self._request.isolation_level
+                )
             if message_set:
                 return self._give(answer, message_set, limit)
             self._wanted[key] = asked._replace(fetch_offset=next_offset)
             self.has_moved = True
             answer = await self._fetch_alone(key)
-        if answer.error_code == KAFKA_STORAGE_ERROR:  # they do not know it, nor that they may retry
-            return answer._replace(error_code=NOT_LEADER_OR_FOLLOWER)
         return answer
 
-    async def _fetch_alone(self, key: tuple[str, int]) -> PartitionAnswer:
-        """What one partition has from its offset on, now: at least one batch where there is any."""
-        topics = [FetchTopic(key[0], b"", [self._wanted[key]])]
+    async def _fetch_alone(self, key: tuple[str, int]) -> PartitionData:
+        """Fetch one partition from its offset on, without waiting: at least one batch, if there is any."""
+        topics = [FetchTopic(key[0], partitions=[self._wanted[key]])]
         request = self._request._replace(max_wait_ms=0, topics=topics)
-        return (await self._service.fetch(request)).topics[0].partitions[0]
+        return (await self._service.fetch(request, self._version)).responses[0].partitions[0]
 
-    def _give(self, answer: PartitionAnswer, message_set: bytes, limit: int) -> PartitionAnswer:
+    def _give(self, answer: PartitionData, message_set: bytes, limit: int) -> PartitionData:
         if len(message_set) > limit:
             if self._is_cut:
                 message_set = message_set[:limit]
@@ -145,11 +144,11 @@ class _Reading:
                 message_set = b""
         self._has_given = True
         self._left -= min(len(message_set), self._left)
-        return answer._replace(records=(message_set,), size=len(message_set))
+        return answer._replace(records=(message_set,) if message_set else ())
 
 
 def _next_offset(records: Buffer) -> int:
-    """Behind the last batch. Raises RecordsError."""
+    """Return the offset after the last batch, 0 without batches. Raises RecordsError."""
     position = next_offset = 0
     while position < len(records):
         header = BatchHeader.parse(records, position)
@@ -165,11 +164,9 @@ def _rotated(
     return dict(items[first:] + items[:first])
 
 
-def _merged(topics: list[TopicAnswer]) -> list[TopicAnswer]:
-    """Each topic once, its partitions in the order in which they came."""
-    merged: dict[str, TopicAnswer] = {}
-    for topic in topics:
-        known = merged.setdefault(topic.name, topic)
-        if known is not topic:
-            known.partitions.extend(topic.partitions)
-    return list(merged.values())
+def _by_topic(answers: list[tuple[str, PartitionData]]) -> list[FetchableTopicResponse]:
+    """Group the answers by topic, and keep the order of the partitions of each topic."""
+    topics: dict[str, list[PartitionData]] = {}
+    for name, answer in answers:
+        topics.setdefault(name, []).append(answer)
+    return [FetchableTopicResponse(name, partitions=some) for name, some in topics.items()]

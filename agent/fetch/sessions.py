@@ -11,15 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from agent.fetch.codec import FINAL_EPOCH, FIRST_TOPIC_ID, INITIAL_EPOCH, NO_SESSION, FetchRequest
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 if TYPE_CHECKING:
-    from controlplane.client import PartitionView
+    from lacuna.controlplane.client import PartitionView
 
-FETCH_SESSION_ID_NOT_FOUND: Final = 70
-INVALID_FETCH_SESSION_EPOCH: Final = 71
-FETCH_SESSION_TOPIC_ID_ERROR: Final = 106
+NO_SESSION: Final = 0
+FINAL_EPOCH: Final = -1
+INITIAL_EPOCH: Final = 0
 
+_FIRST_TOPIC_ID: Final = 13
 _MAX_EPOCH: Final = 2**31 - 1
 _MAX_SESSION_ID: Final = 2**31 - 1
 
@@ -28,10 +30,10 @@ InterestKey: TypeAlias = tuple[str | bytes, int]
 
 
 class Interest:
-    """A partition that a client wants, by `name` or `topic_id` as it was asked.
+    """A partition that a client wants, by `name` or `topic_id`, whichever its request has.
 
-    `view` is None while the topic is unknown. `sent` is what the client was last told in its
-    session: (high_watermark, last_stable_offset, log_start_offset); None: nothing yet, or an error.
+    `view` is None while the topic is unknown. `sent` has the bounds that the client was last sent in its
+    session: (high_watermark, last_stable_offset, log_start_offset), or None if none yet, or after an error.
     """
 
     __slots__ = (
@@ -59,39 +61,55 @@ class Interest:
 
     @property
     def key(self) -> InterestKey:
-        """As it was asked."""
+        """The topic's name or id, whichever the request has, and the partition."""
         return (self.name or self.topic_id, self.partition)
 
+    def is_news(self, answer: PartitionData) -> bool:
+        """Whether a client with a session must be sent this answer; remembers its bounds as sent."""
+        if answer.error_code:
+            self.sent = None
+            return True
+        bounds = (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset)
+        is_news = bounds != self.sent or bool(answer.records)
+        self.sent = bounds
+        return is_news
+
     def on_change(self) -> None:
-        """The view moved: look at it again."""
+        """Mark the interest as dirty, since its view changed."""
         self._watch.changed(self)
 
 
 class Watch:
-    """Interests in the order in which they are to be answered; `dirty` ones may have something."""
+    """The interests of one fetch or session, in the order of the answer; `dirty` ones may have something new."""
 
     def __init__(self) -> None:
         self.interests: dict[InterestKey, Interest] = {}
         self.dirty: dict[Interest, None] = {}
         self._listening: dict[Interest, PartitionView] = {}
-        # More than one where a client has several fetches of a session under way, each on a connection of its own.
-        self._futures: set[asyncio.Future[None]] = set()
+        # More than one if a client has several fetches of a session under way, each on its own connection.
+        self._futures: dict[asyncio.Future[None], None] = {}  # an ordered set
         self._has_changed = False
         self._is_closed = False
-        # Loop time until which all partitions are known as waited for.
+        self._isolation_level = -1
+        # Loop time until which `Tails.remember` need not record all partitions again.
         self.remembered_until = 0.0
 
-    def want(self, name: str, topic_id: bytes, asked: tuple[int, int, int, int]) -> None:
-        """Add or change an interest: (partition, fetch_offset, partition_max_bytes, epoch)."""
-        partition, fetch_offset, partition_max_bytes, current_leader_epoch = asked
-        interest = self.interests.get((name or topic_id, partition))
+    def want(self, name: str, topic_id: bytes, asked: FetchPartition) -> None:
+        """Add or change an interest."""
+        interest = self.interests.get((name or topic_id, asked.partition))
         if interest is None:
-            interest = Interest(self, name, topic_id, partition)
+            interest = Interest(self, name, topic_id, asked.partition)
             self.interests[interest.key] = interest
-        interest.fetch_offset = fetch_offset
-        interest.partition_max_bytes = partition_max_bytes
-        interest.current_leader_epoch = current_leader_epoch
+        interest.fetch_offset = asked.fetch_offset
+        interest.partition_max_bytes = asked.partition_max_bytes
+        interest.current_leader_epoch = asked.current_leader_epoch
         self.dirty[interest] = None
+
+    def read_at(self, isolation_level: int) -> None:
+        """Set the isolation level. If it changed, all interests become dirty, since each may now have something."""
+        if isolation_level != self._isolation_level:
+            self._isolation_level = isolation_level
+            self.dirty = dict.fromkeys(self.interests.values())
 
     def forget(self, key: InterestKey) -> None:
         """Remove an interest, if it is there."""
@@ -101,12 +119,12 @@ class Watch:
             self._unlisten(interest)
 
     def listen(self) -> None:
-        """Hear of every change from now on; again for views that were found or changed since."""
+        """Listen to the views of all interests; to be called again when interests have got other views."""
         for interest in self.interests.values():
             self.listen_to(interest)
 
     def listen_to(self, interest: Interest) -> None:
-        """Hear of the changes of one interest's view."""
+        """Listen to the view of one interest, in place of the view that it had before."""
         view = interest.view
         heard = self._listening.get(interest)
         if heard is view or self._is_closed:
@@ -117,42 +135,42 @@ class Watch:
             self._listening[interest] = view
 
     def changed(self, interest: Interest) -> None:
-        """An interest's view moved: whoever waits looks again."""
+        """Mark an interest as dirty, and wake the fetches that wait."""
         self.dirty[interest] = None
         self._has_changed = True
         self.wake()
 
     def look(self) -> list[Interest]:
-        """The dirty interests, all of which are looked at before the next await."""
+        """Return the dirty interests, all of which the caller must plan before its next await."""
         self._has_changed = False
         return list(self.dirty)
 
     async def wait(self, deadline: float) -> None:
-        """Wait until a view moves that has not been looked at, or until `deadline` (loop time)."""
+        """Wait until a view changes, or until `deadline` (loop time); not if one has changed since `look`."""
         if self._has_changed:
             return
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
-        self._futures.add(future)
+        self._futures[future] = None
         timer = loop.call_at(deadline, _end, future)
         try:
             await future
         finally:
             timer.cancel()
-            self._futures.discard(future)
+            self._futures.pop(future, None)
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a fetch waits."""
+        """Whether any fetch is waiting."""
         return bool(self._futures)
 
     def wake(self) -> None:
-        """Whoever waits looks again."""
+        """Wake all fetches that wait, so that they look again."""
         for future in self._futures:
             _end(future)
 
     def rotate(self, interest: Interest) -> None:
-        """It was served: others come first next time (KIP-74)."""
+        """Move an interest that was served to the end of the order, so that others come first next time (KIP-74)."""
         if not self._has(interest):
             return
         self.interests[interest.key] = self.interests.pop(interest.key)
@@ -161,14 +179,14 @@ class Watch:
             self.dirty[interest] = None
 
     def close(self) -> None:
-        """Hear of nothing any more, whatever a fetch that is under way still looks at."""
+        """Stop listening to all views, even if a fetch of the session is still under way."""
         self._is_closed = True
         for interest, view in self._listening.items():
             view.remove_listener(interest.on_change)
         self._listening.clear()
 
     def _has(self, interest: Interest) -> bool:
-        """Another fetch of the session may have forgotten it while one was under way."""
+        """Whether the session still has this interest: another fetch may have removed it meanwhile."""
         return self.interests.get(interest.key) is interest
 
     def _unlisten(self, interest: Interest) -> None:
@@ -179,7 +197,7 @@ class Watch:
 
 @dataclass(slots=True)
 class Session:
-    """A session: the client sends what changed, and is sent what changed."""
+    """A fetch session: requests and answers hold only what has changed."""
 
     session_id: int
     epoch: int
@@ -189,10 +207,10 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a request is about. `error_code` is that of the whole answer, then the rest is empty.
+    """The watch and session of a request. If `error_code` is not 0, it is the whole answer, and the watch is empty.
 
-    Without a session every interest is answered, and the watch is the caller's to close. An
-    incremental request of a session is answered with what changed only.
+    Without a session every interest is answered, and the caller must close the watch. The answer to an
+    incremental request holds only what has changed.
     """
 
     error_code: int
@@ -204,8 +222,8 @@ class Opened:
 class Sessions:
     """The sessions of one worker, least recently used first.
 
-    Those end beyond `max_sessions`, and where all of them name more than `max_partitions`; a fetch of more
-    than that has no session.
+    The first ones end if there are more than `max_sessions`, or if all together have more than
+    `max_partitions`. A fetch of more partitions than that gets no session.
     """
 
     def __init__(
@@ -220,8 +238,9 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, request: FetchRequest) -> Opened:
-        """The interests of a request, after the session that it names, if any."""
+    def open(self, request: FetchRequest, version: int) -> Opened:
+        """Begin, continue or end the session that a request names, and apply the request to its watch."""
+        has_topic_ids = version >= _FIRST_TOPIC_ID
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._end(request.session_id)
             watch = Watch()
@@ -229,45 +248,47 @@ class Sessions:
             has_session = 0 < len(watch.interests) <= self._max_partitions
             if request.session_epoch == FINAL_EPOCH or not has_session:
                 return Opened(0, watch)
-            return Opened(0, watch, self._begin(request, watch))
-        return self._go_on(request)
+            return Opened(0, watch, self._begin(watch, has_topic_ids))
+        return self._go_on(request, has_topic_ids)
 
     def close(self) -> None:
-        """End all."""
+        """End all sessions."""
         for session_id in tuple(self._sessions):
             self._end(session_id)
 
-    def _go_on(self, request: FetchRequest) -> Opened:
+    def _go_on(self, request: FetchRequest, has_topic_ids: bool) -> Opened:
         session = self._sessions.get(request.session_id)
         if session is None:
-            return Opened(FETCH_SESSION_ID_NOT_FOUND, Watch())
-        if session.has_topic_ids != (request.version >= FIRST_TOPIC_ID):
-            return Opened(FETCH_SESSION_TOPIC_ID_ERROR, Watch())
+            return Opened(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, Watch())
+        if session.has_topic_ids != has_topic_ids:
+            return Opened(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, Watch())
         if session.epoch != request.session_epoch:
-            return Opened(INVALID_FETCH_SESSION_EPOCH, Watch())
+            return Opened(ErrorCode.INVALID_FETCH_SESSION_EPOCH, Watch())
         self._sessions.move_to_end(session.session_id)
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
         before = len(session.watch.interests)
         _update(session.watch, request)
-        for topic in request.forgotten:
+        for topic in request.forgotten_topics_data:
             for partition in topic.partitions:
-                session.watch.forget((topic.name or topic.topic_id, partition))
+                session.watch.forget((topic.topic or topic.topic_id, partition))
         self._partitions += len(session.watch.interests) - before
         self._make_room()
         if session.session_id not in self._sessions:
-            return Opened(FETCH_SESSION_ID_NOT_FOUND, Watch())  # it has grown beyond the bound
+            return Opened(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, Watch()
+            )  # it has grown beyond the bound
         if not session.watch.interests:
             self._end(session.session_id)
             return Opened(0, session.watch)
         return Opened(0, session.watch, session, is_incremental=True)
 
-    def _begin(self, request: FetchRequest, watch: Watch) -> Session:
+    def _begin(self, watch: Watch, has_topic_ids: bool) -> Session:
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._randint(1, _MAX_SESSION_ID)
         if len(self._sessions) >= self._max_sessions:
             self._end(next(iter(self._sessions)))
-        session = Session(session_id, 1, request.version >= FIRST_TOPIC_ID, watch)
+        session = Session(session_id, 1, has_topic_ids, watch)
         self._sessions[session_id] = session
         self._partitions += len(watch.interests)
         self._make_room()
@@ -292,4 +313,4 @@ def _end(future: "asyncio.Future[None]") -> None:
 def _update(watch: Watch, request: FetchRequest) -> None:
     for topic in request.topics:
         for asked in topic.partitions:
-            watch.want(topic.name, topic.topic_id, asked)
+            watch.want(topic.topic, topic.topic_id, asked)

@@ -1,40 +1,60 @@
-"""What an operator may choose about fetching; sizes in bytes."""
+"""Settings of fetching; sizes in bytes."""
 
 from dataclasses import dataclass
-from typing import Final
 
-MEBIBYTE: Final = 1 << 20
+from lacuna.setting import LARGEST_INT, MEBIBYTE, check_settings, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSettings:
-    """Raises ValueError for what cannot work."""
+    """Settings of one worker's fetching; sizes in bytes. Raises SettingsError."""
 
-    cache_bytes: int = 128 * MEBIBYTE
-    """Payload and columns in memory, of one worker."""
-    answer_bytes: int = 96 * MEBIBYTE
-    """Payload beyond the cache that answers hold until clients have taken them, of one worker. The
-    nearer it is, the smaller answers become."""
-    max_response_bytes: int = 16 * MEBIBYTE
-    """fetch.max.bytes of the broker: what one answer holds at most, whatever the client asks."""
+    cache_bytes: int = setting(
+        "fetch.cache.bytes",
+        128 * MEBIBYTE,
+        "Cached records and the columns that describe them, per worker.",
+        least=4096,
+        option="--cache-mib",
+    )
+    answer_bytes: int = setting(
+        "fetch.answer.bytes",
+        96 * MEBIBYTE,
+        "Records outside the cache that answers hold until clients have read them, per worker. The closer the "
+        "total comes to this, the smaller answers become.",
+        least=4096,
+    )
+    max_response_bytes: int = setting(
+        "fetch.max.bytes",
+        16 * MEBIBYTE,
+        "The most that one answer holds, whatever the client asks for, unless a single batch is larger.",
+        least=4096,
+        most=LARGEST_INT,
+    )
+    max_reads: int = setting(
+        "fetch.max.reads",
+        16,
+        "How many reads of the store run at once, per worker; fewer if the store prefers fewer.",
+        least=1,
+        most=1024,
+    )
+    read_ahead_bytes: int = setting(
+        "fetch.read.ahead.bytes",
+        16 * MEBIBYTE,
+        "Bytes after those fetched that are read before they are asked for, for all partitions of a fetch "
+        "together; 0 to read nothing ahead.",
+    )
+    max_sessions: int = setting(
+        "max.incremental.fetch.session.cache.slots",
+        1000,
+        "Incremental fetch sessions per worker. Beyond it, the least recently used end.",
+        least=1,
+        most=LARGEST_INT,
+    )
+
     max_read_bytes: int = 8 * MEBIBYTE
-    """One read of the store."""
-    max_reads: int = 16
-    """Reads at once, and threads for them, where the store likes as many."""
-    read_ahead_bytes: int = 16 * MEBIBYTE
-    """Live bytes behind what was asked that are read before they are asked for, of all partitions of
-    a fetch together; 0 for none."""
-    max_sessions: int = 1000
-    """max.incremental.fetch.session.cache.slots"""
+    """The most that one read of the store brings, unless a single piece is larger."""
     max_session_partitions: int = 500_000
-    """Of all sessions together; the sessions used least lately end where there are more."""
+    """Partitions in all sessions together; beyond it the least recently used sessions end."""
 
     def __post_init__(self) -> None:
-        for name in ("cache_bytes", "answer_bytes", "max_response_bytes", "max_read_bytes"):
-            if getattr(self, name) < 4096:
-                raise ValueError(f"{name} is {getattr(self, name)}: choose 4096 or more")
-        for name in ("max_reads", "max_sessions", "max_session_partitions"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: choose 1 or more")
-        if self.read_ahead_bytes < 0:
-            raise ValueError(f"read_ahead_bytes is {self.read_ahead_bytes}: choose 0 or more")
+        check_settings(self)

@@ -1,47 +1,49 @@
-"""Pieces of one partition in memory, ready for the wire; and spans of them.
+"""Stretches, which are pieces of one partition in memory, ready for the wire; and spans of them.
 
-Batches carry their true offsets and leader epoch 0 (S6, S20), and those of consecutive pieces stand
-one behind the other: any run of consecutive batches is one slice.
+Batches carry their true offsets and leader epoch 0 (S6, S20), and those of consecutive pieces are adjacent, so any
+run of consecutive batches is one slice.
 """
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from agent.fetch.plan import Key, Piece
+from lacuna.controlplane.shared.log.pieces import Piece, Place
 
 if TYPE_CHECKING:
-    from logstore.records.layout import WalkedBatches, WalkedPieces
+    from lacuna.logstore.records.layout import WalkedBatches, WalkedPieces
 
-# Batches below this on average are worth coalescing (S19).
+# Batches that are smaller than this on average are worth coalescing (S19).
 SMALL_BATCH_BYTES: Final = 4096
+
+_next_offset_of = attrgetter("next_offset")
 
 
 class Load:
-    """What leaves the cache together; `size` counts what it keeps in memory, in bytes.
+    """Pieces that are evicted from the cache together; `size` is the memory that they take, in bytes.
 
-    `is_coalesced`: its batches are not as they were produced. `is_ahead`: it was read ahead and is
-    not used yet. `wants_ahead`: meeting it starts the next read.
+    `places` are those of the pieces. `is_coalesced`: the batches were coalesced, and are not as they were produced.
+    `is_ahead`: it was read ahead and is not used yet. `wants_ahead`: its first use starts the next reading ahead.
     """
 
-    __slots__ = ("is_ahead", "is_coalesced", "keys", "size", "wants_ahead")
+    __slots__ = ("is_ahead", "is_coalesced", "places", "size", "wants_ahead")
 
     def __init__(self, size: int, is_coalesced: bool = False) -> None:
         self.size = size
         self.is_coalesced = is_coalesced
-        self.keys: list[Key] = []
+        self.places: list[Place] = []
         self.is_ahead = False
         self.wants_ahead = False
 
 
 class Stretch:
-    """Consecutive pieces: batch i is data[positions[i]:positions[i + 1]].
+    """Consecutive pieces of one partition in memory: batch i is data[positions[i]:positions[i + 1]].
 
-    The batches of piece k are those from firsts[first_piece + k] on; the columns may be shared with
-    other stretches of the same read. `firsts` is None where the pieces were coalesced: batches then
-    reach over several of them.
+    The batches of pieces[k] begin at index firsts[first_piece + k]. The columns may be shared with other stretches of
+    the same load. `firsts` is None if the pieces were coalesced: a batch may then hold records of several pieces.
     """
 
     __slots__ = (
@@ -78,31 +80,33 @@ class Stretch:
     def span(
         self, first: int, pieces: Sequence[Piece], index: int, asked_offset: int = 0
     ) -> "Span | None":
-        """What pieces[index:], of a plan, and the pieces from `first` on have in common.
+        """Return the longest span that self.pieces[first:] and pieces[index:], of a plan, have in common.
 
-        None where that is no whole batch, which only happens where they were coalesced.
+        None if it has no whole batch, which happens only to coalesced pieces. If the asked offset lies in the first
+        batch, that batch may hold records of earlier pieces (S15): see `Span.earlier_pieces`.
         """
         count = min(len(self.pieces) - first, len(pieces) - index)
         if self.pieces[first : first + count] != pieces[index : index + count]:
             same = (self.pieces[first + k] == pieces[index + k] for k in range(count))
             count = next((k for k, is_same in enumerate(same) if not is_same), count)
+            if not count:
+                return None  # the same bytes at other offsets, which only a broken log has: a walk must not stand still
         span = self.part(first, first + count, asked_offset)
         if span is None:
             return None
-        # Earlier records in the first batch may be any, aborted ones too: a client skips those only
-        # that lie before the offset that it asked for (S15).
+        # A client skips only records that lie before the offset that it asked for.
         base_offset = pieces[index].base_offset
         is_whole = self.base_offsets[span.first] >= base_offset
         return span if is_whole or asked_offset >= base_offset else None
 
     def part(self, first: int, end: int, asked_offset: int = 0) -> "Span | None":
-        """The batches of pieces[first:end]; None where no whole batch from the asked offset on is theirs.
+        """Return the batches of pieces[first:end]; None if they have no whole batch from the asked offset on.
 
-        The first may hold records of earlier pieces, if they were coalesced.
+        If the pieces were coalesced, the first batch may also hold records of earlier pieces.
         """
         if self.firsts is not None:
-            place = self.first_piece
-            return Span(self, first, end, self.firsts[place + first], self.firsts[place + end])
+            firsts, before = self.firsts, self.first_piece
+            return Span(self, first, end, firsts[before + first], firsts[before + end])
         last_offsets = self.last_offsets
         first_offset = max(self.pieces[first].base_offset, asked_offset)
         first_batch = bisect_left(last_offsets, first_offset)
@@ -110,7 +114,7 @@ class Stretch:
             return None
         if end == len(self.pieces):
             return Span(self, first, end, first_batch, len(last_offsets))
-        # A batch that reaches into a piece that is not asked for cannot be given.
+        # A batch that also holds records of a piece that is not asked for cannot be sent.
         end_offset = self.pieces[end].base_offset
         end_batch = bisect_left(last_offsets, end_offset, first_batch)
         if first_batch == end_batch:
@@ -121,10 +125,9 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Batches [first, end) of a stretch, which are those of its pieces [first_piece, end_piece).
+    """Batches [first, end) of a stretch, which hold the records of its pieces [first_piece, end_piece).
 
-    Where there is a `cut_offset`, records of those pieces from it on are missing: what follows has to
-    begin there.
+    If `cut_offset` is not None, the pieces' records from that offset on are missing, and the answer must go on there.
     """
 
     stretch: Stretch
@@ -135,24 +138,39 @@ class Span:
     cut_offset: int | None = None
 
     @property
+    def piece_count(self) -> int:
+        """How many pieces' records it holds."""
+        return self.end_piece - self.first_piece
+
+    @property
     def size(self) -> int:
-        """Bytes of all batches."""
+        """The size of all batches, in bytes."""
         positions = self.stretch.positions
         return positions[self.end] - positions[self.first]
 
     @property
     def view(self) -> memoryview:
-        """All batches."""
+        """The bytes of all batches."""
         positions = self.stretch.positions
         return self.stretch.data[positions[self.first] : positions[self.end]]
 
     @property
     def pieces(self) -> Sequence[Piece]:
-        """What it stands for."""
+        """The pieces whose records it holds."""
         return self.stretch.pieces[self.first_piece : self.end_piece]
 
     @property
+    def earlier_pieces(self) -> Sequence[Piece]:
+        """Pieces before `pieces` that have records in its first batch."""
+        stretch = self.stretch
+        if stretch.firsts is not None:
+            return ()
+        base_offset = stretch.base_offsets[self.first]
+        pieces, end = stretch.pieces, self.first_piece
+        return pieces[bisect_right(pieces, base_offset, 0, end, key=_next_offset_of) : end]
+
+    @property
     def is_small(self) -> bool:
-        """Whether it is worth coalescing."""
+        """Whether its batches are so small that coalescing is worth it; never if they were coalesced."""
         count = self.end - self.first
         return self.stretch.firsts is not None and self.size < SMALL_BATCH_BYTES * count

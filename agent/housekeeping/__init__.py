@@ -1,7 +1,7 @@
-"""What keeps a cluster small without anybody asking: merging small extents, collecting objects."""
+"""Background work that keeps a cluster small: merging small extents, collecting garbage objects."""
 
-from agent.housekeeping.collecting import Collector
-from agent.housekeeping.merging import Merger, MergeSettings
-from agent.housekeeping.service import Housekeeping, HousekeepingSettings
+from lacuna.agent.housekeeping.collecting import Collector
+from lacuna.agent.housekeeping.merging import Merger, MergeSettings
+from lacuna.agent.housekeeping.service import Housekeeping, HousekeepingSettings
 
 __all__ = ["Collector", "Housekeeping", "HousekeepingSettings", "MergeSettings", "Merger"]

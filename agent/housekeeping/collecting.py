@@ -1,8 +1,8 @@
-"""Collection: objects that nothing refers to are deleted.
+"""Collection: deletes objects that nothing refers to any more.
 
-Two kinds: segments whose extents were all replaced or deleted, after a grace period and when no read pin
-holds them; and what writers left behind without a commit, found by listing the prefix of a lease that has
-ended. The control plane says which; an object that it knows, or whose lease lives, is never touched.
+There are two kinds. Segments whose extents were all replaced or deleted go after a grace period, unless a pin holds
+them. Segments that were written but never committed are found by listing the prefix of a lease that has ended. The
+control plane says what to delete; it never names an object that it knows of, or one whose lease is alive.
 """
 
 import asyncio
@@ -11,20 +11,20 @@ from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from agent.lease import AgentLease
-from controlplane.client import ControlClient
-from controlplane.errors import ErrorCode
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import (
+from lacuna.agent.lease import AgentLease
+from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import (
     ConfirmCollection,
     FilterUncommitted,
     PlanCollection,
     SegmentId,
 )
-from logstore.objects import ObjectStore
-from logstore.segments import SegmentId as StoredSegmentId
-from logstore.segments import lease_prefix, parse_segment_key, segment_key
-from logstore.segments.paths import InvalidPathError
+from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.segments import SegmentId as StoredSegmentId
+from lacuna.logstore.segments import lease_prefix, parse_segment_key, segment_key
+from lacuna.logstore.segments.paths import InvalidPathError
 
 log = logging.getLogger("lacuna.housekeeping")
 
@@ -33,14 +33,17 @@ SEGMENTS_A_PLAN = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionReport:
-    """What one collection deleted: replaced segments, and objects that were never committed."""
+    """How many segments one collection deleted: replaced ones, and ones that were never committed."""
 
     replaced: int = 0
     uncommitted: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.replaced} replaced and {self.uncommitted} uncommitted segments"
+
 
 class Collector:
-    """Deletes what the control plane gives up. `executor` runs the store's calls."""
+    """Deletes the objects that the control plane has planned to collect. `executor` runs the calls to the store."""
 
     def __init__(
         self, control: ControlClient, store: ObjectStore, lease: AgentLease, executor: Executor
@@ -51,7 +54,9 @@ class Collector:
         self._executor = executor
 
     async def run_once(self) -> CollectionReport:
-        """One plan. Raises ControlPlaneUnavailable, ObjectStoreError; what was deleted stays planned then."""
+        """Ask for one plan, carry it out and confirm it.
+
+        Raises ControlPlaneUnavailable or ObjectStoreError; the plan is then not confirmed, and is given again."""
         request = PlanCollection(lease_id=self._lease.lease_id, max_segments=SEGMENTS_A_PLAN)
         plan = (await self._control.call(Command(plan_collection=request))).collection_plan
         if plan.error_code != ErrorCode.NONE or not (plan.segments or plan.swept_lease_ids):
@@ -84,7 +89,7 @@ class Collector:
             try:
                 _, segment_id = parse_segment_key(info.key)
             except InvalidPathError:
-                log.warning("%s is no segment: it is nobody's here, and stays", info.key)
+                log.warning("%s is not a segment of Lacuna, so it is not deleted", info.key)
                 continue
             found.append(SegmentId(lease_id=segment_id.lease_id, sequence=segment_id.sequence))
         return found

@@ -1,8 +1,8 @@
-"""Merging: many small extents become few large ones, without the aborted records among them.
+"""Merging: turns many small extents into few large ones, without the aborted records among them.
 
-The control plane plans and fences, this reads, merges (logstore.segments.merge, the same that runs at
-scale elsewhere) and writes one segment of several partitions. A partition whose extents changed meanwhile
-is refused alone; what was written for it is garbage that the collector finds.
+The control plane plans a merge and checks its result. The agent reads the extents, merges them
+(lacuna.logstore.segments.merge, which jobs use too) and writes one segment for several partitions. If the extents of
+a partition changed meanwhile, only that partition is refused; what was written for it is garbage to be collected.
 """
 
 import asyncio
@@ -10,13 +10,22 @@ import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import accumulate
 
-from agent.lease import AgentLease
-from controlplane.client import ControlClient
-from controlplane.errors import ErrorCode
-from controlplane.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS, DeadRanges
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import (
+from lacuna.agent.lease import AgentLease
+from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.extents import (
+    FLAG_LOG_APPEND_TIME,
+    FLAG_TRUE_OFFSETS,
+    DeadRanges,
+    ExtentTable,
+)
+from lacuna.controlplane.shared.log.live import live_slices
+from lacuna.controlplane.shared.log.pieces import Piece, pieces_in
+from lacuna.controlplane.shared.log.reads import plan_reads
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import (
     Extents,
     ExtentSwap,
     MergePlanPartition,
@@ -25,32 +34,49 @@ from controlplane.v1.log_pb2 import (
     SwapExtents,
     SwapPartition,
 )
-from logstore.objects import ObjectStore
-from logstore.records.layout import TimestampType
-from logstore.segments import SegmentId as StoredSegmentId
-from logstore.segments import SliceInput, WrittenSlice, segment_key, write_segment
-from logstore.segments.merge import LiveRange, MergedRun, merge_ranges
+from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.objects.store import RangeRead
+from lacuna.logstore.records.layout import TimestampType
+from lacuna.logstore.segments import SliceInput, WrittenSlice, segment_key, write_segment
+from lacuna.logstore.segments.merge import LiveRange, MergedRun, merge_ranges
+from lacuna.setting import LARGEST_INT, MEBIBYTE, check_settings, setting
 
 log = logging.getLogger("lacuna.housekeeping")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSettings:
-    """Sizes in bytes: of a plan, and below which an extent counts as small.
+    """What a merge plan may contain; sizes in bytes. Raises SettingsError."""
 
-    What became stable less than `min_age_ms` ago is left alone: read_uncommitted consumers see aborted
-    records for at least as long (S14). 0: everything below the last stable offset.
-    """
+    max_bytes: int = setting(
+        "merge.max.bytes", 32 * MEBIBYTE, "About the most that one merge reads and writes.", least=1
+    )
+    small_bytes: int = setting(
+        "merge.small.bytes", 256 << 10, "Extents below this count as small and may be merged."
+    )
+    min_extents: int = setting(
+        "merge.min.extents",
+        32,
+        "How many small extents a partition needs to be merged.",
+        least=1,
+        most=LARGEST_INT,
+    )
+    min_age_ms: int = setting(
+        "merge.min.age.ms",
+        60_000,
+        "Records that became stable less than this ago are not merged, so that read_uncommitted consumers see "
+        "aborted records for at least that long.",
+    )
 
-    max_bytes: int = 32 << 20
-    small_bytes: int = 256 << 10
-    min_extents: int = 32
-    min_age_ms: int = 60_000
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeReport:
-    """What one merge did; sizes in bytes."""
+    """The result of one merge: counts, and sizes in bytes.
+
+    `refused` partitions are among `partitions`. `bytes_read` includes the bytes between live extents."""
 
     partitions: int = 0
     refused: int = 0
@@ -59,17 +85,24 @@ class MergeReport:
     bytes_read: int = 0
     bytes_written: int = 0
 
+    def __str__(self) -> str:
+        refused = f", {self.refused} of them refused" if self.refused else ""
+        return (
+            f"partitions: {self.partitions}{refused}; extents: {self.extents_before} to {self.extents_after}; "
+            f"{self.bytes_read} bytes read, {self.bytes_written} written"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
-    """One planned partition and what its live extents became."""
+    """One planned partition, and the runs into which its live extents were merged."""
 
     plan: MergePlanPartition
     runs: Sequence[MergedRun]
 
 
 class Merger:
-    """Merges what the control plane plans. `executor` runs the reads, the merge and the write."""
+    """Carries out the control plane's merge plans. `executor` runs the reads, the merge and the write."""
 
     def __init__(
         self,
@@ -86,9 +119,9 @@ class Merger:
         self._settings = settings
 
     async def run_once(self) -> MergeReport | None:
-        """One plan, merged and swapped; None where nothing was worth it.
+        """Ask for one plan, merge its extents and swap them for the result; None if there was nothing worth merging.
 
-        Raises ControlPlaneUnavailable, NoLeaseError, ObjectStoreError, CorruptSegmentError: nothing has changed then.
+        Raises ControlPlaneUnavailable, NoLeaseError, ObjectStoreError or CorruptSegmentError; nothing has changed then.
         """
         request = PlanMerge(
             lease_id=self._lease.lease_id,
@@ -122,34 +155,50 @@ class Merger:
         merged = []
         bytes_read = 0
         for plan in partitions:
-            live = list(live_extents(plan))
-            bytes_read += sum(plan.extents.sizes[index] for index in live)
-            runs = list(merge_ranges(self._read(plan.extents, live), plan.end_offset))
+            live = live_pieces(plan)
+            data, reads = self._load(live)
+            bytes_read += sum(read.size for read in reads)
+            runs = list(merge_ranges(self._ranges(live, data), plan.end_offset))
             merged.append(_Merged(plan, runs))
         return merged, bytes_read
 
-    def _read(self, extents: Extents, live: Sequence[int]) -> Iterator[LiveRange]:
-        """The extents with these indexes, neighbours in one object by one read."""
-        for group in _neighbours(extents, live, self._store.read_gap):
-            first, last = group[0], group[-1]
-            start = extents.positions[first]
-            size = extents.positions[last] + extents.sizes[last] - start
-            segment = StoredSegmentId(extents.lease_ids[first], extents.sequences[first])
-            key = segment_key(self._lease.cluster_id, segment)
-            data = memoryview(self._store.get(key, start, size))
-            for index in group:
-                offset = extents.positions[index] - start
-                yield LiveRange(
-                    key=key,
-                    position=extents.positions[index],
-                    data=data[offset : offset + extents.sizes[index]],
-                    base_offset=extents.base_offsets[index],
-                    next_offset=extents.next_offsets[index],
-                    has_true_offsets=bool(extents.flags[index] & FLAG_TRUE_OFFSETS),
-                )
+    def _load(self, pieces: Sequence[Piece]) -> tuple[memoryview, list[RangeRead]]:
+        """Read the pieces into one buffer, one after another; neighbours in an object share a read."""
+        starts = list(accumulate((piece.size for piece in pieces), initial=0))
+        data = bytearray(starts[-1])
+        reads = [
+            read
+            for read, _ in plan_reads(
+                pieces,
+                starts,
+                range(len(pieces)),
+                self._key_of,
+                read_gap=self._store.read_gap,
+            )
+        ]
+        for error in self._store.get_into(reads, data):
+            if error is not None:
+                raise error
+        return memoryview(data), reads
+
+    def _ranges(self, pieces: Sequence[Piece], data: memoryview) -> Iterator[LiveRange]:
+        start = 0
+        for piece in pieces:
+            yield LiveRange(
+                key=self._key_of(piece),
+                position=piece.position,
+                data=data[start : start + piece.size],
+                base_offset=piece.base_offset,
+                next_offset=piece.next_offset,
+                has_true_offsets=piece.has_true_offsets,
+            )
+            start += piece.size
+
+    def _key_of(self, piece: Piece) -> str:
+        return piece.key(self._lease.cluster_id)
 
     async def _write(self, merged: Sequence[_Merged]) -> tuple[SwapExtents, int]:
-        """Writes what is left, if anything is, and says what takes whose place."""
+        """Write the merged batches, if there are any; return the command that swaps them in, and the size written."""
         slices = [
             SliceInput(
                 each.plan.partition.topic_id,
@@ -164,7 +213,11 @@ class Merger:
         if slices:
             segment_id = self._lease.next_segment_id()
             segment = write_segment(
-                self._lease.cluster_id, segment_id, slices, has_true_offsets=True
+                self._lease.cluster_id,
+                segment_id,
+                slices,
+                has_true_offsets=True,
+                journal_position=self._control.journal_position,
             )
             key = segment_key(self._lease.cluster_id, segment_id)
             loop = asyncio.get_running_loop()
@@ -192,34 +245,15 @@ class Merger:
         return swap, sum(new.object_size for new in swap.segments)
 
 
-def live_extents(plan: MergePlanPartition) -> Iterator[int]:
-    """Indexes of the planned extents that were not aborted; an extent is dead as a whole or not."""
+def live_pieces(plan: MergePlanPartition) -> list[Piece]:
+    """Return the planned extents that were not aborted."""
     dead = DeadRanges()
     for first, end in zip(plan.dead_first_offsets, plan.dead_end_offsets, strict=True):
         dead.add(first, end)
-    for index, base_offset in enumerate(plan.extents.base_offsets):
-        if dead.skip(base_offset) == base_offset:
-            yield index
-
-
-def _neighbours(extents: Extents, live: Sequence[int], read_gap: int) -> Iterator[list[int]]:
-    group: list[int] = []
-    for index in live:
-        if group and not _is_near(extents, group[-1], index, read_gap):
-            yield group
-            group = []
-        group.append(index)
-    if group:
-        yield group
-
-
-def _is_near(extents: Extents, before: int, index: int, read_gap: int) -> bool:
-    same_object = (
-        extents.lease_ids[before] == extents.lease_ids[index]
-        and extents.sequences[before] == extents.sequences[index]
-    )
-    gap = extents.positions[index] - extents.positions[before] - extents.sizes[before]
-    return same_object and 0 <= gap <= read_gap
+    extents = ExtentTable()
+    extents.append(plan.extents)
+    slices = live_slices(extents, dead, 0, len(extents))
+    return [piece for start, stop in slices for piece in pieces_in(extents, start, stop)]
 
 
 def _extents_of(runs: Sequence[MergedRun], segment: SegmentId, position: int) -> Extents:

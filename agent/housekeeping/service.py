@@ -1,4 +1,4 @@
-"""The tasks that run merging and collection from time to time."""
+"""The tasks that run merging and collection at intervals."""
 
 import asyncio
 import logging
@@ -7,28 +7,39 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Self
 
-from agent.context import AgentContext
-from agent.housekeeping.collecting import SEGMENTS_A_PLAN, Collector
-from agent.housekeeping.merging import Merger, MergeSettings
-from agent.lease import NoLeaseError
-from controlplane.client import CommandRefused, ControlPlaneUnavailable
-from logstore.objects import ObjectStoreError
-from logstore.segments import CorruptSegmentError
+from lacuna.agent.context import AgentContext
+from lacuna.agent.housekeeping.collecting import SEGMENTS_A_PLAN, Collector
+from lacuna.agent.housekeeping.merging import Merger, MergeSettings
+from lacuna.agent.lease import NoLeaseError
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.logstore.objects import ObjectStoreError
+from lacuna.logstore.segments import CorruptSegmentError
+from lacuna.setting import check_settings, setting
 
 log = logging.getLogger("lacuna.housekeeping")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HousekeepingSettings:
-    """How often, in seconds; merging goes on without a pause as long as there is something to merge."""
+    """The intervals of merging and collection, and the settings of a merge. Raises SettingsError."""
 
-    merge_interval_seconds: float = 5.0
-    collect_interval_seconds: float = 15.0
+    merge_interval_ms: int = setting(
+        "merge.interval.ms",
+        5_000,
+        "How often the agent looks for small extents to merge.",
+        least=10,
+    )
+    collect_interval_ms: int = setting(
+        "collect.interval.ms", 15_000, "How often the agent looks for objects to delete.", least=10
+    )
     merge: MergeSettings = field(default_factory=MergeSettings)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 class Housekeeping:
-    """Two tasks beside an agent. A failure of the store or the control plane is logged and tried again."""
+    """The agent's merging and collection tasks. Failures are logged, and the task is tried again."""
 
     def __init__(self, context: AgentContext, settings: HousekeepingSettings) -> None:
         self._settings = settings
@@ -39,17 +50,17 @@ class Housekeeping:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> Self:
-        """Begins; in the running event loop."""
+        """Start the tasks in the running event loop; return self."""
         loop = asyncio.get_running_loop()
         jobs = (
-            (self.merge, self._settings.merge_interval_seconds, "merging"),
-            (self.collect, self._settings.collect_interval_seconds, "collection"),
+            (self.merge, self._settings.merge_interval_ms, "merging"),
+            (self.collect, self._settings.collect_interval_ms, "collection"),
         )
         self._tasks = [loop.create_task(_repeat(*job), name=job[2]) for job in jobs]
         return self
 
     async def stop(self) -> None:
-        """Ends after the call to the store that is under way."""
+        """Cancel the tasks, and wait for the call to the store that is under way."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -57,31 +68,33 @@ class Housekeeping:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     async def merge(self) -> None:
-        """Until nothing is worth it any more."""
+        """Merge until no plan is worth it, or until all partitions of a plan were refused."""
         while report := await self.merger.run_once():
             log.info("merged: %s", report)
             if report.refused == report.partitions:
                 return
 
     async def collect(self) -> None:
-        """Until a plan was not full: objects must not come faster than they go."""
+        """Collect until a plan is not full, so that deleting keeps up with writing."""
         is_full = True
         while is_full:
             report = await self.collector.run_once()
             is_full = report.replaced >= SEGMENTS_A_PLAN
             if report.replaced or report.uncommitted:
-                log.info("collected: %s", report)
+                log.info("deleted: %s", report)
 
 
-async def _repeat(job: Callable[[], Awaitable[None]], seconds: float, name: str) -> None:
+async def _repeat(job: Callable[[], Awaitable[None]], interval_ms: int, name: str) -> None:
     while True:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(interval_ms / 1000)
         try:
             await job()
         except CorruptSegmentError as error:
-            log.error("%s stopped at a damaged object, which stays as it is: %s", name, error)
+            log.error("%s stopped at a damaged object, which is left as it is: %s", name, error)
         except (ControlPlaneUnavailable, CommandRefused, NoLeaseError, ObjectStoreError) as error:
-            log.warning("%s failed and is tried again: %s", name, error)
+            log.warning("%s failed and will be tried again: %s", name, error)
         except Exception:
-            # Were it to end here, nobody would hear of it until the bucket is full.
-            log.exception("our own mistake in %s, which is tried again", name)
+            # If the task ended here, nobody would notice until the bucket is full.
+            log.exception(
+                "unexpected error in %s, which will be tried again; please report it", name
+            )

@@ -1,6 +1,6 @@
 """Produce: decode, check, buffer, write one segment for many producers, commit, answer.
 
-`codec` (the wire, by hand), `check` (which batches enter), `buffer` (what waits for a flush), `gaps`
-(what must come again first), `flush` (segment, PUT, commit, verdicts), `service` (a request from end
-to end).
+`codec` (the wire, by hand), `check` (which batches may enter), `buffer` (batches that wait for a flush), `gaps`
+(batches that must be sent again before later ones), `moves` (producers that come from another agent), `recompress`
+(compression.type), `flush` (segment, PUT, commit, verdicts), `service` (a request from end to end).
 """

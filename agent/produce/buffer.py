@@ -1,7 +1,7 @@
-"""Batches that wait for their flush, in the order in which they came (S12); no I/O.
+"""Batches that wait for their flush, in the order in which they arrived (S12); no I/O.
 
-What is in memory is bounded by the server: it reads no further while the requests that it has not
-answered take `max_agent_bytes`, and a request is not answered before its batches have a verdict.
+The server bounds their memory: it stops reading while unanswered requests take `max_agent_bytes`, and a request is
+not answered before its batches have a verdict.
 """
 
 import asyncio
@@ -10,18 +10,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from agent.produce.recompress import Recompression
-from controlplane.errors import ErrorCode
+from lacuna.agent.produce.recompress import Recompression
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import PartitionKey
 
 NO_PRODUCER_ID: Final = -1
 
-PartitionKey: TypeAlias = tuple[bytes, int]
-#: producer id, topic id, partition: what keeps an order of its own.
-ProducerKey: TypeAlias = tuple[int, bytes, int]
+#: Producer id, producer epoch and partition. Batches with the same key must keep their order; a producer's sequences
+#: begin anew with each epoch.
+ProducerKey: TypeAlias = tuple[int, int, PartitionKey]
 
 
 class Verdict(NamedTuple):
-    """What became of a batch; -1 where Kafka has -1. `error_message` says more where there is more."""
+    """The outcome of one batch, with -1 for values that it does not have, as in Kafka."""
 
     error_code: int
     base_offset: int = -1
@@ -31,7 +32,7 @@ class Verdict(NamedTuple):
 
 
 class RequestTicket:
-    """Counts the batches of one request that have no verdict; `done` is set when all have one."""
+    """Counts the batches of one request that have no verdict yet; `done` completes when all have one."""
 
     __slots__ = ("_left", "done")
 
@@ -40,7 +41,7 @@ class RequestTicket:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def count_down(self) -> None:
-        """One more has its verdict."""
+        """Count one more batch that has its verdict."""
         self._left -= 1
         if not self._left and not self.done.done():
             self.done.set_result(None)
@@ -48,11 +49,11 @@ class RequestTicket:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PendingBatch:
-    """One checked batch on its way. `part` is its bytes: mostly a view of the request that sent it.
+    """One checked batch that waits for its verdict. `part` is its bytes, usually a view of its request.
 
-    `flags` are those of a commit (controlplane/batches.py), but for the transactional id. `transactional_id` is that
-    of the request where the batch is transactional, else empty. `recompression`
-    is to be applied to `part` before the batch is queued.
+    `flags` are the flags of a commit (controlplane/shared/batches.py) without the transactional id. `transactional_id`
+    is the request's if the batch is transactional, else "". `recompression`, if any, must be applied to `part` before
+    the batch is queued.
     """
 
     key: PartitionKey
@@ -70,11 +71,11 @@ class PendingBatch:
 
     @property
     def producer_key(self) -> ProducerKey:
-        """Whose order it belongs to."""
-        return (self.producer_id, *self.key)
+        """The key of the producer and partition in whose order the batch must stay."""
+        return (self.producer_id, self.producer_epoch, self.key)
 
     def settle(self, verdict: Verdict) -> None:
-        """Give the verdict; the first one counts."""
+        """Set the verdict and count the batch down on its ticket; only the first call has an effect."""
         if self.verdict is None:
             self.verdict = verdict
             if self.ticket is not None:
@@ -82,7 +83,7 @@ class PendingBatch:
 
 
 class ProduceBuffer:
-    """The queue in front of the flushes."""
+    """The queue of batches that wait for a flush. `queued_bytes` is their total size."""
 
     def __init__(self) -> None:
         self._batches: deque[PendingBatch] = deque()
@@ -92,13 +93,13 @@ class ProduceBuffer:
         return len(self._batches)
 
     def add(self, batches: Iterable[PendingBatch]) -> None:
-        """Queue batches, in order."""
+        """Append batches to the queue, in order."""
         for batch in batches:
             self._batches.append(batch)
             self.queued_bytes += len(batch.part)
 
     def take(self, max_bytes: int) -> list[PendingBatch]:
-        """The next flush's batches: from the front up to `max_bytes`, at least one if there is one."""
+        """Take the batches of the next flush from the front: at most `max_bytes`, but at least one if there is one."""
         taken: list[PendingBatch] = []
         size = 0
         while self._batches and (not taken or size + len(self._batches[0].part) <= max_bytes):
@@ -109,7 +110,7 @@ class ProduceBuffer:
         return taken
 
     def remove(self, failed: set[ProducerKey]) -> list[PendingBatch]:
-        """Take out the queued batches of these producers and partitions (S12)."""
+        """Remove and return the queued batches with these producer keys (S12)."""
         removed = [batch for batch in self._batches if batch.producer_key in failed]
         if removed:
             self._batches = deque(
@@ -120,13 +121,13 @@ class ProduceBuffer:
 
 
 def ordered_producers(batches: Iterable[PendingBatch]) -> set[ProducerKey]:
-    """The producers and partitions among `batches` whose order the client counts on."""
+    """Return the producer keys of the batches that have a producer id: clients rely on the order of those."""
     return {batch.producer_key for batch in batches if batch.producer_id != NO_PRODUCER_ID}
 
 
 NOT_PERSISTED: Final = Verdict(6)
-"""NOT_LEADER_OR_FOLLOWER: all clients refresh, retry and know that nothing was written."""
+"""NOT_LEADER_OR_FOLLOWER: all clients refresh their metadata and retry, and know that nothing was written."""
 STORE_FAILED: Final = Verdict(56)
-"""KAFKA_STORAGE_ERROR: the same, and it says what the matter is."""
+"""KAFKA_STORAGE_ERROR: clients do the same, and the code names the cause."""
 MAYBE_PERSISTED: Final = Verdict(ErrorCode.REQUEST_TIMED_OUT)
-"""All clients retry; an idempotent one gets its first answer if the batch was committed."""
+"""REQUEST_TIMED_OUT: all clients retry; an idempotent one gets its first answer if the batch was committed."""

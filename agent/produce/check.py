@@ -1,36 +1,44 @@
-"""Which batches may enter the log (S11): the records' own form, and the topic's configs.
+"""Decides which batches may enter the log (S11), by the form of their records and the topic's configs.
 
-What is wrong with one batch is its own: an error for its partition, and the others are kept.
+A fault in one batch is an error for its partition only; the request's other batches are kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from agent.produce.buffer import PendingBatch
-from agent.produce.codec import FIRST_IMPLICIT_ADD, PartitionAnswer, RecordError
-from agent.produce.recompress import Recompression, compression_of
-from controlplane.batches import FLAG_ADDS_PARTITION, FLAG_LOG_APPEND_TIME, FLAG_TRANSACTIONAL
-from controlplane.errors import ErrorCode
-from controlplane.topic_configs import effective, is_compacted
-from logstore.records.compression import Compression
-from logstore.records.errors import InvalidRecordError, KafkaErrorName, RecordsError
-from logstore.records.validate import (
+from lacuna.agent.produce.buffer import PendingBatch
+from lacuna.agent.produce.recompress import Recompression, compression_of
+from lacuna.controlplane.shared.batches import (
+    FLAG_ADDS_PARTITION,
+    FLAG_LOG_APPEND_TIME,
+    FLAG_TRANSACTIONAL,
+)
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.topic_configs import effective, is_compacted
+from lacuna.logstore.records.compression import Compression
+from lacuna.logstore.records.errors import InvalidRecordError, KafkaErrorName, RecordsError
+from lacuna.logstore.records.validate import (
     BatchSummary,
     ProduceRules,
     validate_produced,
     with_create_time,
     with_log_append_time,
 )
+from lacuna.wire.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 
 if TYPE_CHECKING:
-    from controlplane.v1.cluster_pb2 import Topic
+    from lacuna.controlplane.v1.cluster_pb2 import Topic
 
+# Produce adds its partitions to the transaction by itself from this version on (KIP-890).
+_FIRST_IMPLICIT_ADD: Final = 12
 _FIRST_ZSTD: Final = 7
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Final = 53
+# The most faulty records that an answer names (KIP-467): about 10 MB. Even a small batch may hold millions of records.
+MAX_NAMED_RECORDS: Final = 100_000
 
-#: Kafka's numbers of the errors that records can have.
+#: Kafka's codes of the errors that records can have.
 _CODES: Final[Mapping[KafkaErrorName, int]] = MappingProxyType(
     {
         KafkaErrorName.CORRUPT_MESSAGE: 2,
@@ -44,7 +52,9 @@ _CODES: Final[Mapping[KafkaErrorName, int]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """What a topic's configs demand, at Produce versions that know zstd and at those that do not."""
+    """What a topic's configs demand of produced batches; `rules_without_zstd` is for Produce versions before zstd.
+
+    `compression` is None if batches keep their producer's codec."""
 
     rules: ProduceRules
     rules_without_zstd: ProduceRules
@@ -53,7 +63,7 @@ class TopicRules:
 
     @classmethod
     def of(cls, configs: Mapping[str, str]) -> "TopicRules":
-        """From the configs that were set."""
+        """Derive the rules from the configs set on a topic, by name."""
         is_log_append_time = effective(configs, "message.timestamp.type") == "LogAppendTime"
         before_ms = int(effective(configs, "message.timestamp.before.max.ms"))
         after_ms = int(effective(configs, "message.timestamp.after.max.ms"))
@@ -68,14 +78,14 @@ class TopicRules:
 
 
 class RulesByTopic:
-    """Rules of the topics in use, made once for each version of a topic; at most `max_topics`."""
+    """Caches the rules of at most `max_topics` topics; a topic whose configs change gets new ones."""
 
     def __init__(self, max_topics: int = 10_000) -> None:
         self._max_topics = max_topics
         self._rules: dict[bytes, tuple[Topic, TopicRules]] = {}
 
     def of(self, topic: "Topic") -> TopicRules:
-        """The rules of a topic as the cluster view has it now."""
+        """Return the rules of a topic, as the cluster view has it now."""
         known = self._rules.get(topic.topic_id)
         if known is not None and known[0] is topic:
             return known[1]
@@ -93,10 +103,11 @@ def check_batch(
     version: int,
     now_ms: int,
 ) -> PendingBatch:
-    """The batch as it is to be written for partition `key`, but for compression.type. Raises RecordsError.
+    """Check the produced batch `records` for partition `key` (topic id, partition). Raises RecordsError.
 
-    A LogAppendTime topic gets `now_ms` into the batch here, before it is stored. Only then, or where a
-    header lies about its max_timestamp, is the batch copied. Its `recompression` is left to the caller.
+    Return it as it is to be written, except for `recompression`, which the caller applies. `version` is that of the
+    Produce request. In a topic with LogAppendTime the batch gets `now_ms` as its timestamp. The batch is copied only
+    then, or if its header gives a wrong max_timestamp.
     """
     summary = validate_produced(
         records, rules.rules if version >= _FIRST_ZSTD else rules.rules_without_zstd, now_ms
@@ -112,7 +123,7 @@ def check_batch(
         part = with_create_time(part, max_timestamp)
     if summary.is_transactional:
         flags |= FLAG_TRANSACTIONAL
-        if version >= FIRST_IMPLICIT_ADD:
+        if version >= _FIRST_IMPLICIT_ADD:
             flags |= FLAG_ADDS_PARTITION
     batch = _pending(key, part, summary, max_timestamp, flags)
     if rules.compression is not None and rules.compression.codec is not summary.codec:
@@ -139,25 +150,39 @@ def _pending(
     )
 
 
-def refuse_batch(partition: int, error: RecordsError) -> PartitionAnswer:
-    """The answer for records that may not enter; it names the record where one is at fault."""
-    record_errors: tuple[RecordError, ...] = ()
-    if isinstance(error, InvalidRecordError) and error.record_index >= 0:
-        record_errors = (RecordError(error.record_index, error.reason),)
-    return PartitionAnswer(
-        partition,
-        _CODES[error.kafka_error],
-        record_errors=record_errors,
-        error_message=str(error),
+def failed(
+    partition: int,
+    error_code: int,
+    message: str | None = None,
+    record_errors: Sequence[BatchIndexAndErrorMessage] = (),
+) -> PartitionProduceResponse:
+    """Build the answer for a partition whose records were not written."""
+    return PartitionProduceResponse(
+        partition, error_code, -1, record_errors=record_errors, error_message=message
     )
 
 
-def refuse_transactional(partition: int, transactional_id: str | None) -> PartitionAnswer:
-    """Transactional records in a request without a transactional id, or an empty one: as in Kafka."""
-    return PartitionAnswer(
+def refuse_batch(
+    partition: int, error: RecordsError, most_named: int = MAX_NAMED_RECORDS
+) -> PartitionProduceResponse:
+    """Build the answer for a partition whose batch was refused; it names the first `most_named` faulty records."""
+    faults: Iterable[tuple[int, str]] = ()
+    if isinstance(error, InvalidRecordError):
+        faults = islice(error.faults, most_named)
+    return failed(
         partition,
-        TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        _CODES[error.kafka_error],
+        str(error),
+        tuple(BatchIndexAndErrorMessage(*fault) for fault in faults),
+    )
+
+
+def refuse_transactional(partition: int, transactional_id: str | None) -> PartitionProduceResponse:
+    """Build Kafka's answer for transactional records in a request whose transactional id is null or empty."""
+    return failed(
+        partition,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if transactional_id is None
         else ErrorCode.INVALID_REQUEST,
-        error_message="transactional records need a transactional id in the request",
+        "transactional records need a transactional id in the request",
     )

@@ -1,11 +1,11 @@
-"""Flushes: one segment for the batches of many producers, its PUT, its commit, the verdicts.
+"""Flushes: write the batches of many producers as one segment, commit it, and settle the batches.
 
-    queue → write_segment → put (threads, several at once) → CommitSegment (one after the other) → verdicts
+    queue → write_segment → put (threads, several at once) → CommitSegment (one after another) → verdicts
 
-A flush starts at once when none is in flight, else when the one in flight ends, or when as much as
-`flush_bytes` waits; with `flush_interval_ms` it starts that long after its first batch came. Commits
-leave in the order of the queue, and after a flush that failed, the later batches of its producers fail
-with it, so that no client ever sees a gap at the head of its line (S12).
+A flush starts at once if none is in flight, else when the one in flight ends or when `flush_bytes` are queued; with
+`flush_interval_ms` it starts that long after its first batch arrived. Commits are sent in the order of the queue. If
+a flush fails, the later batches of its producers fail with it, so that a batch is never committed before one that
+its producer sent earlier (S12).
 """
 
 import asyncio
@@ -14,80 +14,80 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
-from agent.eager import start
-from agent.lease import NoLeaseError
-from agent.produce.buffer import (
+from lacuna.agent.eager import start
+from lacuna.agent.lease import NoLeaseError
+from lacuna.agent.produce.buffer import (
     MAYBE_PERSISTED,
     NOT_PERSISTED,
     STORE_FAILED,
-    PartitionKey,
     PendingBatch,
     ProduceBuffer,
     ProducerKey,
     Verdict,
     ordered_producers,
 )
-from agent.produce.gaps import Gaps
-from agent.produce.settings import ProduceSettings
-from controlplane.batches import COMMITTED_BATCH, TRANSACTIONAL_ID_SHIFT
-from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
-from controlplane.errors import ErrorCode
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentSlice
-from controlplane.v1.log_pb2 import SegmentId as SegmentIdMessage
-from logstore.objects.store import ObjectStoreError
-from logstore.segments.paths import SegmentId, segment_key
-from logstore.segments.writer import SliceInput, WrittenSegment, write_segment
+from lacuna.agent.produce.gaps import Gaps
+from lacuna.agent.produce.moves import Moves
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.shared.batches import (
+    COMMITTED_BATCH,
+    FLAG_FOLLOWS,
+    FLAG_LOG_APPEND_TIME,
+    FLAG_TRANSACTIONAL,
+    TRANSACTIONAL_ID_SHIFT,
+)
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.pace import Pace
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import (
+    CommitSegment,
+    SegmentCommitted,
+    SegmentSlice,
+    SliceVerdict,
+)
+from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentIdMessage
+from lacuna.logstore.objects.store import ObjectStoreError
+from lacuna.logstore.segments.paths import SegmentId, segment_key
+from lacuna.logstore.segments.writer import SliceInput, WrittenSegment, write_segment
 
 if TYPE_CHECKING:
-    from controlplane.client import ControlClient
-    from logstore.objects.store import ObjectStore
+    from lacuna.controlplane.client import ControlClient
+    from lacuna.logstore.objects.store import ObjectStore
 
-T = TypeVar("T")
 
 log = logging.getLogger("lacuna.agent.produce")
 
-# A client writes the requests of one burst some ten microseconds apart. A turn of the loop looks into the
-# sockets again; a flush begins after one that brought nothing, or after so many.
-_MAX_TURNS = 8
-# What is larger takes longer than its sync; smaller flushes take about the same time.
+# A client writes the requests of one burst some ten microseconds apart. Each iteration of the event loop reads the
+# sockets again; a flush begins after one that brought nothing, or after this many.
+_MAX_ITERATIONS = 8
+# Up to this size a PUT takes about as long as its sync.
 _SMALL_BYTES = 128 * 1024
 _FIRST_RETRY_SECONDS = 0.05
 _MAX_RETRY_SECONDS = 1.0
 
 
 class Lease(Protocol):
-    """What flushes need of an agent's lease (agent/lease.py)."""
+    """The part of an agent's lease (agent/lease.py) that flushes use."""
 
     cluster_id: str
 
     def next_segment_id(self) -> SegmentId:
-        """An id never given before. Raises NoLeaseError."""
+        """Return a segment id that was never given before. Raises NoLeaseError."""
         ...
 
     def report_expired(self, lease_id: int) -> None:
-        """A commit was answered LEASE_EXPIRED."""
-        ...
-
-
-class Pace(Protocol):
-    """Whether a small PUT may hold up the event loop (lacuna/pace.py)."""
-
-    def allows(self) -> bool:
-        """Whether the loop may do it itself now."""
-        ...
-
-    def timed(self, job: Callable[[], T]) -> T:
-        """Run it, in whichever thread, and learn how long it takes."""
+        """Register again, as a commit under this lease was answered LEASE_EXPIRED."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class FlushMetrics:
-    """Counters; `_now` is a gauge."""
+    """Counters; `flushes_now` is a gauge."""
 
     flushes: int = 0
     flushes_failed: int = 0
@@ -99,36 +99,57 @@ class FlushMetrics:
 
 @dataclass(slots=True, eq=False)
 class _Flight:
-    """One flush: what it carries, and `ended` for the flush behind it."""
+    """One flush and its batches. `ended` completes when it has ended, for the flush after it."""
 
     batches: list[PendingBatch]
     previous: "asyncio.Future[None] | None"
     ended: "asyncio.Future[None]"
     segment_id: SegmentId | None = None
-    #: what the segment holds of each partition, in the order of its slices
+    #: the batches in the segment by partition, in the order of its slices
     slices: dict[PartitionKey, list[PendingBatch]] = field(default_factory=dict)
+    #: a reply to its commit was lost
+    is_repeated: bool = False
 
     @property
     def is_small(self) -> bool:
-        """The time of its PUT is that of the sync."""
+        """Whether its PUT takes little longer than the sync."""
         return sum(len(batch.part) for batch in self.batches) <= _SMALL_BYTES
 
     def group(self) -> list[SliceInput]:
-        """The batches by partition, each in order."""
+        """Group the batches by partition, keeping those of each producer in order."""
         for batch in self.batches:
             self.slices.setdefault(batch.key, []).append(batch)
+        self.slices = {key: together(batches) for key, batches in self.slices.items()}
         return [
             SliceInput(topic_id, partition, [batch.part for batch in batches])
             for (topic_id, partition), batches in self.slices.items()
         ]
 
 
-#: hears of a segment: its id, and (topic id, partition), position and bytes of every batch
+def together(batches: list[PendingBatch]) -> list[PendingBatch]:
+    """Reorder the batches of one partition so that those of a transaction follow its first one.
+
+    A transaction is then one extent of a segment, and if it aborts it leaves one long gap, not many short ones that
+    readers would read along (adr/0021). The order of each producer's batches stays (S12). Batches with append times are
+    not reordered, since these must ascend as in Kafka.
+    """
+    owners = {batch.producer_id for batch in batches if batch.flags & FLAG_TRANSACTIONAL}
+    if not owners or any(batch.flags & FLAG_LOG_APPEND_TIME for batch in batches):
+        return batches
+    groups: dict[tuple[bool, int], list[PendingBatch]] = {}
+    for place, batch in enumerate(batches):
+        is_owned = batch.producer_id in owners
+        key = (is_owned, batch.producer_id if is_owned else place)
+        groups.setdefault(key, []).append(batch)
+    return [batch for group in groups.values() for batch in group]
+
+
+#: Called for a segment with its id, and with (topic id, partition), position and bytes of every batch.
 Written = Callable[[SegmentId, Iterable[tuple[PartitionKey, int, memoryview | bytes]]], None]
 
 
 class Flusher:
-    """The flushes of one worker. Used in one event loop; PUTs run in threads of its own."""
+    """Runs the flushes of one worker. Belongs to one event loop; PUTs run in its own threads."""
 
     def __init__(
         self,
@@ -149,6 +170,7 @@ class Flusher:
         self._pace = pace
         self._buffer = ProduceBuffer()
         self.gaps = Gaps(control)
+        self._moves = Moves(control.cluster, settings.commit_timeout_ms / 1000)
         self._executor = ThreadPoolExecutor(settings.max_flushes, "flush")
         self._flights: dict[_Flight, asyncio.Task[None] | None] = {}
         self._puts_now = 0
@@ -157,7 +179,7 @@ class Flusher:
         self._is_closed = False
 
     def submit(self, batches: list[PendingBatch]) -> None:
-        """Queue checked batches; each gets its verdict, and its ticket is told."""
+        """Queue checked batches; each gets a verdict, at once if the flusher is closed or its queue full."""
         if self._is_closed:
             for batch in batches:
                 batch.settle(NOT_PERSISTED)
@@ -171,7 +193,9 @@ class Flusher:
         self._schedule()
 
     async def close(self) -> None:
-        """Flush what is queued, then end."""
+        """Flush what is queued, wait for the flushes in flight, and end."""
+        if not self._is_closed:
+            self._moves.close()
         self._is_closed = True
         while self._buffer or self._flights:
             self._begin()
@@ -183,7 +207,7 @@ class Flusher:
         self._executor.shutdown(wait=False)
 
     def _schedule(self) -> None:
-        """Make sure that a flush starts when it is due."""
+        """Schedule the next flush for when it is due."""
         is_full = self._buffer.queued_bytes >= self._settings.flush_bytes
         if self._start is not None:
             if not is_full or not isinstance(self._start, asyncio.TimerHandle):
@@ -200,13 +224,13 @@ class Flusher:
         elif not self._puts_now:
             self._start = loop.call_soon(self._gather, 0, 0)
 
-    def _gather(self, seen: int, turns: int) -> None:
-        """Begin when nothing more comes, so that a burst of requests shares one flush."""
-        if len(self._buffer) == seen or turns == _MAX_TURNS:
+    def _gather(self, seen: int, iterations: int) -> None:
+        """Begin the flush once no more batches arrive, so that a burst of requests shares it."""
+        if len(self._buffer) == seen or iterations == _MAX_ITERATIONS:
             self._begin()
             return
         loop = asyncio.get_running_loop()
-        self._start = loop.call_soon(self._gather, len(self._buffer), turns + 1)
+        self._start = loop.call_soon(self._gather, len(self._buffer), iterations + 1)
 
     def _begin(self) -> None:
         self._start = None
@@ -226,7 +250,7 @@ class Flusher:
         self._schedule()
 
     async def _fly(self, flight: _Flight) -> None:
-        """One flush from its batches to their verdicts."""
+        """Run one flush: put, wait for the previous flush, commit, settle."""
         failure: Verdict | None = MAYBE_PERSISTED
         try:
             written = await self._put(flight)
@@ -247,7 +271,7 @@ class Flusher:
             self._schedule()
 
     async def _put(self, flight: _Flight) -> WrittenSegment | Verdict:
-        """Write the segment. A Verdict: why it is not there, as far as anybody will ever see."""
+        """Write the segment; return a Verdict if that failed."""
         try:
             flight.segment_id = self._lease.next_segment_id()
             write = partial(self._write, flight, flight.segment_id)
@@ -263,7 +287,7 @@ class Flusher:
             log.warning("a flush failed: segment %s: %s", flight.segment_id, error)
             return STORE_FAILED
         except Exception:
-            # Given back as the others are, so that it too waits for the flushes before it (S12).
+            # Returned as the other failures are, so that it too waits for the flushes before it (S12).
             _report(flight)
             return NOT_PERSISTED
         finally:
@@ -271,78 +295,98 @@ class Flusher:
             self._schedule()
 
     def _write(self, flight: _Flight, segment_id: SegmentId) -> WrittenSegment:
-        """Runs in a thread: checksums and the PUT."""
+        """Build the segment with its checksums, and put it. Blocks, so it usually runs in a thread."""
         cluster_id = self._lease.cluster_id
-        written = write_segment(cluster_id, segment_id, flight.group())
+        written = write_segment(
+            cluster_id,
+            segment_id,
+            flight.group(),
+            journal_position=self._control.journal_position,
+        )
         self._store.put(segment_key(cluster_id, segment_id), written.parts)
         return written
 
     async def _commit(self, flight: _Flight, written: WrittenSegment) -> Verdict | None:
-        """Commit what has not failed meanwhile, and settle it; a Verdict where all failed."""
+        """Commit the batches that have not failed meanwhile, and settle them; return a Verdict if all failed."""
         placed = _place(flight, written)
+        self._moves.mark(batch for batch, _ in placed)
         command, batches = _commit_command(written, placed)
         if not batches:
             return None
         if self._on_written is not None:
-            # Before the commit: whoever tails hears of it before its reply is here.
+            # Before the commit, since tailing consumers hear of it before its reply arrives here.
             self._on_written(
                 written.segment_id,
                 [(batch.key, position, batch.part) for batch, position in placed],
             )
-        reply = await self._call(command)
+        reply = await self._call(flight, command)
         if isinstance(reply, Verdict):
             return reply
         self.metrics.batches += len(placed)
         self.metrics.bytes_written += written.size
-        for sent, verdict in zip(batches, reply.slices, strict=True):
+        for sent, answer in zip(batches, reply.slices, strict=True):
             for index, batch in enumerate(sent):
-                if verdict.error_code:
-                    batch.settle(Verdict(verdict.error_code))
-                    continue
-                batch.settle(
-                    Verdict(
-                        verdict.error_codes[index],
-                        verdict.base_offsets[index],
-                        verdict.append_times[index],
-                        verdict.log_start_offset,
-                    )
-                )
+                batch.settle(self._verdict(flight, batch, answer, index))
         return None
 
-    async def _call(self, command: CommitSegment) -> SegmentCommitted | Verdict:
-        """Send a commit until its outcome is known: it is idempotent by segment id."""
+    def _verdict(
+        self, flight: _Flight, batch: PendingBatch, answer: SliceVerdict, index: int
+    ) -> Verdict:
+        """Return the verdict of the batch at `index` of a slice."""
+        if answer.error_code:
+            return Verdict(answer.error_code)
+        code = answer.error_codes[index]
+        if code == ErrorCode.NONE:
+            self._moves.went_on(batch)
+        elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (
+            flight.is_repeated or batch.flags & FLAG_FOLLOWS
+        ):
+            # The missing batch may have come through another agent since.
+            self._moves.tell(batch)
+            return NOT_PERSISTED
+        return Verdict(
+            code, answer.base_offsets[index], answer.append_times[index], answer.log_start_offset
+        )
+
+    async def _call(self, flight: _Flight, command: CommitSegment) -> SegmentCommitted | Verdict:
+        """Send a commit, which is idempotent by segment id, until its outcome is known or its time is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._settings.commit_timeout_ms / 1000
         pause = _FIRST_RETRY_SECONDS
-        is_repeated = False
         while True:
             try:
                 reply = (
                     await self._control.call(Command(commit_segment=command))
                 ).segment_committed
             except ControlPlaneUnavailable as error:
-                log.warning("segment %s: commit: %s", _name(command), error)
+                log.warning(
+                    "segment %s could not be committed, trying again: %s", _name(command), error
+                )
                 if loop.time() + pause > deadline:
                     return MAYBE_PERSISTED
-                # Nothing tells when the control plane is back but an attempt.
+                # Only an attempt can tell when the control plane is back.
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _MAX_RETRY_SECONDS)
-                is_repeated = True
+                flight.is_repeated = True
                 self.metrics.commits_repeated += 1
                 continue
             except CommandRefused as error:
-                log.error("segment %s: commit refused: %s", _name(command), error)
-                return MAYBE_PERSISTED if is_repeated else NOT_PERSISTED
+                log.error(
+                    "segment %s: the control plane refused the commit: %s", _name(command), error
+                )
+                return MAYBE_PERSISTED if flight.is_repeated else NOT_PERSISTED
             if reply.error_code == ErrorCode.NONE:
                 return reply
             if reply.error_code == ErrorCode.LEASE_EXPIRED:
                 self._lease.report_expired(command.segment.lease_id)
-            log.warning("segment %s: commit: error %d", _name(command), reply.error_code)
-            # An attempt whose reply was lost may have been taken before the lease ended.
-            return MAYBE_PERSISTED if is_repeated else NOT_PERSISTED
+            log.warning(
+                "segment %s: the commit failed with error %d", _name(command), reply.error_code
+            )
+            # An attempt whose reply was lost may have been committed before the lease ended.
+            return MAYBE_PERSISTED if flight.is_repeated else NOT_PERSISTED
 
     def _fail(self, flight: _Flight, verdict: Verdict) -> None:
-        """Fail a flush, and what its producers have sent since (S12)."""
+        """Fail the unsettled batches of a flush, and those that their producers have sent since (S12)."""
         self.metrics.flushes_failed += 1
         unsettled = [batch for batch in flight.batches if batch.verdict is None]
         failed: set[ProducerKey] = ordered_producers(unsettled)
@@ -359,7 +403,7 @@ class Flusher:
 
 
 def _place(flight: _Flight, written: WrittenSegment) -> list[tuple[PendingBatch, int]]:
-    """The batches that have no verdict yet, with their positions in the object."""
+    """Return the batches without a verdict, with their positions in the object."""
     return [
         (batch, position)
         for batches, piece in zip(flight.slices.values(), written.slices, strict=True)
@@ -371,7 +415,7 @@ def _place(flight: _Flight, written: WrittenSegment) -> list[tuple[PendingBatch,
 def _commit_command(
     written: WrittenSegment, placed: list[tuple[PendingBatch, int]]
 ) -> tuple[CommitSegment, list[list[PendingBatch]]]:
-    """The commit of `placed`, and its batches slice by slice."""
+    """Build the commit of `placed`; also return its batches, slice by slice."""
     slices: list[SegmentSlice] = []
     sent: list[list[PendingBatch]] = []
     by_partition: dict[PartitionKey, list[tuple[PendingBatch, int]]] = {}
@@ -405,7 +449,7 @@ def _commit_command(
 
 
 def _flags(batch: PendingBatch, numbers: dict[str, int]) -> int:
-    """What a commit says of a batch: its transactional id gets a number."""
+    """Return the flags of a batch for its commit; `numbers` gives its transactional id a number."""
     if not batch.transactional_id:
         return batch.flags
     number = numbers.setdefault(batch.transactional_id, len(numbers) + 1)
@@ -413,7 +457,9 @@ def _flags(batch: PendingBatch, numbers: dict[str, int]) -> int:
 
 
 def _report(flight: _Flight) -> None:
-    log.exception("our own mistake in the flush of segment %s", flight.segment_id)
+    log.exception(
+        "unexpected error in the flush of segment %s; please report it", flight.segment_id
+    )
 
 
 def _name(command: CommitSegment) -> str:

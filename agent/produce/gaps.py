@@ -1,59 +1,61 @@
-"""Producers whose batch failed and has not come again: what they sent behind it must wait (S12).
+"""Gaps: batches that failed and were not sent again yet. Later batches of their producers must wait (S12).
 
-Batches that were queued when a flush failed fail with it. Others are still on the wire then. The
-control plane takes any first sequence of a producer that it does not know in a partition (S10), so
-such a late batch could get in before the ones that failed, which then never could. It is held back
-here until the failed one has come again, or until the control plane says that the producer went on
-somewhere else. Another agent knows nothing of it: a limit that Kafka has too (docs/protocol.md).
+Batches that were queued when a flush failed fail with it, but others may still be on the wire. The control plane
+accepts any first sequence of a producer that it does not know in a partition (S10), so such a late batch could be
+committed before the failed ones, which could then never be. It is held back here until the failed batch has been sent
+again, or until the control plane says that the producer went on through another agent. Other agents do not know of
+the gap, a limit that Kafka has too (docs/protocol.md).
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from agent.produce.buffer import NO_PRODUCER_ID, NOT_PERSISTED, PartitionKey, PendingBatch
-from controlplane.client.errors import ControlPlaneUnavailable
-from controlplane.errors import ErrorCode
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.transactions_pb2 import DescribeProducers
+from lacuna.agent.produce.buffer import NO_PRODUCER_ID, NOT_PERSISTED, PendingBatch, ProducerKey
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.transactions_pb2 import DescribeProducers
 
 if TYPE_CHECKING:
-    from controlplane.client import ControlClient
+    from lacuna.controlplane.client import ControlClient
 
 _SEQUENCES: Final = 1 << 31
-# A client that has not sent its batch again by then has given it up (delivery.timeout.ms).
+# A client that has not sent its batch again after this time has given it up (delivery.timeout.ms).
 _HOLD_SECONDS: Final = 120.0
 _MAX_GAPS: Final = 10_000
-
-#: producer id, epoch, partition
-_GapKey: TypeAlias = tuple[int, int, PartitionKey]
+#: The epoch and last sequence of a producer that the control plane does not know in a partition.
+_UNKNOWN: Final = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """The sequence that failed, and until when (loop time) later ones are held back."""
+    """The sequence of the failed batch, and until when (loop time) later batches are held back."""
 
     base_sequence: int
     until: float
 
 
 class Gaps:
-    """The sequences that are missing, at most `_MAX_GAPS` of them; the oldest are given up first."""
+    """The gaps of all producers, at most `_MAX_GAPS`; the oldest are dropped first."""
 
     def __init__(self, control: "ControlClient") -> None:
         self._control = control
-        self._gaps: OrderedDict[_GapKey, _Gap] = OrderedDict()
+        self._gaps: OrderedDict[ProducerKey, _Gap] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._gaps)
 
     def mark(self, batches: Iterable[PendingBatch], now: float) -> None:
-        """These failed, in this order: the first of each producer and partition is missing."""
-        seen: set[_GapKey] = set()
+        """Remember the first failed batch of each producer and partition as its gap; `batches` are in order.
+
+        `now` is loop time."""
+        seen: set[ProducerKey] = set()
         for batch in batches:
-            key = _key_of(batch)
+            key = batch.producer_key
             if batch.producer_id == NO_PRODUCER_ID or key in seen:
                 continue
             seen.add(key)
@@ -63,30 +65,34 @@ class Gaps:
             self._gaps.popitem(last=False)
 
     def concern(self, batches: Iterable[PendingBatch]) -> bool:
-        """Whether any of them belongs to a producer with a gap in that partition."""
-        return bool(self._gaps) and any(_key_of(batch) in self._gaps for batch in batches)
+        """Whether any of the batches belongs to a producer with a gap in that partition."""
+        return bool(self._gaps) and any(batch.producer_key in self._gaps for batch in batches)
 
     async def hold_back(self, batches: Iterable[PendingBatch], now: float) -> None:
-        """Settle those that must not get in now; the client sends them again behind the missing."""
+        """Settle the batches that must not be committed before a missing one; the client sends them again after it."""
         ahead = [batch for batch in batches if self._is_ahead(batch, now)]
         if not ahead:
             return
         try:
-            last_sequences = await self._last_sequences({batch.key for batch in ahead})
+            known = await self._known(list(dict.fromkeys(batch.key for batch in ahead)))
         except ControlPlaneUnavailable:
-            last_sequences = {}
+            known = {}
         for batch in ahead:
-            last = last_sequences.get(_key_of(batch))
-            if last is None or _is_behind(last, batch.base_sequence - 1):
+            epoch, last = known.get((batch.producer_id, batch.key), _UNKNOWN)
+            if epoch > batch.producer_epoch:
+                # Nothing of the old epoch is taken any more, and its client waits to be told.
+                self._gaps.pop(batch.producer_key, None)
+                continue
+            if epoch < batch.producer_epoch or _is_behind(last, batch.base_sequence - 1):
                 batch.settle(NOT_PERSISTED)
                 continue
             # The missing one was sent again through another agent; this one follows.
-            self._gaps.pop(_key_of(batch), None)
-            last_sequences[_key_of(batch)] = _last_sequence(batch)
+            self._gaps.pop(batch.producer_key, None)
+            known[batch.producer_id, batch.key] = epoch, _last_sequence(batch)
 
     def _is_ahead(self, batch: PendingBatch, now: float) -> bool:
-        """Whether a batch comes before the missing one does; what is missing closes its gap."""
-        key = _key_of(batch)
+        """Whether a batch has come before the missing one. If it is the missing one itself, the gap is closed."""
+        key = batch.producer_key
         gap = self._gaps.get(key)
         if gap is None:
             return False
@@ -95,21 +101,19 @@ class Gaps:
             return False
         return _is_behind(gap.base_sequence, batch.base_sequence)
 
-    async def _last_sequences(self, keys: set[PartitionKey]) -> dict[_GapKey, int]:
-        """What the control plane knows of the producers of these partitions."""
+    async def _known(
+        self, keys: Sequence[PartitionKey]
+    ) -> dict[tuple[int, PartitionKey], tuple[int, int]]:
+        """Ask the control plane for the epoch and last sequence of each producer in these partitions."""
         asked = [TopicPartition(topic_id=key[0], partition=key[1]) for key in keys]
         command = Command(describe_producers=DescribeProducers(partitions=asked))
         reply = (await self._control.call(command)).producers_described
-        found: dict[_GapKey, int] = {}
-        for key, partition in zip(keys, reply.partitions, strict=True):
-            if partition.error_code == ErrorCode.NONE:
-                for each in partition.producers:
-                    found[each.producer_id, each.producer_epoch, key] = each.last_sequence
-        return found
-
-
-def _key_of(batch: PendingBatch) -> _GapKey:
-    return (batch.producer_id, batch.producer_epoch, batch.key)
+        return {
+            (each.producer_id, key): (each.producer_epoch, each.last_sequence)
+            for key, partition in zip(keys, reply.partitions, strict=True)
+            if partition.error_code == ErrorCode.NONE
+            for each in partition.producers
+        }
 
 
 def _last_sequence(batch: PendingBatch) -> int:
@@ -117,5 +121,5 @@ def _last_sequence(batch: PendingBatch) -> int:
 
 
 def _is_behind(sequence: int, other: int) -> bool:
-    """Whether `sequence` comes before `other`, where they wrap from 2^31-1 to 0."""
+    """Whether `sequence` comes before `other`; sequences wrap from 2^31-1 to 0."""
     return 0 < (other - sequence) % _SEQUENCES < _SEQUENCES // 2

@@ -1,37 +1,37 @@
-"""compression.type: a batch of another codec is compressed anew before it is stored, as a Kafka broker does.
+"""compression.type: batches of another codec are compressed again before they are stored, as by a Kafka broker.
 
-Only the codec is compared, never the level: a batch of the right codec keeps its bytes. Levels are Kafka's
-numbers; where our library has no such level the nearest one stands for it. It takes up to seconds (a batch of
-1 MiB may hold 64 MiB), so the service has a thread do it.
+Only the codec is compared, never the level: a batch with the right codec keeps its bytes. Levels are Kafka's numbers;
+if our library does not have a level, the nearest one is used. Recompressing may take seconds (a batch of 1 MiB may
+hold 64 MiB of records), so the service does it in a thread.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controlplane.topic_configs import stored_compression
-from logstore.records.batch import BatchHeader, RecordBatch
-from logstore.records.compression import Compression, compress
-from logstore.records.errors import BatchTooLargeError, DecompressedTooLargeError
-from logstore.records.layout import CODEC_MASK
-from logstore.records.packing import pack_batch
-from logstore.records.validate import ProduceRules
+from lacuna.controlplane.shared.topic_configs import stored_compression
+from lacuna.logstore.records.batch import BatchHeader, RecordBatch
+from lacuna.logstore.records.compression import Compression, compress
+from lacuna.logstore.records.errors import BatchTooLargeError, DecompressedTooLargeError
+from lacuna.logstore.records.layout import CODEC_MASK
+from lacuna.logstore.records.packing import pack_batch
+from lacuna.logstore.records.validate import ProduceRules
 
 
 def compression_of(configs: Mapping[str, str]) -> Compression | None:
-    """What batches of a topic are stored in; None where they keep their producer's codec."""
+    """Return the compression in which a topic's batches are stored; None if they keep their producer's codec."""
     found = stored_compression(configs)
     return None if found is None else Compression.of_kafka(*found)
 
 
 @dataclass(frozen=True, slots=True)
 class Recompression:
-    """What is left to do with a checked batch: another codec, within the topic's rules."""
+    """The recompression that a checked batch still needs, within the topic's rules."""
 
     target: Compression
     rules: ProduceRules
 
     def apply(self, batch: memoryview | bytes) -> bytes:
-        """The batch to store. As in Kafka its size counts before and after: raises a RecordsError."""
+        """Return the batch to store. Raises a RecordsError if it cannot be recompressed or becomes too large."""
         part = recompressed(batch, self.target, self.rules.max_decompressed_bytes)
         if len(part) > self.rules.max_message_bytes:
             raise BatchTooLargeError("the batch", len(part), self.rules.max_message_bytes)
@@ -39,13 +39,13 @@ class Recompression:
 
 
 def recompressed(batch: memoryview | bytes, target: Compression, max_bytes: int) -> bytes:
-    """A checked batch with its records under the codec of `target`; all else stays.
+    """Return a checked batch with its records in the codec of `target`, and everything else as it was.
 
-    `max_bytes` bounds the decompressed records. Raises a RecordsError as `decompress`.
+    `max_bytes` bounds the decompressed records. Raises a RecordsError, as `decompress` does.
     """
     header = BatchHeader.parse(batch)
     section = RecordBatch(header, memoryview(batch)).section(max_bytes)
-    if len(section) > max_bytes:  # it came uncompressed, and nobody could decompress it
+    if len(section) > max_bytes:  # it came uncompressed, and no reader would decompress it
         raise DecompressedTooLargeError(max_bytes)
     return pack_batch(
         compress(target.codec, section, target.level),

@@ -1,59 +1,62 @@
-"""A Produce from end to end: resolve, check, queue, wait, answer (S2, S11).
+"""Serves a Produce from end to end: finds topics, checks, queues, waits, answers (S2, S11).
 
-`ProduceService` is what agent/apis/produce.py holds on to. Everything up to the queue happens before
-the first await, so that pipelined requests enter in the order of their frames; where something has to be
-awaited (a gap, compression.type), the requests behind wait in one line.
+agent/apis/k00_produce.py uses `ProduceService`. Everything up to the queue happens before the first await, so that
+pipelined requests are queued in the order of their frames. If something has to be awaited (a session, a gap,
+compression.type), the requests after it wait in one line.
 """
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from agent.produce.buffer import (
+from lacuna.agent.produce.buffer import (
     NOT_PERSISTED,
     STORE_FAILED,
     PendingBatch,
     RequestTicket,
     Verdict,
 )
-from agent.produce.check import (
+from lacuna.agent.produce.check import (
+    MAX_NAMED_RECORDS,
     RulesByTopic,
     check_batch,
+    failed,
     refuse_batch,
     refuse_transactional,
 )
-from agent.produce.codec import (
-    PartitionAnswer,
-    ProducePartition,
+from lacuna.agent.produce.flush import Flusher, Lease
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.controlplane.shared.batches import FLAG_TRANSACTIONAL
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.pace import Pace
+from lacuna.logstore.records.errors import RecordsError
+from lacuna.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    ProduceTopic,
-    TopicAnswer,
+    TopicProduceData,
+    TopicProduceResponse,
 )
-from agent.produce.flush import Flusher, Lease, Pace
-from agent.produce.settings import ProduceSettings
-from controlplane.batches import FLAG_TRANSACTIONAL
-from controlplane.errors import ErrorCode
-from logstore.records.errors import RecordsError
 
 if TYPE_CHECKING:
-    from agent.clock import Clock
-    from agent.fetch.service import FetchService
-    from controlplane.client import ControlClient
-    from controlplane.v1.cluster_pb2 import Topic
-    from logstore.objects.store import ObjectStore
+    from lacuna.agent.clock import WallClock
+    from lacuna.agent.fetch.service import FetchService
+    from lacuna.controlplane.client import ControlClient
+    from lacuna.controlplane.v1.cluster_pb2 import Topic
+    from lacuna.logstore.objects.store import ObjectStore
 
-INVALID_REQUIRED_ACKS: Final = 21
-# A partition that its transaction does not have is TRANSACTION_ABORTABLE from here on (KIP-890).
+_FIRST_RECORD_ERRORS: Final = 8
+# From this version on a partition that was not added to the transaction is TRANSACTION_ABORTABLE (KIP-890).
 _FIRST_ABORTABLE: Final = 11
-# Before KIP-112 clients know no KAFKA_STORAGE_ERROR, nor that they may try again.
+# Clients before KIP-112 do not know KAFKA_STORAGE_ERROR, nor that they may retry after it.
 _FIRST_STORAGE_ERROR: Final = 4
 _ACKS: Final = frozenset({-1, 0, 1})
 _NOTHING: Final = memoryview(b"")
 
 
 class ProduceService:
-    """The producing of one worker. `fetch` keeps what its consumers wait for (None: nobody does)."""
+    """Serves the Produce requests of one worker. `fetch`, if given, keeps batches that consumers wait for."""
 
     def __init__(
         self,
@@ -61,17 +64,19 @@ class ProduceService:
         control: "ControlClient",
         store: "ObjectStore",
         lease: Lease,
-        clock: "Clock",
+        clock: "WallClock",
         fetch: "FetchService | None" = None,
         settings: ProduceSettings | None = None,
         pace: Pace | None = None,
     ) -> None:
         self.settings = settings or ProduceSettings()
-        self._control = control
+        self.control = control
         self._clock = clock
         self._rules = RulesByTopic()
+        self._door = asyncio.Lock()
+        self._early_requests = 0
         self._line = asyncio.Lock()
-        # One at a time, as the line is, and not behind the conversions of old clients.
+        # One thread, as the line admits one request at a time; apart from the conversions for old clients.
         self._recompressing = ThreadPoolExecutor(1, "recompress")
         self._held_requests = 0
         self.flusher = Flusher(
@@ -83,42 +88,56 @@ class ProduceService:
             pace=pace,
         )
 
-    async def produce(self, request: ProduceRequest) -> ProduceResponse:
-        """The answer, when everything of the request is durable or has failed."""
+    async def produce(self, request: ProduceRequest, version: int) -> ProduceResponse:
+        """Return the answer once every batch of the request is durable or has failed."""
         if request.acks not in _ACKS:
-            return refuse(request, INVALID_REQUIRED_ACKS)
-        cluster = self._control.cluster
-        if not cluster.is_current:
-            await cluster.ready()
+            return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
+        cluster = self.control.cluster
+        if self._early_requests or not cluster.is_current:
+            await self._cluster_is_current()
         now_ms = self._clock.now_ms()
-        outcomes: list[PendingBatch | PartitionAnswer] = []
+        outcomes: list[PendingBatch | PartitionProduceResponse] = []
         batches: list[PendingBatch] = []
-        for topic in request.topics:
+        most_named = MAX_NAMED_RECORDS if version >= _FIRST_RECORD_ERRORS else 0
+        for topic in request.topic_data:
             known = cluster.topics_by_name.get(topic.name)
             if not topic.name:
                 known = cluster.topics_by_id.get(topic.topic_id)
-            for asked in topic.partitions:
-                outcome = self._check(request, topic, known, asked, now_ms)
+            for asked in topic.partition_data:
+                outcome = self._check(request, version, topic, known, asked, now_ms, most_named)
                 outcomes.append(outcome)
                 if isinstance(outcome, PendingBatch):
                     batches.append(outcome)
+                else:
+                    most_named -= len(outcome.record_errors)
         if batches:
             ticket = RequestTicket(len(batches))
             for batch in batches:
                 batch.ticket = ticket
             await self._submit(batches)
             await ticket.done
-        return _answer(request, outcomes)
+        return _answer(request, version, outcomes)
+
+    async def _cluster_is_current(self) -> None:
+        """Wait for a session, in the order of the requests.
+
+        Counted as in `_submit`, so that a request that comes just when there is a session cannot overtake."""
+        self._early_requests += 1
+        try:
+            async with self._door:
+                await self.control.cluster.ready()
+        finally:
+            self._early_requests -= 1
 
     async def _submit(self, batches: list[PendingBatch]) -> None:
-        """Queue batches; at once, unless an earlier one of their producers failed (S12) or a codec changes."""
+        """Queue batches: at once, unless one must be recompressed or an earlier one of its producer failed (S12)."""
         gaps = self.flusher.gaps
         is_ready = all(batch.recompression is None for batch in batches)
         if is_ready and not self._held_requests and not gaps.concern(batches):
             self.flusher.submit(batches)
             return
-        # Everything queues here while somebody asks, so that nothing overtakes. They are counted,
-        # since between a release and the next one's turn the lock itself looks free.
+        # While one request waits here all others queue behind it, so that none overtakes. They are counted, since
+        # the lock itself looks free between its release and the next one's turn.
         self._held_requests += 1
         try:
             async with self._line:
@@ -130,7 +149,7 @@ class ProduceService:
             self._held_requests -= 1
 
     async def _recompress(self, batches: list[PendingBatch]) -> None:
-        """Give batches their topics' codecs, off the loop; one that grows too large has its verdict."""
+        """Recompress batches in a thread; a batch that becomes too large is settled with an error."""
         loop = asyncio.get_running_loop()
         for batch in batches:
             if batch.recompression is None:
@@ -144,82 +163,84 @@ class ProduceService:
                 batch.settle(Verdict(refusal.error_code, error_message=refusal.error_message))
 
     async def close(self) -> None:
-        """Flush what is queued, then end."""
+        """Flush what is queued, then stop."""
         await self.flusher.close()
         self._recompressing.shutdown(wait=False)
 
     def _check(
         self,
         request: ProduceRequest,
-        topic: ProduceTopic,
+        version: int,
+        topic: TopicProduceData,
         known: "Topic | None",
-        asked: ProducePartition,
+        asked: PartitionProduceData,
         now_ms: int,
-    ) -> PendingBatch | PartitionAnswer:
-        """A batch to queue, or why there is none."""
+        most_named: int,
+    ) -> PendingBatch | PartitionProduceResponse:
+        """Return a batch to queue, or an error that names at most `most_named` faulty records."""
         if known is None:
             code = (
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic.name else ErrorCode.UNKNOWN_TOPIC_ID
             )
-            return PartitionAnswer(asked.partition, code)
-        if not 0 <= asked.partition < known.partition_count:
-            return PartitionAnswer(asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return failed(asked.index_, code)
+        if not 0 <= asked.index_ < known.partition_count:
+            return failed(asked.index_, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         records = asked.records if asked.records is not None else _NOTHING
-        key = (known.topic_id, asked.partition)
+        key = (known.topic_id, asked.index_)
         try:
-            batch = check_batch(records, key, self._rules.of(known), request.version, now_ms)
+            batch = check_batch(records, key, self._rules.of(known), version, now_ms)
         except RecordsError as error:
-            return refuse_batch(asked.partition, error)
+            return refuse_batch(asked.index_, error, most_named)
         if batch.flags & FLAG_TRANSACTIONAL:
             if not request.transactional_id:
-                return refuse_transactional(asked.partition, request.transactional_id)
+                return refuse_transactional(asked.index_, request.transactional_id)
             batch.transactional_id = request.transactional_id
         return batch
 
 
 def refuse(request: ProduceRequest, error_code: int) -> ProduceResponse:
-    """Every partition of a request fails alike."""
+    """Answer every partition of a request with the same error."""
     return ProduceResponse(
         [
-            TopicAnswer(
+            TopicProduceResponse(
                 topic.name,
                 topic.topic_id,
-                [PartitionAnswer(asked.partition, error_code) for asked in topic.partitions],
+                [failed(asked.index_, error_code) for asked in topic.partition_data],
             )
-            for topic in request.topics
+            for topic in request.topic_data
         ]
     )
 
 
 def _answer(
-    request: ProduceRequest, outcomes: list[PendingBatch | PartitionAnswer]
+    request: ProduceRequest, version: int, outcomes: list[PendingBatch | PartitionProduceResponse]
 ) -> ProduceResponse:
-    """The answer in the order of the request."""
+    """Build the answer in the order of the request."""
     rest = iter(outcomes)
     return ProduceResponse(
         [
-            TopicAnswer(
+            TopicProduceResponse(
                 topic.name,
                 topic.topic_id,
                 [
-                    _partition_answer(request.version, topic.name, asked.partition, next(rest))
-                    for asked in topic.partitions
+                    _partition_answer(version, topic.name, asked.index_, next(rest))
+                    for asked in topic.partition_data
                 ],
             )
-            for topic in request.topics
+            for topic in request.topic_data
         ]
     )
 
 
 def _partition_answer(
-    version: int, topic_name: str, partition: int, outcome: PendingBatch | PartitionAnswer
-) -> PartitionAnswer:
-    if isinstance(outcome, PartitionAnswer):
+    version: int, topic_name: str, partition: int, outcome: PendingBatch | PartitionProduceResponse
+) -> PartitionProduceResponse:
+    if isinstance(outcome, PartitionProduceResponse):
         return outcome
     verdict = outcome.verdict
     if verdict is None:
         raise AssertionError("a ticket is done when every batch has its verdict")
-    return PartitionAnswer(
+    return PartitionProduceResponse(
         partition,
         _known_as(verdict.error_code, version, topic_name, outcome),
         verdict.base_offset,
@@ -230,7 +251,7 @@ def _partition_answer(
 
 
 def _known_as(error_code: int, version: int, topic_name: str, batch: PendingBatch) -> int:
-    """A batch's error as clients of that version know it."""
+    """Translate a batch's error to one that clients of that version know."""
     is_transactional = batch.flags & FLAG_TRANSACTIONAL
     if (
         error_code == ErrorCode.INVALID_TXN_STATE
@@ -239,7 +260,7 @@ def _known_as(error_code: int, version: int, topic_name: str, batch: PendingBatc
     ):
         return ErrorCode.TRANSACTION_ABORTABLE
     if error_code == ErrorCode.UNKNOWN_TOPIC_ID and topic_name:
-        # It was deleted meanwhile; who names topics does not know ids, nor their error.
+        # It was deleted meanwhile; a client that sends names does not know the error for ids.
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if error_code == STORE_FAILED.error_code and version < _FIRST_STORAGE_ERROR:
         return NOT_PERSISTED.error_code

@@ -1,8 +1,8 @@
-"""Reading a topic as a batch: `count` and the sum of the lengths of all values, of what is committed.
+"""Reads the committed records of a topic as a batch: counts them, and sums up the lengths of their values.
 
-A clean topic from one producer with the settings of every section; and logs of transactions of 100 records over 4
-partitions of which a share is aborted, as in bench/aborts.py. Rates count committed values alone. The first two
-runs are thrown away, the page cache is warm. Lacuna has merged what it merges by itself, a minute after it was written.
+The topics are a clean one, from one producer with the usual settings, and logs of transactions of 100 records over 4
+partitions of which a share is aborted, as in bench/aborts.py. Rates count committed values only. The first two runs are
+discarded, and the page cache is warm. Lacuna has already done its merges, which it does a minute after writing.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,18 +24,18 @@ from bench.target import Target
 CPU = Figure("CPU s/GiB, all together", Better.LESS)
 BATCH_RECORDS = Figure("records/batch", Better.NEITHER)
 CODEC = "lz4"
-#: The JVM compiles what is used often enough: the source's code after the first, the query's in any case.
+#: The JVM compiles code that is used often enough: the source's code after the first read, the query's in any case.
 WARM_UP_READS = 2
 CLEAN = f"batch read, {CODEC}"
 
 
 def work_of(share: int) -> str:
-    """The row's name."""
+    """The name of the row for this share of aborted transactions, in percent."""
     return f"batch read, {share} % aborted, {CODEC}" if share else CLEAN
 
 
 def batch(pipeline: PipelineBench) -> Iterator[Row]:
-    """A row a share."""
+    """Yields a row per share of aborted transactions and target."""
 
     def clean(target: Target, topic: str) -> tuple[int, float]:
         return pipeline.size.records, fill(target, topic, pipeline.size.records, CODEC)
@@ -86,7 +86,7 @@ def _share(
 
 
 def read(pipeline: PipelineBench, target: Target, topic: str) -> tuple[int, int]:
-    """How many records, and the bytes of their values."""
+    """Reads a topic with Spark; returns the number of its records and the bytes of their values."""
     frame = pipeline.spark.source(pipeline.spark.session.read, target, topic)
     row = frame.agg(functions.count("*"), functions.sum(functions.length("value"))).first()
     if row is None:

@@ -1,7 +1,7 @@
-"""Compaction, lz4 in and lz4 out: MB of the store's bytes that were read, a second and core.
+"""Compaction of lz4 batches to lz4 batches: how many MB of stored bytes it reads per second and core.
 
-The input are transactions of 100 records over 4 partitions, all committed or half of them aborted; aborted bytes are
-not read, and not counted. Every run has a topic of its own. "values" counts what the producer wrote of it.
+The input is transactions of 100 records over 4 partitions, either all committed or half of them aborted; aborted bytes
+are neither read nor counted. Every run has its own topic. "values" counts the bytes of values that the producer wrote.
 """
 
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ from bench.pipeline.sizes import PipelineBench
 from bench.pipeline.spark import CORES, WithSpark
 from bench.rounds import Measured
 from bench.target import Target
-from pipeline.compaction.job import Compaction
-from pipeline.compaction.settings import CompactionSettings
-from pipeline.control import ControlPlane
-from pipeline.location import find_cluster
+from lacuna.pipeline.compaction.job import Compaction
+from lacuna.pipeline.compaction.settings import CompactionSettings
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.location import find_cluster
 
 SHARES = (0, 50)
 INPUT = Figure("MB/s a core", Better.MORE)
@@ -30,12 +30,12 @@ BYTES_OUT = Figure("bytes out/in", Better.LESS)
 
 
 def work_of(share: int) -> str:
-    """The row's name."""
+    """The name of the row for this share of aborted transactions, in percent."""
     return f"compaction, {share} % aborted, {CODEC}"
 
 
 def compaction(pipeline: PipelineBench) -> Iterator[Row]:
-    """A row a share."""
+    """Yields a row per share of aborted transactions."""
     for share in SHARES:
 
         def run(target: Target, measured: Measured, share: int = share) -> None:

@@ -1,4 +1,4 @@
-"""A topic as a producer with the settings of every section writes it, and what batches it makes of it."""
+"""Fills topics with the usual producer settings, and finds out how large the producer's batches are."""
 
 import json
 import time
@@ -10,11 +10,11 @@ from bench.errors import BenchError
 from bench.lacuna import Lacuna
 from bench.target import Target
 from bench.topics import PARTITIONS
-from pipeline.control import ControlPlane
-from pipeline.location import find_cluster
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.location import find_cluster
 
 _STATISTICS_MS = 250
-#: An agent merges what has been stable for a minute, looking each five seconds.
+#: An agent merges what has been stable for a minute; it looks every five seconds.
 _MERGES_AFTER_SECONDS = 65.0
 _CALM_SECONDS = 15.0
 _LOOK_SECONDS = 1.0
@@ -22,7 +22,7 @@ _SETTLES_WITHIN = 300.0
 
 
 class _Batches:
-    """Counts the batches that librdkafka tells of; each of its windows once."""
+    """Counts the batches in librdkafka's statistics, each of its windows once."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -36,7 +36,7 @@ class _Batches:
 
 
 def fill(target: Target, topic: str, count: int, codec: str) -> float:
-    """`count` records, all acknowledged; records of a batch, on average. Raises BenchError."""
+    """Writes `count` records, all acknowledged; returns the average number of records per batch. Raises BenchError."""
     batches = _Batches(topic)
     settings = {"compression.type": codec, "statistics.interval.ms": _STATISTICS_MS}
     client = Producer(
@@ -52,14 +52,14 @@ def fill(target: Target, topic: str, count: int, codec: str) -> float:
 
 
 def settle(target: Lacuna, topic: str) -> None:
-    """Until its small extents are merged: nothing changes any more. Raises BenchError."""
+    """Waits until the topic's small extents are merged and nothing changes any more. Raises BenchError."""
     began = changed = time.monotonic()
     extents: list[int] = []
     with ControlPlane(find_cluster(data=str(target.data)).require_control()) as control:
         keys = [(control.topics()[topic].topic_id, number) for number in range(PARTITIONS)]
         while time.monotonic() < max(began + _MERGES_AFTER_SECONDS, changed + _CALM_SECONDS):
             if time.monotonic() > began + _SETTLES_WITHIN:
-                raise BenchError(f"{topic} is merged still after {_SETTLES_WITHIN:.0f} s")
+                raise BenchError(f"{topic} is still being merged after {_SETTLES_WITHIN:.0f} s")
             now = [len(log.extents) for log in control.partition_logs(keys)]
             if now != extents:
                 extents, changed = now, time.monotonic()

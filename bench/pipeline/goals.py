@@ -1,4 +1,4 @@
-"""What the pipeline should reach, see bench/goals.py."""
+"""The goals of the pipeline; bench/goals.py explains them."""
 
 from bench.figures import THROUGHPUT
 from bench.goals import Goal

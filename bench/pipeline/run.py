@@ -1,7 +1,7 @@
-"""The pipeline beside Spark's own Kafka source: `python -m bench.pipeline.run`, or `make bench-pipeline`.
+"""Compares the pipeline with Spark's own Kafka source: `python -m bench.pipeline.run`, or `make bench-pipeline`.
 
-Lacuna and Apache Kafka hold the same records, one Spark reads them from either in turns; bench/rounds.py says how.
-Prints a table a section and which goals are met; writes all runs as JSON.
+Lacuna and Apache Kafka hold the same records, and one Spark reads them from each in turns, as bench/rounds.py
+describes. Prints a table per section and which goals are met; writes all runs as JSON.
 """
 
 import argparse
@@ -31,14 +31,14 @@ from bench.results import Results
 from bench.rounds import Bench
 from bench.sections import KAFKA, LACUNA
 from bench.target import Target
-from pipeline.errors import PipelineError
-from pipeline.spark_errors import job_errors
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.spark_errors import job_errors
 
 Section = Callable[[PipelineBench], Iterator[Row]]
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "bench" / "out"
-#: What each measures, and on which targets.
+#: The sections by name, each with its targets.
 SECTIONS: dict[str, tuple[Section, tuple[str, ...]]] = {
     "batch": (batch, (LACUNA, KAFKA)),
     "streaming": (streaming, (LACUNA, KAFKA)),
@@ -47,7 +47,7 @@ SECTIONS: dict[str, tuple[Section, tuple[str, ...]]] = {
 
 
 def main() -> None:
-    """Command line."""
+    """Entry point of `python -m bench.pipeline.run`."""
     signal.signal(signal.SIGTERM, _end)
     arguments = _arguments()
     results = Results(arguments.size)
@@ -91,7 +91,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _start(stack: ExitStack, labels: list[str]) -> Iterator[Target]:
-    """Without Kafka, or without Spark's source of it, it goes on, and says so."""
+    """Starts the targets. If Kafka, or Spark's source for it, is missing, says so and continues without it."""
     for label in labels:
         try:
             if label == KAFKA:
@@ -106,7 +106,7 @@ def _compares(section: str) -> bool:
 
 
 def _measure(name: str, pipeline: PipelineBench, results: Results) -> None:
-    """One section; its table is printed as soon as it is there. If it fails the others go on."""
+    """Measures one section and prints its table. If it fails, the failure is noted and the others continue."""
     section, _ = SECTIONS[name]
     try:
         with job_errors():
@@ -136,7 +136,7 @@ def _now() -> str:
 
 
 def _end(number: int, frame: object) -> None:
-    """As Ctrl-C would: the servers are ended and their data deleted."""
+    """Ends the run like Ctrl-C: the servers are ended and their data is deleted."""
     raise SystemExit(128 + number)
 
 

@@ -1,4 +1,4 @@
-"""How much the sections of bench/pipeline do."""
+"""How much work the sections of bench/pipeline do."""
 
 from dataclasses import dataclass, replace
 
@@ -9,9 +9,10 @@ from bench.rounds import Bench
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """`transactions`, of 100 records, of the log by the share that is aborted; `rounds`: how often, see there.
+    """How much work a run does.
 
-    `settles`: Lacuna has done with merging what transactions left before they are read.
+    `transactions` gives the number of transactions, of 100 records, by the share of them to abort. `rounds` says how
+    often each run is done. If `settles`, logs are read only after Lacuna has merged their small extents.
     """
 
     rounds: rounds.Size
@@ -46,7 +47,7 @@ SIZES = {"full": FULL, "quick": QUICK}
 
 @dataclass(frozen=True, slots=True)
 class PipelineBench:
-    """What a section is given."""
+    """What a section gets: the bench with its targets, the Spark session, and the size of the work."""
 
     bench: Bench
     spark: Spark

@@ -1,6 +1,6 @@
-"""One Spark session for both sources, Lacuna's and Spark's own of Apache Kafka, and one for the commands.
+"""A Spark session for both sources, Lacuna's and Spark's own for Apache Kafka, and one for the commands.
 
-Sources share the JVM, its two cores, and the Python workers; only `format` differs.
+The sources share the JVM, its two cores, and the Python workers; only `format` differs.
 """
 
 import re
@@ -17,7 +17,7 @@ from bench import kafka
 from bench.errors import BenchError
 from bench.lacuna import Lacuna
 from bench.target import Target
-from pipeline.session import spark_session
+from lacuna.pipeline.session import spark_session
 
 CORES = 2
 HEAP = "2g"
@@ -25,13 +25,13 @@ POM = Path(__file__).with_name("pom.xml")
 
 
 class Source(Protocol):
-    """`spark.read` or `spark.readStream`."""
+    """The interface of `spark.read` and `spark.readStream`."""
 
     def format(self, source: str) -> Any: ...
 
 
 def versions() -> dict[str, str]:
-    """Of Spark and of its Kafka source, with what it is made of."""
+    """The versions of Spark and of its Kafka source, with that of the source's Kafka clients."""
     import pyspark
 
     named = dict(re.findall(r"<(\w+)\.version>(.+?)</", POM.read_text()))
@@ -42,7 +42,7 @@ def versions() -> dict[str, str]:
 
 
 def jars() -> Path:
-    """The folder of Spark's Kafka source. Raises KafkaMissing."""
+    """The folder with the jars of Spark's Kafka source, which are fetched if missing. Raises KafkaMissing."""
     named = re.search(r"<source\.version>(.+?)</", POM.read_text())
     if named is None:
         raise BenchError(f"{POM} names no source.version")
@@ -51,13 +51,13 @@ def jars() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """A running session; `pid` is its JVM's."""
+    """A running Spark session; `pid` is the process id of its JVM."""
 
     session: SparkSession
     pid: int
 
     def source(self, source: Source, target: Target, topic: str, **options: Any) -> DataFrame:
-        """What is committed of a topic. `source` is session.read or session.readStream."""
+        """The committed records of a topic, as a data frame. `source` is session.read or session.readStream."""
         if isinstance(target, Lacuna):
             reader = source.format("lacuna").option("data", str(target.data))
         else:
@@ -69,10 +69,10 @@ class Spark:
 
 @contextmanager
 def open_spark(*, compares: bool, with_kafka: bool) -> Iterator[Spark]:
-    """local[2] in a JVM of its own, for the block. Raises KafkaMissing.
+    """Opens a session on local[2] in a new JVM for the block. Raises KafkaMissing.
 
-    `compares`: a JVM as Spark starts it by itself, which its Kafka source, being Java, needs to get warm;
-    otherwise one as our commands start it.
+    With `compares`, the JVM has Spark's own settings, which its Kafka source needs to get warm because it is Java code;
+    otherwise it has those of our commands. `with_kafka` adds the jars of Spark's Kafka source.
     """
     settings = {"spark.driver.memory": HEAP, "spark.sql.shuffle.partitions": str(CORES)}
     if compares:
@@ -90,7 +90,7 @@ def open_spark(*, compares: bool, with_kafka: bool) -> Iterator[Spark]:
 
 
 def _end_jvm() -> None:
-    """Or the next session of this process would be in the same."""
+    """Ends the JVM; otherwise the next session of this process would use it again."""
     gateway: Any = SparkContext._gateway
     if gateway is not None:
         SparkContext._gateway = SparkContext._jvm = None
@@ -100,7 +100,7 @@ def _end_jvm() -> None:
 
 
 class WithSpark(Target):
-    """A server and the Spark that reads from it, measured together: neither is a neighbour of the other."""
+    """A server and the Spark that reads from it, measured together, so that neither counts as other load."""
 
     def __init__(self, target: Target, spark: Spark) -> None:
         self.label, self.settings = target.label, target.settings
@@ -115,10 +115,10 @@ class WithSpark(Target):
         return (*self._target.pids, self._spark.pid)
 
     def start(self) -> None:
-        """Both run."""
+        """Does nothing: both are running."""
 
     def stop(self) -> None:
-        """They end by themselves."""
+        """Does nothing: both are ended elsewhere."""
 
     def forget(self) -> bool:
         return self._target.forget()

@@ -1,7 +1,7 @@
-"""Streaming: 1,000 records a second, a trigger each second; from produce() to the row's arrival in foreachBatch.
+"""Streaming latency at 1,000 records a second and a trigger per second, from produce() to arrival in foreachBatch.
 
-Counted in trigger intervals. A row has arrived when the batch's rows are in the hands of the Python driver. The first
-seconds, with the query's start in them, are thrown away.
+It is counted in trigger intervals. A row has arrived when the Python driver has the rows of its batch. The first
+seconds, which include the query's start, are discarded.
 """
 
 import struct
@@ -33,7 +33,7 @@ STAMP = struct.Struct("<q")
 
 
 def streaming(pipeline: PipelineBench) -> Iterator[Row]:
-    """One row."""
+    """Measures the streaming latency on each target, in turns, and yields a row for each."""
     bench = pipeline.bench
     topics = {each.label: bench.topics(each).create("streaming") for each in bench.targets}
 
@@ -46,7 +46,7 @@ def streaming(pipeline: PipelineBench) -> Iterator[Row]:
 
 
 class Arrivals:
-    """Takes batches; `seconds` are (when it was sent, how long it took), by this process's clock."""
+    """Receives batches; `seconds` has (time of sending, latency) of each row, by this process's clock."""
 
     def __init__(self) -> None:
         self.seconds: list[tuple[float, float]] = []
@@ -61,7 +61,7 @@ class Arrivals:
             self._change.notify_all()
 
     def wait(self, count: int) -> None:
-        """Until so many came. Raises BenchError where nothing comes any more, or too much."""
+        """Waits until `count` rows have arrived. Raises BenchError if no more come, or if there are too many."""
         with self._change:
             while len(self.seconds) < count:
                 before = len(self.seconds)
@@ -86,7 +86,7 @@ def _measure(pipeline: PipelineBench, target: Target, topic: str, measured: Meas
             .start()
         )
         try:
-            query.processAllAvailable()  # it has its first offsets
+            query.processAllAvailable()  # so that it has its first offsets
             with Meter(WithSpark(target, pipeline.spark)) as meter:
                 began = _send(target, topic, total)
                 arrivals.wait(total)
@@ -103,7 +103,7 @@ def _measure(pipeline: PipelineBench, target: Target, topic: str, measured: Meas
 
 
 def _send(target: Target, topic: str, total: int) -> float:
-    """When the first was sent, by time.perf_counter."""
+    """Sends `total` records at the rate; returns when the first was sent, by time.perf_counter."""
     client = producer(target)
     began = time.perf_counter()
     for index in range(total):

@@ -1,11 +1,12 @@
-"""What others hold of the control plane: the client Protocol, two transports, the views."""
+"""How agents and jobs use the control plane: the client protocol, two transports, and the views."""
 
-from controlplane.client.confirming import confirm
-from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
-from controlplane.client.grpc import GrpcClient, GrpcClientSettings
-from controlplane.client.in_process import InProcessClient
-from controlplane.client.protocol import ControlClient
-from controlplane.client.views import ClusterView, PartitionView
+from lacuna.controlplane.client.confirming import confirm
+from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.client.grpc import GrpcClient
+from lacuna.controlplane.client.in_process import InProcessClient
+from lacuna.controlplane.client.protocol import ControlClient
+from lacuna.controlplane.client.session import SessionClient, SessionLimits
+from lacuna.controlplane.client.views import ClusterView, PartitionView
 
 __all__ = [
     "ClusterView",
@@ -13,8 +14,9 @@ __all__ = [
     "ControlClient",
     "ControlPlaneUnavailable",
     "GrpcClient",
-    "GrpcClientSettings",
     "InProcessClient",
     "PartitionView",
+    "SessionClient",
+    "SessionLimits",
     "confirm",
 ]

@@ -1,14 +1,14 @@
-"""The calls of one session that wait for a reply."""
+"""The calls of one client that wait for a reply."""
 
 import asyncio
 from collections.abc import Collection, Sequence
 
-from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
-from controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
 
 
 class Calls:
-    """Futures by command id. At most `max_calls` wait; one more fails at once."""
+    """Futures of replies, by command id. At most `max_calls` calls can wait; a further one fails at once."""
 
     def __init__(self, max_calls: int) -> None:
         self._max_calls = max_calls
@@ -16,10 +16,13 @@ class Calls:
         self._waiting: dict[int, asyncio.Future[Reply]] = {}
 
     def add(self, command: Command) -> "asyncio.Future[Reply]":
-        """Gives the command its id, and a future for the reply. Raises ControlPlaneUnavailable."""
+        """Set `command.command_id` and return a future of the reply.
+
+        Raises ControlPlaneUnavailable if `max_calls` calls are waiting already.
+        """
         if len(self._waiting) >= self._max_calls:
             raise ControlPlaneUnavailable(
-                f"{len(self._waiting)} commands wait for the control plane: wait for some replies"
+                f"{len(self._waiting)} commands are waiting for the control plane: wait for some replies first"
             )
         self._last_id += 1
         command.command_id = self._last_id
@@ -28,11 +31,11 @@ class Calls:
         return future
 
     def forget(self, command_id: int) -> None:
-        """Nobody waits for this reply any more."""
+        """Stop waiting for the reply to this command; it is dropped if it comes."""
         self._waiting.pop(command_id, None)
 
     def resolve(self, replies: Sequence[Reply]) -> None:
-        """Hands replies out; one that nobody waits for is dropped."""
+        """Settle the futures of these replies; a Failure becomes CommandRefused. Unexpected replies are dropped."""
         for reply in replies:
             future = self._waiting.pop(reply.command_id, None)
             if future is None or future.done():
@@ -44,17 +47,17 @@ class Calls:
                 future.set_result(reply)
 
     def refuse(self, command_id: int, refused: CommandRefused | ControlPlaneUnavailable) -> None:
-        """A command that is not sent."""
+        """Fail the call of a command that will not be sent."""
         future = self._waiting.pop(command_id, None)
         if future is not None and not future.done():
             future.set_exception(refused)
 
     def is_waiting(self, command_id: int) -> bool:
-        """Somebody waits for this reply."""
+        """Whether a caller still waits for the reply to this command."""
         return command_id in self._waiting
 
     def fail(self, error: ControlPlaneUnavailable, kept: Collection[int] = ()) -> None:
-        """No reply comes any more, to any but those that are `kept`."""
+        """Fail all calls with `error`, except those whose command ids are in `kept`."""
         waiting, self._waiting = self._waiting, {}
         for command_id, future in waiting.items():
             if command_id in kept:

@@ -1,14 +1,12 @@
-"""How a call fails."""
+"""The errors that a call to the control plane can raise."""
 
 
 class ControlPlaneUnavailable(Exception):
-    """No answer: whether the command took effect is not known. Idempotent commands may be tried
-    again.
-    """
+    """There was no reply: the command may or may not have taken effect. Idempotent commands can be retried."""
 
 
 class CommandRefused(Exception):
-    """The command was not taken; nothing changed. `code` is an ErrorCode's number."""
+    """The control plane refused the command and changed nothing. `code` is the number of an ErrorCode."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{message} (error {code})")

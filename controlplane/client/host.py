@@ -1,61 +1,62 @@
-"""The seam between the in-process transport and the runtime: the same messages, handed over as
-objects.
-"""
+"""The interface between the in-process transport and the runtime: gRPC's messages, passed as objects."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from controlplane.client.errors import ControlPlaneUnavailable
-from controlplane.v1.cluster_pb2 import ClusterDelta
-from controlplane.v1.control_pb2 import Command, Reply
-from controlplane.v1.log_pb2 import PartitionDelta
-
-#: topic id (16 bytes) and partition number.
-PartitionKey = tuple[bytes, int]
+from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 
 class Receiver(Protocol):
-    """A session's client end. Called in the event loop, in order; must not raise."""
+    """The client's end of a session. The runtime calls it in the event loop, in order; it must not raise."""
 
     def deliver(
         self,
         partitions: Sequence[PartitionDelta],
         cluster: Sequence[ClusterDelta],
         replies: Sequence[Reply],
+        position: int,
     ) -> None:
-        """Apply the deltas, then hand out the replies. The messages are shared: read only."""
+        """Apply the deltas, then settle the calls of the replies.
+
+        The messages are shared, so they must not be changed. The journal is durable up to `position`.
+        """
         ...
 
     def lost(self, error: ControlPlaneUnavailable) -> None:
-        """The session has ended and nothing more comes."""
+        """Learn that the session has ended, with the reason; nothing more is delivered."""
         ...
 
 
 class HostSession(Protocol):
-    """A session's host end. The first thing delivered is a snapshot of the cluster."""
+    """The control plane's end of a session. The first delivery is a snapshot of the cluster."""
 
     def submit(self, commands: Sequence[Command]) -> None:
-        """Takes commands, in order. Raises ControlPlaneUnavailable where too many wait already."""
-        ...
+        """Accept commands, to be decided in order.
 
-    def subscribe(self, keys: Sequence[PartitionKey]) -> None:
-        """Each is answered by a snapshot, then deltas; again by a new snapshot where it was
-        subscribed.
+        Raises ControlPlaneUnavailable if too many are waiting or the control plane has stopped.
         """
         ...
 
+    def subscribe(self, keys: Sequence[PartitionKey]) -> None:
+        """Start sending a snapshot and then deltas of each partition; one already subscribed gets a new snapshot."""
+        ...
+
     def unsubscribe(self, keys: Sequence[PartitionKey]) -> None:
-        """No more deltas of these."""
+        """Stop sending deltas of these partitions."""
         ...
 
     def close(self) -> None:
-        """The client is gone; replies that wait for others are given up."""
+        """End the session, as its client is gone; its parked commands are forgotten."""
         ...
 
 
 class Host(Protocol):
-    """What the in-process transport connects to."""
+    """The control plane as the in-process transport connects to it."""
 
     def open_session(self, receiver: Receiver) -> HostSession:
-        """Raises ControlPlaneUnavailable where the control plane has stopped."""
+        """Open a session that delivers to `receiver`. Raises ControlPlaneUnavailable if the control plane stopped."""
         ...

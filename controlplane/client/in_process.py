@@ -1,22 +1,23 @@
-"""The transport without a wire: a runtime in the same event loop, the same messages."""
+"""The transport to a control plane in the same event loop: the same messages, without gRPC."""
 
 from collections.abc import Sequence
 
-from controlplane.client.calls import Calls
-from controlplane.client.errors import ControlPlaneUnavailable
-from controlplane.client.host import Host
-from controlplane.client.subscriptions import Subscriptions
-from controlplane.client.views import ClusterView, PartitionView
-from controlplane.v1.cluster_pb2 import ClusterDelta
-from controlplane.v1.control_pb2 import Command, Reply
-from controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.client.calls import Calls
+from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.host import Host
+from lacuna.controlplane.client.subscriptions import Subscriptions
+from lacuna.controlplane.client.views import ClusterView, PartitionView
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 
 class InProcessClient:
-    """A ControlClient of a runtime in this process. A command is decided within `call`, before it
-    first waits.
+    """A ControlClient for a runtime in this process.
 
-    `max_partitions` bounds the subscribed views, `max_calls` the calls under way.
+    The runtime decides a command within `call`, before that first awaits; if it is too busy, it decides it later.
+    `max_partitions` is the most partitions whose views may be subscribed, `max_calls` the most calls that may wait for
+    a reply.
     """
 
     def __init__(
@@ -24,6 +25,7 @@ class InProcessClient:
     ) -> None:
         self._calls = Calls(max_calls)
         self._ended: ControlPlaneUnavailable | None = None
+        self.journal_position = 0
         self._subscriptions = Subscriptions(
             max_partitions,
             lambda keys: self._session.subscribe(keys) if self._ended is None else None,
@@ -33,11 +35,10 @@ class InProcessClient:
 
     @property
     def cluster(self) -> ClusterView:
-        """Topics and live agents."""
+        """The view of topics and live agents."""
         return self._subscriptions.cluster
 
     async def call(self, command: Command) -> Reply:
-        """As ControlClient says."""
         if self._ended is not None:
             raise ControlPlaneUnavailable(str(self._ended))
         future = self._calls.add(command)
@@ -48,14 +49,12 @@ class InProcessClient:
             self._calls.forget(command.command_id)
 
     def give_up_unsent(self, reason: str) -> None:
-        """As ControlClient says: nothing waits for a session here."""
+        """Do nothing: here no call ever waits for a session."""
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
-        """As ControlClient says."""
         return self._subscriptions.partition(topic_id, partition)
 
     async def close(self) -> None:
-        """As ControlClient says."""
         if self._ended is None:
             self._session.close()
             self.lost(ControlPlaneUnavailable("this client is closed"))
@@ -65,13 +64,13 @@ class InProcessClient:
         partitions: Sequence[PartitionDelta],
         cluster: Sequence[ClusterDelta],
         replies: Sequence[Reply],
+        position: int,
     ) -> None:
-        """As Receiver says."""
+        self.journal_position = position
         self._subscriptions.apply(partitions, cluster)
         self._calls.resolve(replies)
 
     def lost(self, error: ControlPlaneUnavailable) -> None:
-        """As Receiver says."""
         self._ended = error
         self._subscriptions.interrupt()
         self._subscriptions.fail(error)

@@ -1,40 +1,45 @@
-"""What an agent holds of the control plane, whichever way the messages go."""
+"""The control plane as agents and jobs see it, whichever transport carries the messages."""
 
 from typing import Protocol
 
-from controlplane.client.views import ClusterView, PartitionView
-from controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.client.views import ClusterView, PartitionView
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
 
 
 class ControlClient(Protocol):
-    """One session with the control plane: commands up, replies and versioned deltas down."""
+    """A client of the control plane: it sends commands, and receives replies and versioned deltas."""
+
+    @property
+    def journal_position(self) -> int:
+        """The position up to which the journal is known to be durable; 0 if not known yet."""
+        ...
 
     @property
     def cluster(self) -> ClusterView:
-        """Topics and live agents; kept up to date."""
+        """The view of topics and live agents, kept current by deltas."""
         ...
 
     async def call(self, command: Command) -> Reply:
-        """Sets `command.command_id`, sends the command and gives the reply to it.
+        """Set `command.command_id`, send the command and return its reply.
 
-        Commands are taken in the order of the calls. When the reply is there, the views have what
-        it saw. Raises ControlPlaneUnavailable (the outcome is not known) and CommandRefused
-        (nothing happened).
+        Commands are decided in the order of the calls. By the time the reply is returned, the views include every
+        change that was made before it. Raises ControlPlaneUnavailable (the outcome is not known) and CommandRefused
+        (nothing changed).
         """
         ...
 
     def give_up_unsent(self, reason: str) -> None:
-        """Calls that have waited for a session fail with ControlPlaneUnavailable, and are not sent."""
+        """Fail the calls whose command was not sent yet with ControlPlaneUnavailable(reason); they are never sent."""
         ...
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
-        """The view of a partition, subscribed at first use; await `ready()` before reading it.
+        """Return the view of a partition, subscribing it if necessary; await its `ready()` before reading it.
 
-        The least recently used views without listeners are given up beyond a bound; ask here at
-        each use.
+        Beyond a bound, the least recently used views that nobody listens to are unsubscribed, so get the view here
+        at each use instead of keeping it.
         """
         ...
 
     async def close(self) -> None:
-        """Ends the session; calls under way fail. Twice is once."""
+        """End the session; waiting calls fail. Closing again does nothing."""
         ...

@@ -1,22 +1,22 @@
-"""The views of one session: which partitions it watches, and what is applied to them."""
+"""The views of one client: which partitions are subscribed, and the deltas applied to them."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from weakref import WeakValueDictionary
 
-from controlplane.client.errors import ControlPlaneUnavailable
-from controlplane.client.host import PartitionKey
-from controlplane.client.views import ClusterView, PartitionView
-from controlplane.v1.cluster_pb2 import ClusterDelta
-from controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.views import ClusterView, PartitionView
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 Send = Callable[[Sequence[PartitionKey]], None]
 
 
 class Subscriptions:
-    """At most `max_partitions` views are subscribed, beyond that only those that are in use.
+    """The subscribed views: at most `max_partitions`, except that views in use are never unsubscribed.
 
-    `subscribe` and `unsubscribe` send to the control plane (or queue until there is a session).
+    `subscribe` and `unsubscribe` tell the control plane, or are queued until there is a session.
     """
 
     def __init__(self, max_partitions: int, subscribe: Send, unsubscribe: Send) -> None:
@@ -25,12 +25,12 @@ class Subscriptions:
         self._subscribe = subscribe
         self._unsubscribe = unsubscribe
         self._subscribed: OrderedDict[PartitionKey, PartitionView] = OrderedDict()
-        #: Also views that were given up but are still held by someone: one object a partition.
+        #: Includes unsubscribed views that a caller still holds, so that a partition never has two view objects.
         self._known: WeakValueDictionary[PartitionKey, PartitionView] = WeakValueDictionary()
         self._failure: ControlPlaneUnavailable | None = None
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
-        """The view of a partition; subscribes it where it is not."""
+        """Return the view of a partition, subscribing it if it is not subscribed."""
         key = (topic_id, partition)
         view = self._subscribed.get(key)
         if view is not None:
@@ -43,25 +43,23 @@ class Subscriptions:
         return view
 
     def keys(self) -> list[PartitionKey]:
-        """What is subscribed."""
+        """Return the subscribed partitions."""
         return list(self._subscribed)
 
     def want(self, view: PartitionView) -> None:
-        """As `Feed` says."""
         self.want_cluster()
         key = (view.topic_id, view.partition)
         if key not in self._subscribed:
             self._add(key, view)
 
     def want_cluster(self) -> None:
-        """As `Feed` says."""
         if self._failure is not None:
             raise ControlPlaneUnavailable(str(self._failure))
 
     def apply(self, partitions: Sequence[PartitionDelta], cluster: Sequence[ClusterDelta]) -> None:
-        """Applies deltas in order; a view that missed a version is subscribed anew (S3)."""
+        """Apply deltas in order; subscribe a view again if it missed a version (S3)."""
         for delta in partitions:
-            key = (delta.partition.topic_id, delta.partition.partition)
+            key = key_of(delta.partition)
             view = self._subscribed.get(key)
             if view is not None and not view.apply(delta):
                 self._subscribe((key,))
@@ -69,20 +67,20 @@ class Subscriptions:
             self.cluster.apply(cluster_delta)
 
     def interrupt(self) -> None:
-        """The session is lost: every view may miss versions from now on."""
+        """Mark every view stale, since the session is lost and versions may be missed."""
         self.cluster.is_current = False
         for view in self._subscribed.values():
             view.is_current = False
 
     def fail(self, error: ControlPlaneUnavailable) -> None:
-        """There is no way to the control plane until `restore`: who waits hears it."""
+        """Fail everyone who waits for a view: until `restore`, the control plane cannot be reached."""
         self._failure = error
         self.cluster.fail(error)
         for view in self._subscribed.values():
             view.fail(error)
 
     def restore(self) -> None:
-        """There is a session again."""
+        """Let callers wait for views again, since there is a session."""
         self._failure = None
 
     def _add(self, key: PartitionKey, view: PartitionView) -> None:
@@ -92,7 +90,7 @@ class Subscriptions:
         self._subscribe((key,))
 
     def _evict(self, kept: PartitionKey) -> None:
-        """Gives up the least recently used view that nobody listens to, if there is one."""
+        """Unsubscribe the least recently used view that is not in use, if there is one."""
         for key, view in self._subscribed.items():
             if key != kept and not view.is_in_use:
                 del self._subscribed[key]

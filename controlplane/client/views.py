@@ -1,30 +1,26 @@
-"""Versioned replicas of what the control plane knows: one of the cluster, one of each partition in
-use (S3).
+"""Versioned copies of the control plane's state: one view of the cluster, one of each partition in use (S3).
 
-A view changes only by deltas, in order, in one step each; between two awaits a reader sees one
-version.
+A view changes only by deltas, each applied in order and in one step, so a reader sees one version between two awaits.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from controlplane.extents import EXTENT_ROW, DeadRanges, ExtentTable
-from controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
-from controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.shared.extents import EXTENT_ROW, DeadRanges, ExtentTable
+from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 Listener = Callable[[], None]
 
 
 class _Listeners:
-    """Callbacks without arguments. One that raises is reported to the loop and does not stop the
-    others.
-    """
+    """Callbacks without arguments. If one raises, the event loop's handler is told and the others are still called."""
 
     __slots__ = ("_callbacks",)
 
     def __init__(self) -> None:
-        #: A dict, since a thousand waiting fetches leave in any order. Who listens twice is called once.
+        #: How often each callback was added; it is called once. A dict, so that removing one of a thousand is fast.
         self._callbacks: dict[Listener, int] = {}
 
     def __len__(self) -> int:
@@ -36,7 +32,7 @@ class _Listeners:
     def remove(self, callback: Listener) -> None:
         count = self._callbacks.get(callback)
         if count is None:
-            raise ValueError("this callback does not listen")
+            raise ValueError("this callback is not registered")
         if count > 1:
             self._callbacks[callback] = count - 1
         else:
@@ -53,7 +49,7 @@ class _Listeners:
 
 
 class _Ready:
-    """Who waits for a view to be current."""
+    """Callers that wait for a view to become current."""
 
     __slots__ = ("_waiting",)
 
@@ -83,23 +79,21 @@ class _Ready:
 
 
 class Feed(Protocol):
-    """What keeps a view current."""
+    """Keeps views current."""
 
     def want(self, view: "PartitionView") -> None:
-        """Subscribes the view where it is not. Raises ControlPlaneUnavailable while there is no
-        way.
-        """
+        """Subscribe the view if it is not. Raises ControlPlaneUnavailable while the control plane is unreachable."""
         ...
 
     def want_cluster(self) -> None:
-        """Raises ControlPlaneUnavailable while there is no way to a snapshot."""
+        """Raise ControlPlaneUnavailable while the control plane is unreachable, so no snapshot can come."""
         ...
 
 
 class PartitionView:
-    """Replica of one partition. Read it only after `ready()`, and between two awaits.
+    """A copy of one partition's extents and bounds. Read it after `ready()`, without awaiting in between.
 
-    `extents` and `dead` are changed in place by deltas and replaced by snapshots.
+    Deltas change `extents` and `dead` in place; snapshots replace them.
     """
 
     __slots__ = (
@@ -116,6 +110,7 @@ class PartitionView:
         "log_start_offset",
         "partition",
         "topic_id",
+        "vacated_to",
         "version",
     )
 
@@ -126,6 +121,7 @@ class PartitionView:
         self.log_start_offset = 0
         self.high_watermark = 0
         self.last_stable_offset = 0
+        self.vacated_to = 0
         self.extents = ExtentTable()
         self.dead = DeadRanges()
         self.is_deleted = False
@@ -136,29 +132,27 @@ class PartitionView:
         self._ready = _Ready()
 
     async def ready(self) -> None:
-        """Returns when the view has missed nothing. Raises ControlPlaneUnavailable."""
+        """Wait until the view is current. Raises ControlPlaneUnavailable."""
         while not self.is_current:
             self._feed.want(self)
             if not self.is_current:
                 await self._ready.wait()
 
     def add_listener(self, callback: Listener) -> None:
-        """`callback` is called after each applied delta, before the reply to what caused it."""
+        """Call `callback` after each applied delta, before the reply to the command that caused the delta."""
         self._listeners.add(callback)
 
     def remove_listener(self, callback: Listener) -> None:
-        """The inverse; ValueError where it was not added."""
+        """Undo one `add_listener`. Raises ValueError if `callback` was not added."""
         self._listeners.remove(callback)
 
     @property
     def is_in_use(self) -> bool:
-        """Somebody listens or waits, so the view is kept."""
+        """Whether someone listens or waits for the view, so that it stays subscribed."""
         return bool(self._listeners) or bool(self._ready)
 
     def apply(self, delta: PartitionDelta) -> bool:
-        """Applies a delta; False, and the view is stale, where it follows another version than
-        this.
-        """
+        """Apply a delta. If it does not follow this version, mark the view stale instead and return False."""
         if delta.is_snapshot:
             self.extents = ExtentTable.from_columns(delta.extents)
             self.dead = DeadRanges.from_pairs(delta.dead)
@@ -173,6 +167,7 @@ class PartitionView:
         self.log_start_offset = delta.log_start_offset
         self.high_watermark = delta.high_watermark
         self.last_stable_offset = delta.last_stable_offset
+        self.vacated_to = delta.vacated_to
         self.is_deleted = delta.is_deleted
         self.is_current = True
         self._ready.settle()
@@ -193,13 +188,14 @@ class PartitionView:
             self.dead.drop_below(below)
 
     def fail(self, error: Exception) -> None:
-        """The feed has no way to a snapshot for now: who waits hears it."""
+        """Raise `error` in everyone who waits in `ready`, since no snapshot can come for now."""
         self._ready.settle(error)
 
 
 class ClusterView:
-    """Replica of topics and live agents. `version` grows with every change but of what is hidden, -1 before
-    the first snapshot.
+    """A copy of the topics and agents.
+
+    `version` grows with each change, except when agents become hidden or visible; it is -1 before the first snapshot.
     """
 
     def __init__(self, feed: Feed) -> None:
@@ -207,31 +203,31 @@ class ClusterView:
         self.cluster_id = ""
         self.topics_by_id: dict[bytes, Topic] = {}
         self.topics_by_name: dict[str, Topic] = {}
-        self.agents: tuple[Agent, ...] = ()  # those that clients are sent to
-        self.hidden_agents: tuple[Agent, ...] = ()  # those that they are not sent to, with a lease
+        self.agents: tuple[Agent, ...] = ()  # agents that clients are sent to
+        self.hidden_agents: tuple[Agent, ...] = ()  # agents that clients are not sent to
         self.hidden_lease_ids: frozenset[int] = frozenset()
-        self.sessions = 0  # how many it has been brought up to date by
+        self.sessions = 0  # how many sessions have sent a snapshot
         self.is_current = False
         self._feed = feed
         self._listeners = _Listeners()
         self._ready = _Ready()
 
     async def ready(self) -> None:
-        """Returns when the view has missed nothing. Raises ControlPlaneUnavailable."""
+        """Wait until the view is current. Raises ControlPlaneUnavailable."""
         while not self.is_current:
             self._feed.want_cluster()
             await self._ready.wait()
 
     def add_listener(self, callback: Listener) -> None:
-        """`callback` is called after each applied delta."""
+        """Call `callback` after each applied delta."""
         self._listeners.add(callback)
 
     def remove_listener(self, callback: Listener) -> None:
-        """The inverse; ValueError where it was not added."""
+        """Undo one `add_listener`. Raises ValueError if `callback` was not added."""
         self._listeners.remove(callback)
 
     def apply(self, delta: ClusterDelta) -> None:
-        """Applies a delta; those of one session come in order and without gaps."""
+        """Apply a delta. Within a session, deltas of the cluster arrive in order and without gaps."""
         if delta.is_snapshot:
             self.topics_by_id = {}
             self.topics_by_name = {}
@@ -254,5 +250,5 @@ class ClusterView:
         self._listeners.notify()
 
     def fail(self, error: Exception) -> None:
-        """The feed has no way to a snapshot for now: who waits hears it."""
+        """Raise `error` in everyone who waits in `ready`, since no snapshot can come for now."""
         self._ready.settle(error)

@@ -1,3 +1,1 @@
-"""Where the control plane's decisions are kept: an ordered, durable list of record batches, and
-snapshots.
-"""
+"""Durable storage of the control plane's decisions: an ordered list of journal records, and snapshots."""

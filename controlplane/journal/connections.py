@@ -1,21 +1,20 @@
-"""SQLite connections as the journal opens them, behind a Protocol, so that a test can put a fault
-layer below.
-"""
+"""The journal's SQLite connections, behind a Protocol so that a test can inject faults below it."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
+from urllib.parse import quote
 
-from controlplane.journal.journal import JournalCorrupt, JournalError
+from lacuna.controlplane.journal.journal import JournalCorrupt, JournalError, JournalForeign
 
-#: What sits in the file's header, so that a stranger's database is told from ours ("Lacu").
+#: Written to the file's header ("Lacu") to tell our databases from those of other programs.
 APPLICATION_ID = 0x4C616375
 FORMAT_VERSION = 1
 
 
 class Cursor(Protocol):
-    """As far as the journal uses one; rows are tuples."""
+    """The part of an SQLite cursor that the journal uses; rows are tuples."""
 
     def fetchone(self) -> Any: ...
 
@@ -25,7 +24,7 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """A connection in autocommit mode: transactions are begun and ended by statements."""
+    """A connection in autocommit mode: transactions begin and end with explicit statements."""
 
     def execute(self, statement: str, parameters: Sequence[Any] = ..., /) -> Cursor: ...
 
@@ -40,7 +39,10 @@ Connect = Callable[[str], Connection]
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """Commits, durably, or rolls back (SQLite does so itself where the disk fails it)."""
+    """Run the body in a transaction: commit it durably, or roll it back if the body raises.
+
+    If the disk fails, SQLite has rolled it back itself.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -53,27 +55,43 @@ def transaction(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def errors_of(path: str) -> Iterator[None]:
-    """SQLite's errors as the journal's: JournalCorrupt where the file is damaged, else JournalError."""
+    """Turn SQLite's and the operating system's errors into the journal's.
+
+    Raises JournalForeign if the file is not an SQLite database, JournalCorrupt if it is damaged, else JournalError.
+    """
     try:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        if code == sqlite3.SQLITE_NOTADB:
+            raise JournalForeign(f"{path} is not a Lacuna journal: {error}") from error
+        if code == sqlite3.SQLITE_CORRUPT:
             raise JournalCorrupt(
-                f"{path} or a file beside it was damaged ({error}): restore it from a backup"
+                f"{path} or a file next to it was damaged ({error}): restore it from a backup"
             ) from error
         raise JournalError(f"{path} cannot be read or written: {error}") from error
+    except UnicodeDecodeError as error:  # from a name in the schema, or from SQLite's own message
+        raise JournalCorrupt(f"{path} was damaged ({error}): restore it from a backup") from error
+    except OSError as error:
+        raise JournalError(f"a file next to {path} cannot be read or written: {error}") from error
 
 
 def connect(path: str) -> Connection:
-    """The connection in use outside of tests."""
+    """Open a connection for reading and writing. Only tests use another function for this."""
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
 
 
-def configure(connection: Connection) -> None:
-    """Durable at every commit; readers do not hold a writer up.
+def connect_read_only(path: str) -> Connection:
+    """Open a connection that changes neither the database nor its write-ahead log, not even when it is closed."""
+    return sqlite3.connect(
+        f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=10.0
+    )
 
-    SQLite itself syncs the directory when it makes a file, before the first commit there ends.
+
+def configure(connection: Connection) -> None:
+    """Make every commit durable, and let readers work without blocking the writer.
+
+    SQLite itself syncs the directory when it creates a file, before the first commit to it ends.
     """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")

@@ -1,43 +1,54 @@
-"""What the runtime needs of a journal. Records are opaque bytes here; a position counts records
-from 1.
+"""The journal as the runtime uses it. Records are opaque bytes here; positions count records from 1.
 
-A journal is opened by one writer at a time. Opening yields a fencing token; an append under an
-older token is refused, so that a writer that was thought dead can never add behind the back of its
-successor.
+One writer at a time opens a journal, and gets a fencing token. An append under an older token is refused, so a
+writer that was thought dead cannot append after its successor has taken over.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
-
-T = TypeVar("T")
+from typing import Protocol
 
 
 class JournalError(Exception):
-    """The journal cannot be used; the message says why and what to do."""
+    """The journal cannot be used. The message says why and what to do."""
 
 
 class JournalInUse(JournalError):
-    """Another control plane runs on this data."""
+    """Another control plane is using this journal."""
 
 
 class JournalForeign(JournalError):
-    """The data belongs to another cluster, or is no journal of ours."""
+    """The file is the journal of another cluster, or not a journal of Lacuna."""
+
+
+class JournalOfAnotherVersion(JournalForeign):
+    """Another version of Lacuna wrote the journal. `what` says what this version cannot read."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(
+            f"{what}: install the version that wrote it, or restore the backup from before the upgrade"
+        )
 
 
 class JournalCorrupt(JournalError):
-    """What was read is not what was written; the message names the position."""
+    """The journal is damaged: what was read is not what was written."""
+
+
+class JournalLoss(JournalCorrupt):
+    """Acknowledged records are missing from the journal. The message says which."""
 
 
 class JournalFenced(JournalError):
-    """A later writer has opened the journal; this one must stop."""
+    """A later writer has opened the journal, so this one must stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedJournal:
-    """`cluster_id` is the journal's own; `position` is that of the last record, 0 in an empty
-    journal.
+    """A journal that was opened for writing.
+
+    `cluster_id` is the id stored in it. `position` is that of the last record, 0 if the journal is empty.
     """
 
     cluster_id: str
@@ -47,7 +58,7 @@ class OpenedJournal:
 
 @dataclass(frozen=True, slots=True)
 class JournalBatch:
-    """Records of one append. `position` is that of the last one."""
+    """The records of one append. `position` is that of the last one."""
 
     position: int
     records: list[bytes]
@@ -55,70 +66,59 @@ class JournalBatch:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state after all records up to and including `position`, as the machine serialised it."""
+    """The state after all records up to and including `position`, as serialized by the machine."""
 
     position: int
     state: bytes
 
 
-class Pace(Protocol):
-    """Whether an append may hold up the event loop (lacuna/pace.py)."""
-
-    def allows(self) -> bool:
-        """Whether the loop may do it itself now."""
-        ...
-
-    def timed(self, job: Callable[[], T]) -> T:
-        """Run an append, in whichever thread, and learn how long it takes."""
-        ...
-
-
 class Journal(Protocol):
-    """One journal of one cluster."""
+    """The journal of one cluster."""
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
-        """Takes the journal for this writer, and makes it where there is none.
+        """Open the journal for this writer, creating it if it does not exist, and fence earlier writers.
 
-        `cluster_id` is the one that the caller expects (None: any; a new journal then gets a new
-        one). Raises JournalInUse, JournalForeign, JournalCorrupt.
+        `cluster_id` is the id that the caller expects. With None any is accepted, and a new journal gets a new id.
+        Raises JournalInUse, JournalForeign and JournalCorrupt.
         """
         ...
 
     def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """All batches behind `after_position`, in order. Raises JournalCorrupt."""
+        """Yield all batches after `after_position`, in order. Raises JournalCorrupt."""
         ...
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
-        """Appends at least one record, all or none; the future gives the last one's position once
-        it is durable, which it may be when it is returned.
+        """Append one or more records atomically, and return a future of the position of the last one.
 
-        At most one append may be under way. The future fails with JournalFenced or what the disk
-        said; then nothing is known about the records and the writer must stop.
+        The future is done once the records are durable, which may be before it is returned. Only one append may be
+        under way at a time. The future fails with JournalFenced or another JournalError; then nobody knows whether
+        the records were written, and the writer must stop.
         """
         ...
 
     async def load_snapshot(self) -> Snapshot | None:
-        """The newest usable snapshot. Raises JournalCorrupt where none is left but the records are
-        trimmed.
+        """Return the newest undamaged snapshot, or None if there are no snapshots.
+
+        Raises JournalCorrupt if all of them are damaged.
         """
         ...
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Keeps the snapshot durably, then forgets what no restart needs any more."""
+        """Store the snapshot durably, then delete the records and snapshots that no restart needs any more."""
         ...
 
     async def close(self) -> None:
-        """Ends the appends under way and gives the journal back. Twice is once."""
+        """Finish the append under way and release the journal. Closing again does nothing."""
         ...
 
 
 class Snapshotter(Protocol):
-    """Makes snapshots somewhere else than in the writer's process."""
+    """Makes snapshots outside the process that writes the journal."""
 
     async def make(self, position: int) -> None:
-        """Brings about a snapshot that is at `position` or later, and has the journal trimmed."""
+        """Have a snapshot made at `position` or later, then have the journal trimmed."""
         ...
 
     async def close(self) -> None:
-        """Ends what is under way."""
+        """Stop the snapshot under way, if any."""
         ...

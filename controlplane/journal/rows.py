@@ -1,7 +1,6 @@
-"""How a batch of records, and a part of a snapshot, lies in a row: lengths and bytes, under a
-CRC-32.
+"""The encoding of rows: a batch of journal records, or a part of a snapshot, with a CRC-32.
 
-The checksum covers the position too, so that a row that turned up in another's place is found out.
+The checksum covers the position too, so a row that is found in the place of another is detected.
 """
 
 import struct
@@ -9,14 +8,14 @@ from collections.abc import Sequence
 from typing import Final
 from zlib import crc32
 
-from controlplane.journal.journal import JournalCorrupt
+from lacuna.controlplane.journal.journal import JournalCorrupt
 
 _LENGTH: Final = struct.Struct("<I")
 _POSITION: Final = struct.Struct("<q")
 
 
 def encode_records(records: Sequence[bytes]) -> bytes:
-    """Each record behind its length (four bytes, little endian)."""
+    """Encode each record as its length (four bytes, little-endian) followed by its bytes."""
     parts: list[bytes] = []
     for record in records:
         parts.append(_LENGTH.pack(len(record)))
@@ -25,7 +24,7 @@ def encode_records(records: Sequence[bytes]) -> bytes:
 
 
 def decode_records(blob: bytes) -> list[bytes]:
-    """The inverse; the checksum was right. Raises ValueError where lengths do not fit."""
+    """Decode what `encode_records` encoded; the caller has checked the checksum. Raises ValueError if cut short."""
     records: list[bytes] = []
     at = 0
     while at < len(blob):
@@ -41,12 +40,12 @@ def decode_records(blob: bytes) -> list[bytes]:
 
 
 def checksum(position: int, blob: bytes) -> int:
-    """CRC-32 of the position (eight bytes, little endian) and the bytes."""
+    """Return the CRC-32 of the position (eight bytes, little-endian) followed by `blob`."""
     return crc32(blob, crc32(_POSITION.pack(position)))
 
 
 def check_row(what: str, position: int, blob: object, stored_checksum: object) -> bytes:
-    """The bytes of a row, or JournalCorrupt with its name."""
+    """Return `blob` if it matches its checksum, else raise JournalCorrupt, which calls the row `what`."""
     if not isinstance(blob, bytes) or checksum(position, blob) != stored_checksum:
         raise JournalCorrupt(
             f"{what} at position {position} does not match its checksum: the file was damaged; "

@@ -1,4 +1,4 @@
-"""Has snapshots made by a process of their own, so that no commit waits for one."""
+"""Runs a separate process for each snapshot, so that no commit waits for one."""
 
 import asyncio
 import os
@@ -6,33 +6,36 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from typing import Final
 
-from controlplane.journal.journal import JournalError
-from controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.journal.journal import JournalError
+from lacuna.controlplane.journal.sqlite import SqliteJournal
 
 _SHOWN_BYTES: Final = 2000
 
 
 class SnapshotProcess:
-    """Snapshots of `journal`. `machine` names the machine as `module` or `module:attribute`."""
+    """A Snapshotter of `journal`."""
 
-    def __init__(self, journal: SqliteJournal, machine: str) -> None:
+    def __init__(self, journal: SqliteJournal) -> None:
         self._journal = journal
-        self._machine = machine
         self._process: Process | None = None
 
     @property
     def pid(self) -> int | None:
-        """Of the process under way."""
+        """The process id of the snapshot process, or None if none is running."""
         return None if self._process is None else self._process.pid
 
     async def make(self, position: int) -> None:
-        """As Snapshotter says. Raises JournalError with what the process said, or why there was none."""
+        """Have a snapshot made at `position` or later, then trim the journal.
+
+        Raises JournalError with what the process printed, or with the reason why it could not be started.
+        """
         try:
             self._process = await self._start(position)
         except OSError as error:
             raise JournalError(
-                f"{sys.executable} could not be started for it: {error}. Free memory, or allow more processes"
-                " (ulimit -u) or open files (ulimit -n); where Python was replaced, start the control plane again"
+                f"{sys.executable} could not be started as the snapshot process: {error}. Free memory, or allow "
+                "more processes (ulimit -u) or open files (ulimit -n); if Python was replaced, start the control plane "
+                "again"
             ) from error
         _, said = await self._process.communicate()
         code = self._process.returncode
@@ -46,9 +49,8 @@ class SnapshotProcess:
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "controlplane.journal.snapshotter",
+            "lacuna.controlplane.journal.snapshotter",
             self._journal.path,
-            self._machine,
             str(position),
             stdin=DEVNULL,
             stdout=DEVNULL,
@@ -57,7 +59,6 @@ class SnapshotProcess:
         )
 
     async def close(self) -> None:
-        """As Snapshotter says."""
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
             process.kill()

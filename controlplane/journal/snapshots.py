@@ -1,12 +1,12 @@
-"""Snapshots, in a database of their own beside the journal, so that writing one holds no commit up.
+"""Snapshots, in a separate database beside the journal, so that writing one does not delay commits.
 
-Two generations are kept: the journal forgets only what the older one covers, so a snapshot that was
-damaged costs a longer replay and not the cluster.
+The two newest are kept, and the journal is trimmed only up to the older one. A damaged snapshot therefore costs a
+longer replay, not the cluster.
 """
 
 from typing import Final
 
-from controlplane.journal.connections import (
+from lacuna.controlplane.journal.connections import (
     APPLICATION_ID,
     Connect,
     Connection,
@@ -14,10 +14,10 @@ from controlplane.journal.connections import (
     connect,
     transaction,
 )
-from controlplane.journal.journal import JournalCorrupt, JournalForeign, Snapshot
-from controlplane.journal.rows import check_row, checksum
+from lacuna.controlplane.journal.journal import JournalCorrupt, JournalForeign, Snapshot
+from lacuna.controlplane.journal.rows import check_row, checksum
 
-#: A snapshot lies in rows of at most this many bytes (SQLite's own limit for one is 1 GB).
+#: A snapshot is split into rows of at most this many bytes (SQLite's own limit for a row is 1 GB).
 _PART_BYTES: Final = 16 << 20
 _KEPT: Final = 2
 
@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS snapshots (
 
 
 def snapshots_path(journal_path: str) -> str:
-    """Where the snapshots of a journal lie."""
+    """Return the path of the database with a journal's snapshots."""
     return journal_path + ".snapshots"
 
 
@@ -50,47 +50,18 @@ class SnapshotDatabase:
         self._connection.execute(_SCHEMA)
 
     def load(self) -> Snapshot | None:
-        """The newest snapshot that is whole; an older one where that is damaged.
+        """Return the newest undamaged snapshot, or None if there are no snapshots.
 
-        Raises JournalForeign where they are another cluster's, JournalCorrupt where none is whole.
+        Raises JournalForeign if one belongs to another cluster, and JournalCorrupt if all are damaged.
         """
-        damage: JournalCorrupt | None = None
-        for position in self.positions():
-            try:
-                return self._load(position)
-            except JournalCorrupt as error:
-                damage = error
-        if damage is not None:
-            raise damage
-        return None
+        return load_newest(self._connection, self._cluster_id)
 
     def positions(self) -> list[int]:
-        """Positions of the snapshots, newest first."""
-        found = self._connection.execute(
-            "SELECT DISTINCT position FROM snapshots ORDER BY position DESC"
-        )
-        return [position for (position,) in found]
-
-    def _load(self, position: int) -> Snapshot:
-        found = self._connection.execute(
-            "SELECT parts, cluster_id, crc, state FROM snapshots WHERE position=? ORDER BY part",
-            (position,),
-        )
-        rows = found.fetchall()
-        if rows[0][1] != self._cluster_id:
-            raise JournalForeign(
-                f"the snapshots belong to cluster {rows[0][1]}, not {self._cluster_id}: "
-                "keep each journal and its .snapshots file together"
-            )
-        if len(rows) != rows[0][0]:
-            raise JournalCorrupt(f"the snapshot at position {position} is not whole")
-        state = b"".join(
-            check_row("a part of the snapshot", position, blob, crc) for _, _, crc, blob in rows
-        )
-        return Snapshot(position, state)
+        """Return the positions of the snapshots, newest first."""
+        return _positions(self._connection)
 
     def store(self, snapshot: Snapshot) -> None:
-        """Keeps a snapshot durably and drops those beyond the second newest, in one transaction."""
+        """Store a snapshot durably and delete all but the two newest, in one transaction."""
         state = snapshot.state
         blobs = [state[at : at + _PART_BYTES] for at in range(0, len(state), _PART_BYTES)] or [b""]
         execute = self._connection.execute
@@ -105,12 +76,47 @@ class SnapshotDatabase:
                 execute("DELETE FROM snapshots WHERE position=?", (position,))
 
     def trimmable(self) -> int:
-        """The journal's records up to this position are needed by no restart, even from the older
-        snapshot.
-        """
+        """Return the position up to which the journal can be trimmed: that of the older snapshot, or 0 without two."""
         positions = self.positions()
         return positions[_KEPT - 1] if len(positions) >= _KEPT else 0
 
     def close(self) -> None:
-        """Closes the database."""
+        """Close the database."""
         self._connection.close()
+
+
+def load_newest(connection: Connection, cluster_id: str) -> Snapshot | None:
+    """Do the same as SnapshotDatabase.load, on a connection that may be read-only."""
+    damage: JournalCorrupt | None = None
+    for position in _positions(connection):
+        try:
+            return _load(connection, cluster_id, position)
+        except JournalCorrupt as error:
+            damage = error
+    if damage is not None:
+        raise damage
+    return None
+
+
+def _positions(connection: Connection) -> list[int]:
+    found = connection.execute("SELECT DISTINCT position FROM snapshots ORDER BY position DESC")
+    return [position for (position,) in found]
+
+
+def _load(connection: Connection, cluster_id: str, position: int) -> Snapshot:
+    found = connection.execute(
+        "SELECT parts, cluster_id, crc, state FROM snapshots WHERE position=? ORDER BY part",
+        (position,),
+    )
+    rows = found.fetchall()
+    if rows[0][1] != cluster_id:
+        raise JournalForeign(
+            f"the snapshots belong to cluster {rows[0][1]}, not {cluster_id}: "
+            "keep each journal and its .snapshots file together"
+        )
+    if len(rows) != rows[0][0]:
+        raise JournalCorrupt(f"the snapshot at position {position} is incomplete")
+    state = b"".join(
+        check_row("a part of the snapshot", position, blob, crc) for _, _, crc, blob in rows
+    )
+    return Snapshot(position, state)

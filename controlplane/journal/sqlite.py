@@ -1,21 +1,18 @@
-"""The journal in SQLite: the embedded default.
+"""The journal in SQLite.
 
-WAL with synchronous=FULL, so a commit is one write and one sync of the log file; one row an append;
-one thread that writes. Readers (the snapshot process) do not hold the writer up. A lock on a file
-beside the database keeps a second control plane out, whatever it thinks of itself.
+It uses a write-ahead log with synchronous=FULL, so a commit is one write and one sync of the log file. Each append is
+one row, and one append runs at a time. Readers (the snapshot process) do not block the writer. A lock on a file
+beside the database keeps a second control plane out.
 """
 
 import asyncio
 import fcntl
 import os
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from controlplane.journal.connections import (
-    APPLICATION_ID,
-    FORMAT_VERSION,
+from lacuna.controlplane.journal.connections import (
     Connect,
     Connection,
     configure,
@@ -23,45 +20,39 @@ from controlplane.journal.connections import (
     errors_of,
     transaction,
 )
-from controlplane.journal.journal import (
+from lacuna.controlplane.journal.evidence import gather
+from lacuna.controlplane.journal.journal import (
     JournalBatch,
-    JournalCorrupt,
     JournalError,
     JournalFenced,
     JournalForeign,
     JournalInUse,
+    JournalOfAnotherVersion,
     OpenedJournal,
-    Pace,
     Snapshot,
 )
-from controlplane.journal.rows import check_row, checksum, decode_records, encode_records
-from controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
-from controlplane.journal.worker import Worker
+from lacuna.controlplane.journal.rows import checksum, encode_records
+from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
+from lacuna.controlplane.journal.tables import create, last_position, read_batches, read_meta
+from lacuna.controlplane.journal.witness import Witness, witness_path
+from lacuna.controlplane.journal.worker import Worker
+from lacuna.controlplane.shared.pace import Pace
 
-_SCHEMA: Final = (
-    "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
-    """CREATE TABLE batches (
-        position INTEGER PRIMARY KEY, count INTEGER NOT NULL,
-        crc INTEGER NOT NULL, records BLOB NOT NULL
-    )""",
-)
-# One statement is one transaction: it begins, looks who holds the journal, writes and syncs.
+# A single statement, so a single transaction: it checks the fencing token, writes and syncs.
 _APPEND: Final = """
     INSERT INTO batches SELECT ?, ?, ?, ?
     WHERE (SELECT value FROM meta WHERE key='fencing_token') = ? RETURNING position
 """
 _Result = TypeVar("_Result")
 
-_ROWS_A_READ: Final = 256
 _ROWS_A_TRIM: Final = 64
 
 
 class SqliteJournal:
-    """A journal in the file `path`; its directory must exist.
+    """A journal in the file `path`, whose directory must exist.
 
-    `new_cluster_id` names a cluster that begins here. `connect` is the way to the
-    disk, handed in so that a test can lose what was not synced. `pace` says when the event loop
-    appends by itself; without it the thread always does.
+    `new_cluster_id` returns an id for a new cluster. `connect` opens the database; tests replace it to lose what was
+    not synced. `pace` decides when an append runs in the event loop; without it, all run in the worker thread.
     """
 
     def __init__(
@@ -80,12 +71,13 @@ class SqliteJournal:
         self._lock: int | None = None
         self._connection: Connection | None = None
         self._snapshots: SnapshotDatabase | None = None
+        self._witness: Witness | None = None
         self._position = 0
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
-        """Takes the file, makes it where there is none, and fences whoever had it before."""
+        """Lock the file, create the journal if there is none, and fence earlier writers."""
         if self._worker is not None:
-            raise JournalInUse("this journal is open already")
+            raise JournalInUse("this journal is already open")
         self._worker = Worker("journal")
         try:
             return await self._submit(partial(self._open, cluster_id))
@@ -94,33 +86,35 @@ class SqliteJournal:
             raise
 
     def _open(self, cluster_id: str | None) -> OpenedJournal:
-        self._lock = _lock(self.path)
-        self._connection = self._connect(self.path)
+        self._lock = take_lock(self.path)
         try:
-            stored = _read_meta(self._connection)
-        except (sqlite3.DatabaseError, JournalForeign) as error:
-            raise JournalForeign(f"{self.path} is no journal of Lacuna: {error}") from error
+            gather(self.path).check()
+            self._connection = self._connect(self.path)
+            stored = read_meta(self._connection)
+        except JournalOfAnotherVersion as error:
+            raise JournalOfAnotherVersion(f"{self.path}: {error.what}") from error
+        except JournalForeign as error:
+            raise JournalForeign(f"{self.path} is not a Lacuna journal: {error}") from error
         configure(self._connection)
         if stored is None:
             stored = {"cluster_id": cluster_id or self._new_cluster_id(), "fencing_token": 0}
-            _create(self._connection, str(stored["cluster_id"]))
+            create(self._connection, str(stored["cluster_id"]))
         stored_id = str(stored["cluster_id"])
         if cluster_id not in (None, stored_id):
             raise JournalForeign(
                 f"{self.path} belongs to cluster {stored_id}, not {cluster_id}: "
-                "give the data folder of that cluster, or an empty one"
+                f"give the data folder of cluster {cluster_id}, or an empty one"
             )
         fencing_token = int(stored["fencing_token"]) + 1
         execute = self._connection.execute
         execute("UPDATE meta SET value=? WHERE key='fencing_token'", (fencing_token,))
         self._snapshots = SnapshotDatabase(snapshots_path(self.path), stored_id, self._connect)
-        self._position = int(execute("SELECT value FROM meta WHERE key='trimmed'").fetchone()[0])
-        newest = execute("SELECT max(position) FROM batches").fetchone()[0]
-        self._position = max(self._position, newest or 0)
+        self._position = last_position(self._connection)
+        self._witness = Witness(witness_path(self.path), stored_id, self._position)
         return OpenedJournal(stored_id, fencing_token, self._position)
 
     async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """All batches behind `after_position`. Raises JournalCorrupt at a gap or wrong bytes."""
+        """Yield all batches after `after_position`. Raises JournalCorrupt at a gap or a wrong checksum."""
         position = after_position
         while True:
             batches = await self._submit(partial(self._read, position))
@@ -134,7 +128,7 @@ class SqliteJournal:
         return read_batches(self._opened(), after_position)
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
-        """One row, durable when the future is done; it may be when it is returned."""
+        """Append the records as one row, which is durable once the future is done; it may be done when returned."""
         job = partial(self._append, records, fencing_token)
         pace, worker = self._pace, self._worker
         if pace is None or worker is None:
@@ -144,7 +138,7 @@ class SqliteJournal:
         return self._submit(partial(pace.timed, job))
 
     def _append_here(self, job: Callable[[], int]) -> "asyncio.Future[int]":
-        """In the event loop: nothing else can use the connection meanwhile."""
+        """Append in the event loop; the worker is idle, so nothing else uses the connection meanwhile."""
         appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         try:
             appended.set_result(self._run(job))
@@ -156,17 +150,18 @@ class SqliteJournal:
         blob = encode_records(records)
         position = self._position + len(records)
         row = (position, len(records), checksum(position, blob), blob, fencing_token)
-        # Only with its last row does a statement end, and its transaction with it.
+        # The statement, and with it its transaction, ends only once its last row has been fetched.
         if not self._opened().execute(_APPEND, row).fetchall():
             raise JournalFenced(
                 f"another control plane has taken over {self.path} (its token is not ours, "
                 f"{fencing_token}): this one stops"
             )
         self._position = position
+        self._opened_witness().note(position)
         return position
 
     async def load_snapshot(self) -> Snapshot | None:
-        """The newest whole snapshot."""
+        """Return the newest undamaged snapshot, or None if there are no snapshots. Raises JournalCorrupt."""
         return await self._submit(self._load_snapshot)
 
     def _load_snapshot(self) -> Snapshot | None:
@@ -174,9 +169,7 @@ class SqliteJournal:
         return self._snapshots.load()
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Keeps a snapshot from this process; a cluster with many partitions has `SnapshotProcess`
-        do it.
-        """
+        """Store a snapshot from this process, then trim. Clusters with many partitions use `SnapshotProcess`."""
         await self._submit(lambda: self._store_snapshot(snapshot))
         await self.trim()
 
@@ -185,14 +178,12 @@ class SqliteJournal:
         self._snapshots.store(snapshot)
 
     async def trim(self) -> None:
-        """Forgets the rows that snapshots make needless, a few at a time, so that appends come
-        between.
-        """
+        """Delete the rows that no restart needs, a few at a time so that appends can run in between."""
         while await self._submit(self._trim_some):
             pass
 
     def _trim_some(self) -> bool:
-        """Deletes at most `_ROWS_A_TRIM` rows; whether there may be more."""
+        """Delete at most `_ROWS_A_TRIM` rows; return whether there may be more."""
         assert self._snapshots is not None
         last = self._snapshots.trimmable()
         execute = self._opened().execute
@@ -208,7 +199,7 @@ class SqliteJournal:
         return len(found) == _ROWS_A_TRIM
 
     async def close(self) -> None:
-        """Ends what is queued and gives the file back."""
+        """Finish the queued jobs and release the file. Closing again does nothing."""
         worker, self._worker = self._worker, None
         if worker is None:
             return
@@ -224,6 +215,9 @@ class SqliteJournal:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        if self._witness is not None:
+            self._witness.close()
+            self._witness = None
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -242,68 +236,16 @@ class SqliteJournal:
             raise JournalError("the journal is closed")
         return self._connection
 
-
-def read_batches(connection: Connection, after_position: int) -> list[JournalBatch]:
-    """The next batches behind `after_position`, a bounded number; empty at the end."""
-    found = connection.execute(
-        "SELECT position, count, crc, records FROM batches WHERE position>?"
-        " ORDER BY position LIMIT ?",
-        (after_position, _ROWS_A_READ),
-    )
-    batches: list[JournalBatch] = []
-    for position, count, crc, blob in found:
-        records = decode_records(check_row("the journal's batch", position, blob, crc))
-        if len(records) != count or position - count != after_position:
-            raise JournalCorrupt(
-                f"the journal has a gap: the batch that ends at position {position} does not "
-                f"follow position {after_position}; restore it from a backup"
-            )
-        batches.append(JournalBatch(position, records))
-        after_position = position
-    return batches
+    def _opened_witness(self) -> Witness:
+        assert self._witness is not None
+        return self._witness
 
 
-def read_cluster_id(connection: Connection) -> str:
-    """The cluster that a journal belongs to. Raises JournalForeign where it is none of ours."""
-    stored = _read_meta(connection)
-    if stored is None:
-        raise JournalForeign("the journal is empty")
-    return str(stored["cluster_id"])
+def take_lock(path: str) -> int:
+    """Lock the journal and return the descriptor that holds the lock until it is closed or the process ends.
 
-
-def _read_meta(connection: Connection) -> dict[str, Any] | None:
-    """The meta table, or None in an empty database."""
-    application_id = connection.execute("PRAGMA application_id").fetchone()[0]
-    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if application_id == 0 and tables == 0:
-        return None
-    if application_id != APPLICATION_ID:
-        raise JournalForeign("the database is another program's")
-    stored = dict(connection.execute("SELECT key, value FROM meta").fetchall())
-    if stored["format_version"] != FORMAT_VERSION:
-        raise JournalForeign(
-            f"its format is {stored['format_version']} and this program writes {FORMAT_VERSION}"
-        )
-    return stored
-
-
-def _create(connection: Connection, cluster_id: str) -> None:
-    rows = (
-        ("format_version", FORMAT_VERSION),
-        ("cluster_id", cluster_id),
-        ("fencing_token", 0),
-        ("trimmed", 0),
-    )
-    with transaction(connection):
-        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-        for statement in _SCHEMA:
-            connection.execute(statement)
-        for row in rows:
-            connection.execute("INSERT INTO meta VALUES (?, ?)", row)
-
-
-def _lock(path: str) -> int:
-    """A descriptor that holds the lock until it is closed, by the process' end at the latest."""
+    Raises JournalInUse if another process holds the lock, and JournalError if the lock file cannot be written.
+    """
     try:
         descriptor = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
@@ -313,7 +255,7 @@ def _lock(path: str) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise JournalInUse(
-            f"another control plane runs on this data ({path}): stop it first, "
-            "or give another folder"
+            f"another control plane is running on this data ({path}): stop it first, "
+            "or use another folder"
         ) from None
     return descriptor

@@ -1,4 +1,4 @@
-"""One thread that does blocking work in order and hands results to futures of the event loop."""
+"""A thread that runs blocking jobs in order and passes their results to futures of the event loop."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Worker:
-    """A thread with a queue, which its caller bounds: a journal has one append under way."""
+    """A thread with a queue of jobs. The caller bounds the queue: a journal has one append under way at a time."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[
@@ -22,11 +22,11 @@ class Worker:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is queued or under way, as far as the event loop has heard."""
+        """Whether no job is queued or running, as far as the event loop has been told."""
         return not self._waiting
 
     def submit(self, job: Callable[[], T]) -> "asyncio.Future[T]":
-        """Runs `job` after all earlier ones; the future gets its result or exception."""
+        """Run `job` after all earlier jobs; return a future of its result or exception."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._waiting += 1
@@ -34,7 +34,7 @@ class Worker:
         return future
 
     def stop(self) -> None:
-        """Ends the thread behind the jobs that are queued, and waits for it."""
+        """Let the thread finish the queued jobs, and wait for it to end."""
         self._jobs.put(None)
         self._thread.join()
 

@@ -1,3 +1,1 @@
-"""The parts of the pure state machine: what it holds, how each command is decided, how records are
-replayed.
-"""
+"""The state of the state machine. Only the replays in `lacuna.controlplane.verbs` change its durable part."""

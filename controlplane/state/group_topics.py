@@ -1,12 +1,12 @@
-"""The cluster's topics as groups look at them: `controlplane.groups.Topics` over the state."""
+"""The cluster's topics as groups see them: implements `ClusterTopics` of `state.groups.consumer.subscriptions`."""
 
 from collections.abc import Iterable
 
-from controlplane.state.state import State
+from lacuna.controlplane.state.state import State
 
 
 class TopicsOfGroups:
-    """A view, made for one decision."""
+    """The topics of the cluster's current state."""
 
     __slots__ = ("_state",)
 
@@ -15,19 +15,19 @@ class TopicsOfGroups:
 
     @property
     def version(self) -> int:
-        """It also changes with the agents; groups then look once more, and find nothing new."""
+        """The cluster's version. It also changes with the agents, and groups then check their topics in vain."""
         return self._state.cluster_version
 
     def find(self, name: str) -> tuple[bytes, int] | None:
-        """Id and partition count."""
+        """Return the topic's id and partition count, or None if there is no such topic."""
         topic = self._state.topics_by_name.get(name)
         return None if topic is None else (topic.topic_id, len(topic.partitions))
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """The topic's name; None: no such topic."""
+        """Return the topic's name, or None if there is no such topic."""
         topic = self._state.topics.get(topic_id)
         return None if topic is None else topic.name
 
     def names(self) -> Iterable[str]:
-        """All topics."""
+        """Return the names of all topics."""
         return self._state.topics_by_name

@@ -1,36 +1,41 @@
-"""How far partitions have been stable for some time.
+"""Keeps the horizons of partitions: the offsets up to which they have been stable for some time.
 
-So what a consumer may still want to see uncommitted is not taken away under its eyes (S14), and nothing is
-rewritten that grows at this moment.
+Only what is below them is merged or compacted, so that read_uncommitted consumers can still read recent records (S14)
+and what is still growing is not rewritten.
 """
 
+from collections import deque
 from collections.abc import Iterable
+from typing import Final
 
-from controlplane.state.partition import Partition, PartitionKey
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.state.partition import Partition
+
+#: With five notes, a quarter of the minimum age apart, records are found to be old enough at most that much late.
+_NOTES: Final = 5
 
 
 class Horizons:
-    """The last stable offsets of all partitions as they were noted twice, with the times.
+    """The last stable offsets of all partitions at recent times.
 
-    Volatile: after a restart the first notes are waited for.
+    They are volatile: after a restart, no horizon is known until the first note is old enough.
     """
 
-    __slots__ = ("_newer", "_older")
+    __slots__ = ("_notes",)
 
     def __init__(self) -> None:
-        self._older: tuple[int, dict[PartitionKey, int]] = (0, {})
-        self._newer: tuple[int, dict[PartitionKey, int]] = (0, {})
+        self._notes: deque[tuple[int, dict[PartitionKey, int]]] = deque(maxlen=_NOTES)
 
     def move(self, partitions: Iterable[Partition], min_age_ms: int, now_ms: int) -> None:
-        """Notes the offsets of now once the last note is `min_age_ms` old; 0 notes nothing."""
-        if min_age_ms <= 0 or now_ms < self._newer[0] + min_age_ms:
+        """Note the current offsets if the last note is at least a quarter of `min_age_ms` old; with 0, note nothing."""
+        pause_ms = -(-min_age_ms // (_NOTES - 1))
+        if min_age_ms <= 0 or (self._notes and now_ms < self._notes[0][0] + pause_ms):
             return
-        self._older = self._newer
-        self._newer = now_ms, {each.key: each.last_stable_offset for each in partitions}
+        self._notes.appendleft((now_ms, {each.key: each.last_stable_offset for each in partitions}))
 
     def stable_for(self, key: PartitionKey, min_age_ms: int, now_ms: int) -> int:
-        """An offset up to which the partition is stable since `min_age_ms` or longer; 0: not known."""
-        for noted_ms, offsets in (self._newer, self._older):
+        """Return an offset up to which the partition has been stable for at least `min_age_ms`; 0 if none is known."""
+        for noted_ms, offsets in self._notes:
             if noted_ms + min_age_ms <= now_ms:
                 return offsets.get(key, 0)
         return 0

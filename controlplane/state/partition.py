@@ -1,33 +1,34 @@
-"""One partition: its offsets, extents, dead ranges, idempotence windows and ongoing transactions."""
+"""The durable state of a partition: offsets, extents, dead ranges, idempotence windows, ongoing transactions."""
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from controlplane.extents import DeadRanges, ExtentTable
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.log_pb2 import PartitionDelta
-
-#: (topic id, partition index)
-PartitionKey = tuple[bytes, int]
+from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 REMEMBERED_BATCHES: Final = 5  # as Kafka's producers assume: at most five batches in flight
 
 
-def key_of(partition: TopicPartition) -> PartitionKey:
-    """The dictionary key of a message's partition."""
-    return partition.topic_id, partition.partition
-
-
-#: Numbers that are remembered of a batch: base sequence, last sequence, base offset, append time (-1
-#: unless LogAppendTime). A duplicate is known by the first two and answered with the others.
+#: The numbers remembered for each batch: base sequence, last sequence, base offset, append time (-1 unless
+#: LogAppendTime). A repeated batch is recognized by the first two, and answered with the others.
 BATCH_NUMBERS: Final = 4
 _MOST_NUMBERS: Final = REMEMBERED_BATCHES * BATCH_NUMBERS
 
 
+NO_SEQUENCE: Final = -1
+
+
+def last_sequence_of(batches: Sequence[int]) -> int:
+    """Return the last sequence of the newest of these batches, or NO_SEQUENCE, after which 0 follows, without one."""
+    return batches[1 - BATCH_NUMBERS] if batches else NO_SEQUENCE
+
+
 class ProducerWindow:
-    """The last batches of one producer id in one partition (S10): their numbers, the oldest first."""
+    """The idempotence window of one producer id in one partition (S10). `batches` has their numbers, oldest first."""
 
     __slots__ = ("batches", "last_timestamp", "last_used_ms", "producer_epoch")
 
@@ -35,15 +36,15 @@ class ProducerWindow:
         self.producer_epoch = producer_epoch
         self.batches: array[int] = array("q")
         self.last_timestamp = -1
-        self.last_used_ms = -1  # before the first hour, also of a clock that begins at 0
+        self.last_used_ms = -1  # not in any hour, even if the clock begins at 0
 
     @property
     def last_sequence(self) -> int:
-        """Of the newest batch."""
-        return self.batches[1 - BATCH_NUMBERS]
+        """The last sequence of the newest batch of this epoch, or NO_SEQUENCE without one."""
+        return last_sequence_of(self.batches)
 
     def remember(self, producer_epoch: int, batch: Iterable[int]) -> None:
-        """Adds a batch; a new epoch forgets the batches of the old one."""
+        """Add a batch, given as its numbers. Another epoch drops all earlier batches; a full window, the oldest."""
         batches = self.batches
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
@@ -52,9 +53,14 @@ class ProducerWindow:
         if len(batches) > _MOST_NUMBERS:
             del batches[:BATCH_NUMBERS]
 
+    def end_transaction(self, producer_epoch: int, now_ms: int) -> None:
+        """Do what Kafka does for a transaction marker of this epoch: a higher epoch drops the batches (KIP-890)."""
+        self.last_timestamp = now_ms
+        self.remember(producer_epoch, ())
+
 
 class Partition:
-    """Durable state of one partition. Only replay changes it."""
+    """The durable state of one partition. Only replay changes it."""
 
     __slots__ = (
         "compact_again_ms",
@@ -68,6 +74,7 @@ class Partition:
         "ongoing",
         "producers",
         "size_bytes",
+        "vacated_to",
         "version",
     )
 
@@ -80,25 +87,28 @@ class Partition:
         self.extents = ExtentTable()
         self.dead = DeadRanges()
         self.size_bytes = 0
-        #: What was compacted by key ends here, and the time from which it is worth it again (0: none).
+        #: The offset up to which keys were compacted, and the time from which compacting again is useful (0 if never).
         self.compacted_to = 0
         self.compact_again_ms = 0
+        #: What is missing between the log start and here was not live when it was removed (see front.py).
+        self.vacated_to = 0
         self.producers: dict[int, ProducerWindow] = {}
-        #: producer id -> first offset of its ongoing transaction here, in the order of the offsets.
-        #: Linked, so that the first is found at once however many were taken out before it.
+        #: producer id -> first offset of its ongoing transaction here, in the order of the offsets. An OrderedDict
+        #: finds the first at once; a dict would have to skip all that were removed before it.
         self.ongoing: OrderedDict[int, int] = OrderedDict()
 
     @property
     def last_stable_offset(self) -> int:
-        """S3: the first offset of the oldest ongoing transaction, else HW; never behind the log
-        start.
+        """The first offset of the oldest ongoing transaction, or the high watermark without one (S3).
+
+        It is never below the log start.
         """
         if not self.ongoing:
             return self.high_watermark
         return max(next(iter(self.ongoing.values())), self.log_start_offset)
 
     def kill(self, ranges: "array[int]") -> "array[int]":
-        """Makes first, end, first, end, … dead unless they are deleted; returns what became dead."""
+        """Make the ranges first, end, first, end, … dead, except those below the log start; return the dead ones."""
         first = 0
         while first < len(ranges) and ranges[first + 1] <= self.log_start_offset:
             first += 2
@@ -108,7 +118,7 @@ class Partition:
         return ranges
 
     def delta(self) -> PartitionDelta:
-        """A delta from the version before the current one, with nothing but the offsets in it."""
+        """Return a delta from the previous version to the current one, with only the offsets filled in."""
         version = self.version
         return PartitionDelta(
             partition=self.message,
@@ -117,10 +127,11 @@ class Partition:
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,
             last_stable_offset=self.last_stable_offset,
+            vacated_to=max(self.vacated_to, self.compacted_to),
         )
 
     def snapshot_delta(self) -> PartitionDelta:
-        """The delta that replaces everything a watcher holds."""
+        """Return a delta with the whole partition, which replaces everything that a watcher has."""
         delta = self.delta()
         delta.from_version = 0
         delta.is_snapshot = True
@@ -130,6 +141,6 @@ class Partition:
 
 
 def deleted_delta(key: PartitionKey) -> PartitionDelta:
-    """What a watcher of a partition that is not there gets."""
+    """Return the delta for watchers of a partition that does not exist."""
     partition = TopicPartition(topic_id=key[0], partition=key[1])
     return PartitionDelta(partition=partition, is_snapshot=True, is_deleted=True)

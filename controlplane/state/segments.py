@@ -1,4 +1,4 @@
-"""The segment table: which objects are referred to, which were replaced when, and who pins them."""
+"""The segment table: which objects extents refer to, when the others were replaced, and the pins of readers."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -13,14 +13,14 @@ _FORGOTTEN = -1
 
 
 class Pin(NamedTuple):
-    """A reader's promise to finish: what was alive at its start is kept until its end."""
+    """A job's pin: objects that were live at `starts_ms` are kept until `ends_ms`."""
 
     starts_ms: int
     ends_ms: int
 
 
 class SegmentRow(NamedTuple):
-    """One object: its size in bytes, and how many extents refer to it."""
+    """One segment: the size of its object in bytes, and how many extents refer to it."""
 
     key: SegmentKey
     object_size: int
@@ -30,7 +30,7 @@ class SegmentRow(NamedTuple):
 class _Columns:
     """The segments of one lease, ordered by sequence, 20 bytes each.
 
-    They come nearly in order. One that is forgotten leaves its row until half of all are such.
+    They are added nearly in order. The rows of forgotten segments are removed once they are more than half of all rows.
     """
 
     __slots__ = ("forgotten", "live", "sequences", "sizes")
@@ -42,14 +42,14 @@ class _Columns:
         self.forgotten = 0
 
     def find(self, sequence: int) -> int | None:
-        """The row of a segment, if it is there."""
+        """Return the row of a segment, or None if it is not in the table."""
         row = bisect_left(self.sequences, sequence)
         if row < len(self.sequences) and self.sequences[row] == sequence:
             return row if self.live[row] != _FORGOTTEN else None
         return None
 
     def add(self, sequence: int, object_size: int, live: int) -> None:
-        """Adds one that is not there."""
+        """Add a segment. Raises ValueError if it is already in the table."""
         if not self.sequences or sequence > self.sequences[-1]:
             self.sequences.append(sequence)
             self.sizes.append(object_size)
@@ -67,7 +67,7 @@ class _Columns:
         self.live.insert(row, live)
 
     def forget(self, row: int) -> None:
-        """Takes one out."""
+        """Remove a segment."""
         self.live[row] = _FORGOTTEN
         self.forgotten += 1
         if 2 * self.forgotten > len(self.live):
@@ -76,7 +76,7 @@ class _Columns:
             self.forgotten = 0
 
     def above(self, live: int) -> "_Columns":
-        """Those to which more extents refer; itself where that is all of them."""
+        """Return the segments to which more than `live` extents refer; that may be this object itself."""
         if min(self.live) > live:
             return self
         rows = [row for row, each in enumerate(self.live) if each > live]
@@ -88,7 +88,7 @@ class _Columns:
 
 
 class LiveSegments:
-    """Columns of equal length, ordered by lease id and sequence."""
+    """The segments that extents refer to, as columns of equal length, ordered by lease id and sequence."""
 
     __slots__ = ("lease_ids", "live_extents", "sequences", "sizes")
 
@@ -100,13 +100,14 @@ class LiveSegments:
 
 
 class SegmentTable:
-    """Objects that were committed and are not yet collected. Only replay changes it."""
+    """The segments that were committed and are not yet collected. Only replay changes it."""
 
     __slots__ = ("_leases", "pins", "replaced")
 
     def __init__(self) -> None:
         self._leases: dict[int, _Columns] = {}
-        self.replaced: dict[SegmentKey, int] = {}  # when the last extent went, in that order
+        # segment -> when its last reference was removed, in that order
+        self.replaced: dict[SegmentKey, int] = {}
         self.pins: dict[int, Pin] = {}
 
     def __contains__(self, key: SegmentKey) -> bool:
@@ -117,7 +118,7 @@ class SegmentTable:
         return sum(len(each.live) - each.forgotten for each in self._leases.values())
 
     def __iter__(self) -> Iterator[SegmentRow]:
-        """Ordered by key."""
+        """Yield all segments, ordered by key."""
         for lease_id, columns in sorted(self._leases.items()):
             rows = zip(columns.sequences, columns.sizes, columns.live, strict=True)
             for sequence, object_size, live in rows:
@@ -125,7 +126,7 @@ class SegmentTable:
                     yield SegmentRow((lease_id, sequence), object_size, live)
 
     def live(self) -> "LiveSegments":
-        """Those that extents refer to, ordered by key, as columns."""
+        """Return the segments that extents refer to."""
         found = LiveSegments()
         for lease_id, columns in sorted(self._leases.items()):
             kept = columns.above(0)
@@ -136,7 +137,7 @@ class SegmentTable:
         return found
 
     def add_live(self, found: "LiveSegments") -> None:
-        """The inverse, for an empty table."""
+        """Add the segments that `live` returned; the table must be empty."""
         start, end = 0, len(found.lease_ids)
         while start < end:
             lease_id = found.lease_ids[start]
@@ -147,15 +148,20 @@ class SegmentTable:
             columns.live.extend(found.live_extents[start:stop])
             start = stop
 
+    def last_sequence(self, lease_id: int) -> int:
+        """Return the highest sequence that the table knows of a lease, 0 if none."""
+        columns = self._leases.get(lease_id)
+        return columns.sequences[-1] if columns is not None else 0
+
     def size_of(self, key: SegmentKey) -> int:
-        """The size of one that is there, in bytes; KeyError where it is not."""
+        """Return the size of a segment's object in bytes. Raises KeyError if the segment is not in the table."""
         columns, row = self._find(key)
         return columns.sizes[row]
 
     def add(self, key: SegmentKey, object_size: int, extents: int, now_ms: int) -> None:
-        """Registers an object; one that nothing refers to is replaced from the start.
+        """Add a segment that `extents` extents refer to; with 0 it counts as replaced at `now_ms`.
 
-        Raises ValueError where it was registered before.
+        Raises ValueError if it is already in the table.
         """
         columns = self._leases.get(key[0])
         if columns is None:
@@ -165,7 +171,7 @@ class SegmentTable:
             self.replaced[key] = now_ms
 
     def release(self, lease_ids: Iterable[int], sequences: Iterable[int], now_ms: int) -> None:
-        """Takes away one reference for each (lease id, sequence); KeyError for one that is not there."""
+        """Remove one reference for each (lease id, sequence). Raises KeyError if a segment is not in the table."""
         gone = Counter(zip(lease_ids, sequences, strict=True))
         for key, count in gone.items():
             columns, row = self._find(key)
@@ -174,7 +180,7 @@ class SegmentTable:
                 self.replaced[key] = now_ms
 
     def forget(self, key: SegmentKey) -> None:
-        """The object is deleted from the bucket."""
+        """Remove a replaced segment, whose object was deleted from the bucket."""
         if self.replaced.pop(key, None) is not None:
             columns, row = self._find(key)
             columns.forget(row)
@@ -189,7 +195,7 @@ class SegmentTable:
         return columns, row
 
     def collectable(self, now_ms: int, grace_ms: int, limit: int) -> list[SegmentKey]:
-        """Replaced objects past the grace period that no pin holds, oldest first."""
+        """Return at most `limit` segments replaced at least `grace_ms` ago that no pin holds, oldest first."""
         last_ms = now_ms - grace_ms
         held_from_ms = min(
             (pin.starts_ms for pin in self.pins.values() if pin.ends_ms > now_ms), default=None

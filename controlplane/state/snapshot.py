@@ -1,22 +1,22 @@
-"""The state as bytes and back.
-
-Equal states give equal bytes: every collection is written in one order.
-"""
+"""Serializes the state and restores it. Equal states give equal bytes: every collection is written in one order."""
 
 from array import array
 
-from controlplane.groups import Groups
-from controlplane.state.log_replay import HOUR_MS
-from controlplane.state.partition import BATCH_NUMBERS, Partition, ProducerWindow, key_of
-from controlplane.state.segments import LiveSegments, Pin, SegmentTable
-from controlplane.state.settings import LEASE_DURATION_MS, TRANSACTIONAL_ID_EXPIRATION_MS
-from controlplane.state.state import Lease, State, TopicState
-from controlplane.state.topics import plain
-from controlplane.state.transactional import TransactionalId, TransactionState
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.group_records_pb2 import GroupsSnapshot
-from controlplane.v1.log_pb2 import SegmentCommitted
-from controlplane.v1.snapshot_pb2 import (
+from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.state.groups.store import Groups
+from lacuna.controlplane.state.partition import BATCH_NUMBERS, Partition, ProducerWindow
+from lacuna.controlplane.state.segments import LiveSegments, Pin, SegmentTable
+from lacuna.controlplane.state.settings import (
+    HOUR_MS,
+    LEASE_DURATION_MS,
+    TRANSACTIONAL_ID_EXPIRATION_MS,
+)
+from lacuna.controlplane.state.state import Lease, State, TopicState, plain
+from lacuna.controlplane.state.transactional import TransactionalId, TransactionState
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.group_records_pb2 import GroupsSnapshot
+from lacuna.controlplane.v1.log_pb2 import SegmentCommitted
+from lacuna.controlplane.v1.snapshot_pb2 import (
     LeaseSnapshot,
     PartitionSnapshot,
     PinsSnapshot,
@@ -55,7 +55,7 @@ _TRANSACTIONAL_FIELDS = (
 
 
 def snapshot(state: State) -> bytes:
-    """All durable state."""
+    """Serialize all durable state."""
     message = StateSnapshot(
         nodes=state.nodes.values(),
         leases=[_lease(lease) for lease in state.leases.values()],
@@ -73,10 +73,7 @@ def snapshot(state: State) -> bytes:
 
 
 def restore(snapshot: bytes) -> State:
-    """The state that `snapshot` gave the bytes of; raises DecodeError for others.
-
-    Nobody watches it yet.
-    """
+    """Return the state that `snapshot` serialized, without watchers. Raises DecodeError if the bytes are malformed."""
     message = StateSnapshot.FromString(snapshot)
     state = State()
     for name in _COUNTERS:
@@ -152,6 +149,7 @@ def _partition(partition: Partition) -> PartitionSnapshot:
         ongoing_first_offsets=partition.ongoing.values(),
         compacted_to=partition.compacted_to,
         compact_again_ms=partition.compact_again_ms,
+        vacated_to=partition.vacated_to,
     )
 
 
@@ -175,6 +173,7 @@ def _read_partition(topic_id: bytes, message: PartitionSnapshot) -> Partition:
     partition.high_watermark = message.high_watermark
     partition.compacted_to = message.compacted_to
     partition.compact_again_ms = message.compact_again_ms
+    partition.vacated_to = message.vacated_to
     partition.extents.append(message.extents)
     partition.size_bytes = sum(message.extents.sizes)
     partition.dead.firsts.extend(message.dead_first_offsets)
@@ -234,7 +233,7 @@ def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> No
     found = TransactionalId(message.transactional_id)
     for name in _TRANSACTIONAL_FIELDS:
         setattr(found, name, getattr(message, name))
-    found.state = TransactionState(message.state)
+    found.enter(TransactionState(message.state))
     found.group_ids = dict.fromkeys(message.group_ids)
     for each in message.partitions:
         found.partitions[key_of(each.partition)] = array("q", each.ranges)
@@ -252,7 +251,7 @@ def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> No
 
 
 def _segments(table: SegmentTable) -> SegmentsSnapshot:
-    """Live ones ordered by id, then replaced ones in the order in which they were."""
+    """Serialize live segments, ordered by key, then replaced ones in the order in which they were replaced."""
     found = table.live()
     message = SegmentsSnapshot(
         lease_ids=found.lease_ids,

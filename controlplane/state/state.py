@@ -1,44 +1,42 @@
-"""All that the control plane holds.
-
-Only replay changes what is durable; what is volatile says so.
-"""
+"""The state of the control plane. Only replay changes its durable part; what is volatile is marked as such."""
 
 from collections import OrderedDict
 from typing import Final
 
-from controlplane.groups import Groups
-from controlplane.state.deadlines import Deadlines
-from controlplane.state.horizons import Horizons
-from controlplane.state.partition import Partition, PartitionKey, deleted_delta, key_of
-from controlplane.state.segments import SegmentTable
-from controlplane.state.settings import LEASE_DURATION_MS
-from controlplane.state.transactional import TransactionalId
-from controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic, TopicPartition
-from controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.state.deadlines import Deadlines
+from lacuna.controlplane.state.groups.store import Groups
+from lacuna.controlplane.state.horizons import Horizons
+from lacuna.controlplane.state.partition import Partition, deleted_delta
+from lacuna.controlplane.state.segments import SegmentTable
+from lacuna.controlplane.state.settings import LEASE_DURATION_MS
+from lacuna.controlplane.state.transactional import TransactionalId
+from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
-#: How many answers per lease a retried commit can still get.
+#: How many commits of a lease are remembered with their answers, for retries.
 REMEMBERED_COMMITS: Final = 64
 
 
-#: In place of a node id: the lease of a job, which no client is sent to.
+#: The node id of a job's lease; clients are never sent to a job.
 NO_NODE: Final = 0
 
 
 class Lease:
-    """A live process of an agent, or a job."""
+    """The lease of a running agent process or job."""
 
     __slots__ = ("duration_ms", "forgotten_sequence", "lease_id", "node_id", "recent")
 
     def __init__(self, lease_id: int, node_id: int, duration_ms: int = LEASE_DURATION_MS) -> None:
         self.lease_id = lease_id
         self.node_id = node_id
-        self.duration_ms = duration_ms  # how long it lives without a renewal
+        self.duration_ms = duration_ms  # how long it lasts without a renewal
         #: The answers to its last commits (a SegmentCommitted each, serialized), by sequence.
         self.recent: OrderedDict[int, bytes] = OrderedDict()
-        self.forgotten_sequence = -1  # the highest whose answer was dropped
+        self.forgotten_sequence = -1  # the highest sequence whose answer was dropped
 
     def remember(self, sequence: int, verdicts: bytes) -> None:
-        """Keeps an answer and drops the oldest beyond the bound."""
+        """Keep the answer to a commit (a serialized SegmentCommitted), and drop the oldest beyond the bound."""
         self.recent[sequence] = verdicts
         if len(self.recent) > REMEMBERED_COMMITS:
             dropped, _ = self.recent.popitem(last=False)
@@ -46,7 +44,7 @@ class Lease:
 
 
 class TopicState:
-    """A topic and its partitions, by index."""
+    """A topic, its configs, and its partitions in the order of their indexes."""
 
     __slots__ = ("configs", "name", "partitions", "topic_id")
 
@@ -57,13 +55,18 @@ class TopicState:
         self.partitions: list[Partition] = []
 
     def message(self) -> Topic:
-        """The topic as clients of the control plane see it."""
+        """Return the topic as clients of the control plane see it."""
         return Topic(
             topic_id=self.topic_id,
             name=self.name,
             partition_count=len(self.partitions),
             configs=self.configs,
         )
+
+
+def plain(name: str) -> str:
+    """Return a topic's name with '.' replaced by '_', as in metrics. No two topics may have the same such name."""
+    return name.replace(".", "_")
 
 
 class State:
@@ -93,52 +96,46 @@ class State:
         self.segments = SegmentTable()
         self.groups = Groups()
 
-        # Derived from the above, hence not in a snapshot.
+        # Derived from the above, so not in snapshots.
         self.transaction_deadlines: Deadlines[int] = Deadlines()  # by producer id
         self.expirations: Deadlines[str] = Deadlines()  # of transactional ids
         #: hour of the last use -> partition -> producer ids with a window there
         self.window_hours: dict[int, dict[PartitionKey, set[int]]] = {}
 
-        # Volatile: who watches, what they are to be told, and leases' renewals.
+        # Volatile: the watchers of partitions, the changes to tell them, and the deadlines of leases.
         self.watched: dict[PartitionKey, int] = {}
         self.changes: list[PartitionDelta | ClusterDelta] = []
         self.lease_deadlines: Deadlines[int] = Deadlines()
-        # Volatile too, see controlplane.state.presence: which agents clients are sent to.
-        self.lease_sessions: dict[int, set[int]] = {}  # by lease, the sessions it is renewed over
+        # Volatile: which agents clients are sent to (see lacuna.controlplane.verbs.presence).
+        self.lease_sessions: dict[int, set[int]] = {}  # lease id -> sessions that renew it
         self.absences: Deadlines[int] = Deadlines()  # when a lease without a session is hidden
         self.hidden_leases: set[int] = set()
-        #: partitions that retention has not yet looked at in this round, the next last
+        self.missed: Deadlines[int] = Deadlines()  # when an agent that is gone is forgotten
+        #: partitions that retention has not yet checked in this round; the next one is at the end
         self.retention_queue: list[PartitionKey] = []
-        #: when the ages of a partition's records were last held against retention.ms
+        #: when the ages of a partition's records were last compared with retention.ms
         self.retention_ages: dict[PartitionKey, int] = {}
-        #: when the last tick was: partitions that it did not see came since
+        #: when the last tick was; partitions that it did not see were created since then
         self.retention_ticked_ms: int | None = None
         self.merge_cursor = 0
         self.merge_horizons = Horizons()
         self.compaction_horizons = Horizons()
 
     def file_window(self, partition: Partition, producer_id: int, hour: int) -> None:
-        """Notes in which hour a window was used, for when nobody uses it any more."""
+        """Note the hour in which an idempotence window was used, so that it can expire."""
         filed = self.window_hours.setdefault(hour, {})
         filed.setdefault(partition.key, set()).add(producer_id)
 
     # Watching.
 
-    def watch(self, partition: TopicPartition) -> PartitionDelta:
-        """One more watcher of a partition; returns the snapshot that it begins with (also if
-        deleted).
-        """
-        key = key_of(partition)
+    def watch(self, key: PartitionKey) -> PartitionDelta:
+        """Count one more watcher of a partition; return a delta with all of it, or one that says that it is deleted."""
         self.watched[key] = self.watched.get(key, 0) + 1
         found = self.partitions.get(key)
         return deleted_delta(key) if found is None else found.snapshot_delta()
 
-    def unwatch(self, partition: TopicPartition) -> None:
-        """One watcher less; without any, no more deltas are made.
-
-        Raises KeyError if there was none.
-        """
-        key = key_of(partition)
+    def unwatch(self, key: PartitionKey) -> None:
+        """Count one watcher less; without watchers no deltas are made. Raises KeyError if there was none."""
         left = self.watched[key] - 1
         if left:
             self.watched[key] = left
@@ -146,12 +143,12 @@ class State:
             del self.watched[key]
 
     def take_changes(self) -> list[PartitionDelta | ClusterDelta]:
-        """What changed since the last call, in order."""
+        """Return the changes since the last call, in order."""
         changes, self.changes = self.changes, []
         return changes
 
     def cluster_snapshot(self) -> ClusterDelta:
-        """What a new session begins with."""
+        """Return the delta that a new session gets first: all topics and agents."""
         delta = ClusterDelta(
             version=self.cluster_version,
             is_snapshot=True,
@@ -162,24 +159,29 @@ class State:
         return delta
 
     def put_agents(self, delta: ClusterDelta) -> None:
-        """Fills in the agents that clients are sent to, and with their leases those that they are not."""
+        """Put the agents that clients are sent to into a delta, and those that they are not sent to."""
         live = self.live_agents()
         delta.has_agents = True
         delta.agents.extend(live)
         delta.hidden_lease_ids.extend(sorted(self.hidden_leases))
-        delta.hidden_agents.extend(each for each in self.leased_agents() if each not in live)
+        delta.hidden_agents.extend(each for each in self.known_agents() if each not in live)
 
     def live_agents(self) -> list[Agent]:
-        """The nodes that clients are sent to, by node id: with a lease that is not hidden."""
+        """Return the nodes that clients are sent to, which have a lease that is not hidden, ordered by node id."""
         leases = self.leases.values()
         return self._nodes({each.node_id for each in leases if not self.is_hidden(each)})
 
     def leased_agents(self) -> list[Agent]:
-        """The nodes with a live lease, by node id."""
+        """Return the nodes with a live lease, ordered by node id."""
         return self._nodes({lease.node_id for lease in self.leases.values()})
 
+    def known_agents(self) -> list[Agent]:
+        """Return the nodes that have a live lease or recently had one, ordered by node id."""
+        leased = {lease.node_id for lease in self.leases.values()}
+        return self._nodes(leased.union(self.missed))
+
     def is_hidden(self, lease: Lease) -> bool:
-        """Whether clients are not sent to it, for it has no session."""
+        """Whether clients are not sent to the lease's agent because it has no session."""
         return lease.lease_id in self.hidden_leases
 
     def _nodes(self, node_ids: set[int]) -> list[Agent]:
@@ -189,9 +191,7 @@ class State:
     # For replay.
 
     def changed(self, partition: Partition) -> PartitionDelta | None:
-        """A partition has changed, in one step: a new version, and a delta to fill if somebody
-        watches.
-        """
+        """Give a changed partition a new version; return the delta to fill in, or None if nobody watches it."""
         partition.version += 1
         if partition.key not in self.watched:
             return None
@@ -200,7 +200,7 @@ class State:
         return delta
 
     def cluster_changed(self) -> ClusterDelta:
-        """The cluster has changed: a new version, and the delta to fill."""
+        """Give the changed cluster a new version, and return the delta to fill in."""
         self.cluster_version += 1
         delta = ClusterDelta(version=self.cluster_version)
         self.changes.append(delta)

@@ -1,23 +1,26 @@
-"""A transactional id: its producer id and epoch, and its transaction. Transitions are data."""
+"""A transactional id: its producer id and epoch, its transaction, and the table of its state transitions."""
 
 from array import array
 from enum import Enum
 from typing import Final
 
-from controlplane.state.partition import PartitionKey
+from lacuna.controlplane.shared.partitions import PartitionKey
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
-#: Kafka keeps Short.MAX_VALUE for the coordinator's own fencing: a producer never gets it from
-#: InitProducerId.
+#: Kafka reserves the last epoch (Short.MAX_VALUE) for fencing by the coordinator: InitProducerId never gives it to a
+#: producer.
 EXHAUSTED_EPOCH: Final = 32766
 LAST_EPOCH: Final = 32767
 
 
 class TransactionState(Enum):
-    """As Kafka names them; Prepare* do not exist here, since the flip is one step (S1)."""
+    """The states of a transactional id, with Kafka's names. Kafka's Prepare states do not exist: the flip is one step.
+
+    See S1.
+    """
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -26,7 +29,7 @@ class TransactionState(Enum):
 
 
 class TransactionEvent(Enum):
-    """What moves a transactional id from state to state."""
+    """The events that move a transactional id from one state to another."""
 
     INIT = "init"
     JOIN = "join"
@@ -37,7 +40,7 @@ class TransactionEvent(Enum):
 _State = TransactionState
 _Event = TransactionEvent
 
-#: state -> event -> next state. An event that is not listed is illegal there.
+#: state -> event -> next state. An event that is not listed for a state is illegal in it.
 TRANSITIONS: Final[dict[TransactionState, dict[TransactionEvent, TransactionState]]] = {
     _State.EMPTY: {
         _Event.INIT: _State.EMPTY,
@@ -64,19 +67,18 @@ TRANSITIONS: Final[dict[TransactionState, dict[TransactionEvent, TransactionStat
 
 
 class IllegalTransition(ValueError):
-    """A record that cannot follow the state: the journal is not this machine's, or the machine is
-    wrong.
-    """
+    """A journal record that cannot follow the state: the journal is of another machine, or there is a bug."""
 
 
 class TransactionalId:
-    """Durable state of one transactional id. Only replay changes it."""
+    """The durable state of one transactional id. Only replay changes it."""
 
     __slots__ = (
         "ended_producer_epoch",
         "ended_producer_id",
         "group_ids",
         "is_ended_by_coordinator",
+        "is_ongoing",
         "last_producer_epoch",
         "last_update_ms",
         "partitions",
@@ -94,16 +96,17 @@ class TransactionalId:
         self.transactional_id = transactional_id
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
-        #: KIP-360: InitProducerId with this epoch is a retry and gets the current one again.
+        #: InitProducerId with this epoch is a retry, and gets the current epoch again (KIP-360).
         self.last_producer_epoch = NO_PRODUCER_EPOCH
         self.previous_producer_id = NO_PRODUCER_ID
         self.transaction_timeout_ms = 0
         self.state = TransactionState.EMPTY
+        #: Whether a transaction is open: kept, because it is asked several times for each command.
+        self.is_ongoing = False
         self.transaction = 0
         self.start_time_ms = NO_TIMESTAMP
         self.last_update_ms = 0
-        #: S5, TV2: EndTxn of this producer id and epoch is a retry of the one that gave the current
-        #: ones.
+        #: With TV2, EndTxn with this producer id and epoch is a retry of the EndTxn that gave the current ones (S5).
         self.ended_producer_id = NO_PRODUCER_ID
         self.ended_producer_epoch = NO_PRODUCER_EPOCH
         self.is_ended_by_coordinator = False  # a timeout or an operator ended it
@@ -111,20 +114,20 @@ class TransactionalId:
         self.partitions: dict[PartitionKey, array[int]] = {}
         self.group_ids: dict[str, None] = {}
 
-    @property
-    def is_ongoing(self) -> bool:
-        """Whether a transaction is open."""
-        return self.state is TransactionState.ONGOING
-
     def apply(self, event: TransactionEvent) -> None:
-        """Moves to the next state; raises IllegalTransition where the table has none."""
+        """Move to the next state. Raises IllegalTransition if the table has no transition for the event."""
         next_state = TRANSITIONS[self.state].get(event)
         if next_state is None:
             raise IllegalTransition(
-                f"transactional id {self.transactional_id!r} in state {self.state.value} met {event.value}"
+                f"transactional id {self.transactional_id!r}: {event.value} cannot happen in state {self.state.value}"
             )
-        self.state = next_state
+        self.enter(next_state)
+
+    def enter(self, state: TransactionState) -> None:
+        """Set the state, whatever it was."""
+        self.state = state
+        self.is_ongoing = state is TransactionState.ONGOING
 
     def allows(self, event: TransactionEvent) -> bool:
-        """Whether the table has a transition for the event."""
+        """Whether the table has a transition for the event from the current state."""
         return event in TRANSITIONS[self.state]

@@ -109,6 +109,20 @@ class LeaseOpened(_message.Message):
     cluster_id: str
     def __init__(self, error_code: _Optional[int] = ..., lease_id: _Optional[int] = ..., lease_duration_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
+class DescribeLeases(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LeasesDescribed(_message.Message):
+    __slots__ = ("next_lease_id", "lease_ids", "last_sequences")
+    NEXT_LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    next_lease_id: int
+    lease_ids: _containers.RepeatedScalarFieldContainer[int]
+    last_sequences: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, next_lease_id: _Optional[int] = ..., lease_ids: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class RenewLease(_message.Message):
     __slots__ = ("lease_id",)
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]

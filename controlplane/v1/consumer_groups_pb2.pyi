@@ -1,5 +1,5 @@
-from controlplane.v1 import cluster_pb2 as _cluster_pb2
-from controlplane.v1 import groups_pb2 as _groups_pb2
+from lacuna.controlplane.v1 import cluster_pb2 as _cluster_pb2
+from lacuna.controlplane.v1 import groups_pb2 as _groups_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message

@@ -3,7 +3,7 @@
 import grpc
 import warnings
 
-from controlplane.v1 import control_pb2 as controlplane_dot_v1_dot_control__pb2
+from lacuna.controlplane.v1 import control_pb2 as lacuna_dot_controlplane_dot_v1_dot_control__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -18,7 +18,7 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in controlplane/v1/control_pb2_grpc.py depends on'
+        + ' but the generated code in lacuna/controlplane/v1/control_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
@@ -38,8 +38,8 @@ class ControlPlaneStub:
         """
         self.Session = channel.stream_stream(
                 '/controlplane.v1.ControlPlane/Session',
-                request_serializer=controlplane_dot_v1_dot_control__pb2.SessionRequest.SerializeToString,
-                response_deserializer=controlplane_dot_v1_dot_control__pb2.SessionResponse.FromString,
+                request_serializer=lacuna_dot_controlplane_dot_v1_dot_control__pb2.SessionRequest.SerializeToString,
+                response_deserializer=lacuna_dot_controlplane_dot_v1_dot_control__pb2.SessionResponse.FromString,
                 _registered_method=True)
 
 
@@ -59,8 +59,8 @@ def add_ControlPlaneServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Session': grpc.stream_stream_rpc_method_handler(
                     servicer.Session,
-                    request_deserializer=controlplane_dot_v1_dot_control__pb2.SessionRequest.FromString,
-                    response_serializer=controlplane_dot_v1_dot_control__pb2.SessionResponse.SerializeToString,
+                    request_deserializer=lacuna_dot_controlplane_dot_v1_dot_control__pb2.SessionRequest.FromString,
+                    response_serializer=lacuna_dot_controlplane_dot_v1_dot_control__pb2.SessionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -90,8 +90,8 @@ class ControlPlane:
             request_iterator,
             target,
             '/controlplane.v1.ControlPlane/Session',
-            controlplane_dot_v1_dot_control__pb2.SessionRequest.SerializeToString,
-            controlplane_dot_v1_dot_control__pb2.SessionResponse.FromString,
+            lacuna_dot_controlplane_dot_v1_dot_control__pb2.SessionRequest.SerializeToString,
+            lacuna_dot_controlplane_dot_v1_dot_control__pb2.SessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,6 +1,6 @@
-from controlplane.v1 import cluster_pb2 as _cluster_pb2
-from controlplane.v1 import group_records_pb2 as _group_records_pb2
-from controlplane.v1 import log_pb2 as _log_pb2
+from lacuna.controlplane.v1 import cluster_pb2 as _cluster_pb2
+from lacuna.controlplane.v1 import group_records_pb2 as _group_records_pb2
+from lacuna.controlplane.v1 import log_pb2 as _log_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -10,12 +10,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JournalRecord(_message.Message):
-    __slots__ = ("now_ms", "cluster_founded", "agent_joined", "leases_ended", "job_lease_opened", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "pin_prolonged", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "group")
+    __slots__ = ("now_ms", "cluster_founded", "agent_joined", "leases_ended", "job_lease_opened", "loss_accepted", "leases_used_late", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "pin_prolonged", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "group")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FOUNDED_FIELD_NUMBER: _ClassVar[int]
     AGENT_JOINED_FIELD_NUMBER: _ClassVar[int]
     LEASES_ENDED_FIELD_NUMBER: _ClassVar[int]
     JOB_LEASE_OPENED_FIELD_NUMBER: _ClassVar[int]
+    LOSS_ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    LEASES_USED_LATE_FIELD_NUMBER: _ClassVar[int]
     TOPICS_ADDED_FIELD_NUMBER: _ClassVar[int]
     TOPICS_REMOVED_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_ADDED_FIELD_NUMBER: _ClassVar[int]
@@ -38,6 +40,8 @@ class JournalRecord(_message.Message):
     agent_joined: AgentJoined
     leases_ended: LeasesEnded
     job_lease_opened: JobLeaseOpened
+    loss_accepted: LossAccepted
+    leases_used_late: LeasesUsedLate
     topics_added: TopicsAdded
     topics_removed: TopicsRemoved
     partitions_added: PartitionsAdded
@@ -55,7 +59,7 @@ class JournalRecord(_message.Message):
     transactional_ids_expired: TransactionalIdsExpired
     producers_expired: ProducersExpired
     group: _group_records_pb2.GroupRecord
-    def __init__(self, now_ms: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ...) -> None: ...
+    def __init__(self, now_ms: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., loss_accepted: _Optional[_Union[LossAccepted, _Mapping]] = ..., leases_used_late: _Optional[_Union[LeasesUsedLate, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ...) -> None: ...
 
 class ClusterFounded(_message.Message):
     __slots__ = ("cluster_id",)
@@ -77,6 +81,18 @@ class AgentJoined(_message.Message):
     zone: str
     def __init__(self, lease_id: _Optional[int] = ..., node_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., zone: _Optional[str] = ...) -> None: ...
 
+class LossAccepted(_message.Message):
+    __slots__ = ("next_lease_id", "next_producer_id", "next_pin_id", "lost_lease_ids")
+    NEXT_LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PIN_ID_FIELD_NUMBER: _ClassVar[int]
+    LOST_LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    next_lease_id: int
+    next_producer_id: int
+    next_pin_id: int
+    lost_lease_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, next_lease_id: _Optional[int] = ..., next_producer_id: _Optional[int] = ..., next_pin_id: _Optional[int] = ..., lost_lease_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class JobLeaseOpened(_message.Message):
     __slots__ = ("lease_id", "duration_ms")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -86,6 +102,12 @@ class JobLeaseOpened(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., duration_ms: _Optional[int] = ...) -> None: ...
 
 class LeasesEnded(_message.Message):
+    __slots__ = ("lease_ids",)
+    LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    lease_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, lease_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class LeasesUsedLate(_message.Message):
     __slots__ = ("lease_ids",)
     LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     lease_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -173,16 +195,18 @@ class LogStartsMoved(_message.Message):
     def __init__(self, moves: _Optional[_Iterable[_Union[LogStartMove, _Mapping]]] = ...) -> None: ...
 
 class PartitionSwap(_message.Message):
-    __slots__ = ("partition", "swap", "compacted_to", "compact_again_ms")
+    __slots__ = ("partition", "swap", "compacted_to", "compact_again_ms", "log_start_offset")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     SWAP_FIELD_NUMBER: _ClassVar[int]
     COMPACTED_TO_FIELD_NUMBER: _ClassVar[int]
     COMPACT_AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     swap: _log_pb2.ExtentSwap
     compacted_to: int
     compact_again_ms: int
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., swap: _Optional[_Union[_log_pb2.ExtentSwap, _Mapping]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ...) -> None: ...
+    log_start_offset: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., swap: _Optional[_Union[_log_pb2.ExtentSwap, _Mapping]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
 
 class ExtentsReplaced(_message.Message):
     __slots__ = ("segment", "object_size", "partitions", "segments")

@@ -1,4 +1,4 @@
-from controlplane.v1 import cluster_pb2 as _cluster_pb2
+from lacuna.controlplane.v1 import cluster_pb2 as _cluster_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -68,7 +68,7 @@ class ExtentColumns(_message.Message):
     def __init__(self, lease_ids: _Optional[bytes] = ..., sequences: _Optional[bytes] = ..., positions: _Optional[bytes] = ..., sizes: _Optional[bytes] = ..., base_offsets: _Optional[bytes] = ..., next_offsets: _Optional[bytes] = ..., max_timestamps: _Optional[bytes] = ..., producer_ids: _Optional[bytes] = ..., producer_epochs: _Optional[bytes] = ..., transactions: _Optional[bytes] = ..., flags: _Optional[bytes] = ...) -> None: ...
 
 class PartitionDelta(_message.Message):
-    __slots__ = ("partition", "from_version", "version", "is_snapshot", "is_deleted", "log_start_offset", "high_watermark", "last_stable_offset", "appended", "dead", "extents", "swaps", "dropped_below")
+    __slots__ = ("partition", "from_version", "version", "is_snapshot", "is_deleted", "log_start_offset", "high_watermark", "last_stable_offset", "appended", "dead", "extents", "swaps", "dropped_below", "vacated_to")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FROM_VERSION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,7 @@ class PartitionDelta(_message.Message):
     EXTENTS_FIELD_NUMBER: _ClassVar[int]
     SWAPS_FIELD_NUMBER: _ClassVar[int]
     DROPPED_BELOW_FIELD_NUMBER: _ClassVar[int]
+    VACATED_TO_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     from_version: int
     version: int
@@ -95,7 +96,8 @@ class PartitionDelta(_message.Message):
     extents: ExtentColumns
     swaps: _containers.RepeatedCompositeFieldContainer[ExtentSwap]
     dropped_below: int
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_version: _Optional[int] = ..., version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., is_deleted: _Optional[bool] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., appended: _Optional[bytes] = ..., dead: _Optional[bytes] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., swaps: _Optional[_Iterable[_Union[ExtentSwap, _Mapping]]] = ..., dropped_below: _Optional[int] = ...) -> None: ...
+    vacated_to: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_version: _Optional[int] = ..., version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., is_deleted: _Optional[bool] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., appended: _Optional[bytes] = ..., dead: _Optional[bytes] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., swaps: _Optional[_Iterable[_Union[ExtentSwap, _Mapping]]] = ..., dropped_below: _Optional[int] = ..., vacated_to: _Optional[int] = ...) -> None: ...
 
 class ExtentSwap(_message.Message):
     __slots__ = ("first_offset", "end_offset", "extents")
@@ -298,20 +300,22 @@ class CompactionPlan(_message.Message):
     def __init__(self, error_code: _Optional[int] = ..., planned_at_ms: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[CompactionRange, _Mapping]]] = ..., left_out: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
 
 class SwapPartition(_message.Message):
-    __slots__ = ("partition", "replaced", "swap", "fence", "compacted_to", "compact_again_ms")
+    __slots__ = ("partition", "replaced", "swap", "fence", "compacted_to", "compact_again_ms", "log_start_offset")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     REPLACED_FIELD_NUMBER: _ClassVar[int]
     SWAP_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
     COMPACTED_TO_FIELD_NUMBER: _ClassVar[int]
     COMPACT_AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     replaced: Extents
     swap: ExtentSwap
     fence: bytes
     compacted_to: int
     compact_again_ms: int
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., replaced: _Optional[_Union[Extents, _Mapping]] = ..., swap: _Optional[_Union[ExtentSwap, _Mapping]] = ..., fence: _Optional[bytes] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ...) -> None: ...
+    log_start_offset: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., replaced: _Optional[_Union[Extents, _Mapping]] = ..., swap: _Optional[_Union[ExtentSwap, _Mapping]] = ..., fence: _Optional[bytes] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
 
 class SwapSegment(_message.Message):
     __slots__ = ("segment", "object_size")

@@ -1,4 +1,4 @@
-from controlplane.v1 import cluster_pb2 as _cluster_pb2
+from lacuna.controlplane.v1 import cluster_pb2 as _cluster_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message

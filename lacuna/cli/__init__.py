@@ -2,7 +2,7 @@
 
 
 def main() -> None:
-    """Entry point. Ctrl-C ends a command without a trace, also one that still imports."""
+    """Entry point of the `lacuna` command. Ctrl-C ends it without a traceback, even during its imports."""
     try:
         from lacuna.cli.app import main as run
 

@@ -6,25 +6,30 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 
-from agent.clock import SystemClock
+from lacuna.agent.clock import SystemWallClock
 from lacuna.agents import start_agent
-from lacuna.cli.agent_options import AgentOptions
+from lacuna.cli.agent_options import AgentOptions, given_settings
+from lacuna.cli.command_line import option
+from lacuna.cli.config_options import Assignments, Config, PrintConfig
+from lacuna.cli.configuration import configure, print_configuration
 from lacuna.cli.errors import fail
+from lacuna.cli.health import health_served
 from lacuna.cli.options import (
     DEFAULT_LISTEN,
     Advertise,
+    AgentStore,
     Bucket,
     CacheMebibytes,
     CreateBucket,
     Endpoint,
     FlushInterval,
+    Health,
     Listen,
     NoAutoCreate,
     Objects,
     Partitions,
-    Store,
     Verbose,
     Workers,
     Zone,
@@ -36,53 +41,61 @@ from lacuna.stores import bucket_url, claim, folder_url
 
 
 def agent(
+    context: click.Context,
     control: Annotated[
         str,
-        typer.Option(
+        option(
             "--control",
-            envvar="LACUNA_CONTROL",
-            help="The control plane: HOST:PORT, or unix:PATH.",
+            key="control",
+            help="Address of the control plane: HOST:PORT, or unix:PATH.",
         ),
     ],
     bucket: Bucket = None,
     endpoint: Endpoint = None,
     create_bucket: CreateBucket = False,
     objects: Objects = None,
-    store: Store = None,
+    store: AgentStore = None,
     listen: Listen = DEFAULT_LISTEN,
     advertise: Advertise = None,
-    zone: Zone = "",
-    partitions: Partitions = 1,
+    zone: Zone = None,
+    partitions: Partitions = None,
     no_auto_create: NoAutoCreate = False,
     workers: Workers = 1,
     flush_ms: FlushInterval = None,
-    cache_mib: CacheMebibytes = 128,
+    cache_mib: CacheMebibytes = None,
+    health: Health = None,
+    config: Config = None,
+    assignments: Assignments = None,
+    print_config: PrintConfig = False,
     verbose: Verbose = False,
 ) -> None:
-    """Runs an agent alone: it serves Kafka clients from a bucket or a shared folder.
+    """Runs only an agent, which serves Kafka clients from a bucket or a shared folder.
 
-    It keeps nothing itself. Start as many as you like against one control plane; any of them serves any
-    partition. Prints `bootstrap: HOST:PORT` once Kafka clients can connect.
+    An agent keeps no data of its own. Start as many as you like with one control plane; each of them serves
+    every partition. Prints `bootstrap: HOST:PORT` once Kafka clients can connect.
     """
     log_to_stderr(verbose)
-    given = [each for each in (bucket, objects, store) if each is not None]
-    if len(given) != 1:
-        fail("say where the records are: give one of --bucket, --objects and --store")
+    given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
+    configuration = configure(context, config, assignments, given)
+    places = [each for each in (bucket, objects, store) if each is not None]
+    if len(places) != 1:
+        fail("no place for the records was given: use one of --bucket, --objects and --store")
     if endpoint and not bucket:
-        fail("--endpoint goes with --bucket: name the bucket")
+        fail("--endpoint needs --bucket: name the bucket")
+    url = store or (bucket_url(bucket, endpoint) if bucket else folder_url(objects or Path()))
     options = AgentOptions(
-        url=store or (bucket_url(bucket, endpoint) if bucket else folder_url(objects or Path())),
+        url=url,
         create_bucket=create_bucket,
         listen=listen,
         advertise=advertise,
-        zone=zone,
-        partitions=partitions,
-        auto_create_topics=not no_auto_create,
-        flush_interval_ms=flush_ms,
-        cache_mib=cache_mib,
+        configuration=configuration.on(url),
+        health=health,
         verbose=verbose,
     )
     options.parts()
+    if print_config:
+        print_configuration(context, options.configuration)
+        return
     if workers > 1:
         with Supervisor() as supervisor:
             arguments = [f"--control={control}", *options.arguments()]
@@ -101,15 +114,16 @@ async def _agent(options: AgentOptions, control: str) -> None:
                 control=client,
                 store=store,
                 parts=options.parts(),
-                clock=SystemClock(),
+                clock=SystemWallClock(),
                 randomness=random.SystemRandom(),
                 host=host,
                 port=port,
                 reuse_port=is_worker(),
             )
             try:
-                say(f"{READY}{running.bootstrap}")
-                await forever()
+                async with health_served(options.health, running.context, reuse_port=is_worker()):
+                    say(f"{READY}{running.bootstrap}")
+                    await forever()
             finally:
                 await running.stop()
     finally:

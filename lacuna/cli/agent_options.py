@@ -1,93 +1,101 @@
-"""What an operator says about an agent, as settings of its parts and as options for its workers."""
+"""Turns an operator's options for an agent into settings of its parts, and into arguments for its workers."""
 
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from agent.fetch.settings import FetchSettings
-from agent.produce.settings import ProduceSettings
-from agent.settings import AgentSettings, SettingsError
 from lacuna.addresses import parse_address
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.housekeeping import HousekeepingSettings
+from lacuna.agent.housekeeping.merging import MergeSettings
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts
+from lacuna.cli.configuration import Configuration
 from lacuna.errors import UserError
+from lacuna.logstore.objects import ObjectStore
+from lacuna.setting import MEBIBYTE, Value
 from lacuna.stores import open_checked
-from logstore.objects import ObjectStore
-
-#: Each PUT to S3 is paid for, so a flush gathers for a while.
-S3_FLUSH_INTERVAL_MS = 250
-MEBIBYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """The options of `lacuna agent` that say what it is; `url` names its object store."""
+    """The options of one agent as they were given, and its settings; `url` is that of its object store."""
 
     url: str
     create_bucket: bool
     listen: str
     advertise: str | None
-    zone: str
-    partitions: int
-    auto_create_topics: bool
-    flush_interval_ms: int | None
-    cache_mib: int
+    configuration: Configuration
+    health: str | None
     verbose: bool
 
     def address(self) -> tuple[str, int]:
-        """Host and port to listen on. Raises UserError."""
+        """The (host, port) to listen on. Raises UserError."""
         return parse_address(self.listen)
 
     def open_store(self) -> ObjectStore:
-        """Raises ObjectStoreError with what to do."""
+        """Opens the store at `url` and checks it. Raises ObjectStoreError."""
         return open_checked(self.url, create_bucket=self.create_bucket)
 
     def parts(self) -> AgentParts:
-        """Settings of the agent's parts. Raises UserError."""
+        """The settings of the agent's parts. Raises UserError for options that are invalid together."""
         host, port = self.address()
+        if self.health is not None and not parse_address(self.health)[1]:
+            raise UserError("health checks need a fixed port: choose one with --health")
         if self.advertise is not None:
             host, port = parse_address(self.advertise)
         elif _is_everywhere(host):
             raise UserError(
-                f"clients cannot connect to {host}: say with --advertise HOST:PORT where they can"
+                f"clients cannot connect to {host}: give the address they can use with --advertise "
+                "HOST:PORT"
             )
-        interval_ms = self.flush_interval_ms
-        if interval_ms is None:
-            interval_ms = S3_FLUSH_INTERVAL_MS if self.url.startswith("s3://") else 0
-        try:
-            return AgentParts(
-                agent=AgentSettings(
-                    advertised_host=host,
-                    advertised_port=port if self.advertise is not None else 0,
-                    zone=self.zone,
-                    num_partitions=self.partitions,
-                    auto_create_topics=self.auto_create_topics,
-                ),
-                produce=ProduceSettings(flush_interval_ms=interval_ms),
-                fetch=FetchSettings(cache_bytes=self.cache_mib * MEBIBYTE),
-            )
-        except SettingsError as error:
-            raise UserError(str(error)) from error
+        make = self.configuration.make
+        return AgentParts(
+            agent=make(
+                AgentSettings,
+                advertised_host=host,
+                advertised_port=port if self.advertise is not None else 0,
+            ),
+            produce=make(ProduceSettings),
+            fetch=make(FetchSettings),
+            housekeeping=make(HousekeepingSettings, merge=make(MergeSettings)),
+        )
 
     def arguments(self) -> list[str]:
-        """The same as arguments of `lacuna agent`, but for --listen."""
+        """These options as arguments of `lacuna agent`, all except --listen."""
         flags = {
             "--create-bucket": self.create_bucket,
-            "--no-auto-create": not self.auto_create_topics,
             "--verbose": self.verbose,
         }
         values = {
             "--store": self.url,
             "--advertise": self.advertise,
-            "--zone": self.zone,
-            "--partitions": self.partitions,
-            "--flush-ms": self.flush_interval_ms,
-            "--cache-mib": self.cache_mib,
+            "--health": self.health,
         }
-        given = [f"{name}={value}" for name, value in values.items() if value not in (None, "")]
-        return given + [name for name, is_set in flags.items() if is_set]
+        given = [f"{name}={value}" for name, value in values.items() if value is not None]
+        given += [name for name, is_set in flags.items() if is_set]
+        return given + self.configuration.arguments("agent")
+
+
+def given_settings(
+    zone: str | None,
+    partitions: int | None,
+    no_auto_create: bool,
+    flush_ms: int | None,
+    cache_mib: int | None,
+) -> dict[str, Value | None]:
+    """The settings that have options of their own, by key; None for those that were not given."""
+    return {
+        "broker.rack": zone,
+        "num.partitions": partitions,
+        "auto.create.topics.enable": False if no_auto_create else None,
+        "produce.flush.interval.ms": flush_ms,
+        "fetch.cache.bytes": None if cache_mib is None else cache_mib * MEBIBYTE,
+    }
 
 
 def _is_everywhere(host: str) -> bool:
-    """Whether it stands for every address of the machine, in any of its spellings: 0.0.0.0, 0, ::, 0::0."""
+    """Whether the host means all addresses of the machine, in any spelling: 0.0.0.0, 0, ::, 0::0."""
     try:
         return ip_address(host).is_unspecified
     except ValueError:

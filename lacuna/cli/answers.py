@@ -1,23 +1,24 @@
-"""What an agent's answers say, in words: an error code becomes one line that says what to do."""
-
-from kio.schema.errors import ErrorCode
+"""Turns the error codes of agents' answers into one line that says what to do."""
 
 from lacuna.cli.errors import fail
+from lacuna.controlplane.shared.errors import ErrorCode
 
 _HINTS = {
-    ErrorCode.unknown_topic_or_partition: "there is no such topic; `lacuna topics list` shows them",
-    ErrorCode.topic_already_exists: "there is such a topic already; choose another name",
-    ErrorCode.group_id_not_found: "there is no such group; `lacuna groups list` shows them",
-    ErrorCode.non_empty_group: "it still has members; stop its consumers first",
-    ErrorCode.transactional_id_not_found: "no producer has used it, or it has expired; "
-    "`lacuna transactions list` shows those there are",
-    ErrorCode.coordinator_not_available: "the control plane does not answer; is it running?",
-    ErrorCode.not_coordinator: "the control plane does not answer; is it running?",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic; `lacuna topics list` shows the topics that exist",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "a topic with this name exists already; choose another name",
+    ErrorCode.GROUP_ID_NOT_FOUND: (
+        "there is no such group; `lacuna groups list` shows the groups that exist"
+    ),
+    ErrorCode.NON_EMPTY_GROUP: "it still has members; stop its consumers first",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "no producer has used it, or it has expired; "
+    "`lacuna transactions list` shows the ones that exist",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the control plane does not answer; is it running?",
+    ErrorCode.NOT_COORDINATOR: "the control plane does not answer; is it running?",
 }
 
 
-def check(error_code: ErrorCode | int, subject: str, message: str | None = None) -> None:
-    """Ends the command where an answer carries an error. Raises UserError."""
+def check(error_code: int, subject: str, message: str | None = None) -> None:
+    """Raises UserError if an answer about `subject` carries an error code; `message` is the agent's, if it sent one."""
     code = ErrorCode(error_code)
-    if code is not ErrorCode.none:
-        fail(f"{subject}: {_HINTS.get(code) or message or code.name.replace('_', ' ')}")
+    if code is not ErrorCode.NONE:
+        fail(f"{subject}: {_HINTS.get(code) or message or code.name.lower().replace('_', ' ')}")

@@ -9,119 +9,120 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
+from lacuna.cli.command_line import option
 from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import fail
 from lacuna.cli.location import locate
 from lacuna.cli.options import DEFAULT_MASTER, Control, Data, Master, SparkConf, Store
 from lacuna.cli.report_files import check_report_file
-from lacuna.cli.sizes import parse_size
-from logstore.records.layout import Codec
+from lacuna.cli.sizes import parse_size, show_size
+from lacuna.logstore.records.layout import Codec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.compaction.settings import CompactionSettings
+    from lacuna.pipeline.compaction.settings import CompactionSettings
 
-_WHAT = "What is rewritten"
-_HOW = "How it is written"
+_WHAT = "What to rewrite"
+_HOW = "How to write it"
 _WHEN = "When"
 _REPORT = "Report"
 
 Topics = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--topic",
         "-t",
-        help="Only this topic, or those that match a pattern such as 'logs-*'; as often as you like.",
-        rich_help_panel=_WHAT,
+        help="Only this topic, or topics that match a pattern such as 'logs-*'. May be repeated.",
+        panel=_WHAT,
     ),
 ]
 All = Annotated[
     bool,
-    typer.Option(
+    option(
         "--all",
-        help="Everything below the last stable offset, also what is large and live: to change the "
-        "codec.",
-        rich_help_panel=_WHAT,
+        help="Rewrite everything below the last stable offset, even large extents without waste, for "
+        "example to change the codec.",
+        panel=_WHAT,
     ),
 ]
 Small = Annotated[
     str,
-    typer.Option(
-        "--small-bytes", help="Neighbours smaller than this are joined.", rich_help_panel=_WHAT
+    option(
+        "--small-bytes", help="Join neighbouring extents that are smaller than this.", panel=_WHAT
     ),
 ]
 Threshold = Annotated[
     float,
-    typer.Option(
+    option(
         "--threshold",
         min=0,
         max=1,
-        help="Leave partitions alone of which less is wasted: aborted, expired or superseded bytes, "
-        "or small extents; 0.3 is 30 %.",
-        rich_help_panel=_WHEN,
+        help="Skip partitions with a smaller wasted share (aborted, expired or superseded bytes, and "
+        "small extents); 0.3 is 30 %.",
+        panel=_WHEN,
     ),
 ]
 CodecName = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--codec",
-        help="none, gzip, snappy, lz4 or zstd for what is rewritten; batches keep their own if not "
-        "given.",
-        rich_help_panel=_HOW,
+        help="Codec of the rewritten batches: none, gzip, snappy, lz4 or zstd. Without it, batches "
+        "keep their own.",
+        panel=_HOW,
     ),
 ]
 Level = Annotated[
     int | None,
-    typer.Option("--level", help="The codec's level.", rich_help_panel=_HOW),
+    option("--level", help="Compression level of the codec.", panel=_HOW),
 ]
 BatchBytes = Annotated[
     str,
-    typer.Option("--batch-bytes", help="Size of a batch before compression.", rich_help_panel=_HOW),
+    option("--batch-bytes", help="Size of a batch before compression.", panel=_HOW),
 ]
 SegmentBytes = Annotated[
     str,
-    typer.Option(
+    option(
         "--segment-bytes",
-        help="Size of an object; a task holds one in memory.",
-        rich_help_panel=_HOW,
+        help="Size of an object. Each task holds one in memory.",
+        panel=_HOW,
     ),
 ]
 TaskBytes = Annotated[
     str,
-    typer.Option(
+    option(
         "--task-bytes",
-        help="What one task of Spark's reads at most; larger partitions are several tasks.",
-        rich_help_panel=_HOW,
+        help="The most that one Spark task reads; larger partitions are split into several tasks.",
+        panel=_HOW,
     ),
 ]
 Watch = Annotated[
     bool,
-    typer.Option("--watch/--once", help="Go on until Ctrl-C, or once.", rich_help_panel=_WHEN),
+    option("--watch/--once", help="Repeat until Ctrl-C, instead of running once.", panel=_WHEN),
 ]
 Interval = Annotated[
-    str, typer.Option("--interval", help="The pause of --watch.", rich_help_panel=_WHEN)
+    str, option("--interval", help="Pause between two runs of --watch.", panel=_WHEN)
 ]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Show the plan and change nothing.", rich_help_panel=_REPORT),
+    option("--dry-run", help="Show the plan without changing anything.", panel=_REPORT),
 ]
 Json = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--json",
-        help="The report as JSON, into this file; - is the output.",
-        rich_help_panel=_REPORT,
+        help="Write the report as JSON to this file; - prints it instead.",
+        panel=_REPORT,
     ),
 ]
 PriceFile = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--prices",
-        help="A JSON file with prices of your own: put_per_1000, get_per_1000, gib_month.",
-        rich_help_panel=_REPORT,
+        help="JSON file with your own prices: put_per_1000, get_per_1000, gib_month.",
+        panel=_REPORT,
     ),
 ]
 
@@ -147,19 +148,20 @@ def compact(
     master: Master = DEFAULT_MASTER,
     conf: SparkConf = None,
 ) -> None:
-    """Rewrites the bucket on Spark: few large objects, no aborted or superseded records.
+    """Rewrites the bucket with Spark: few large objects, without aborted or superseded records.
 
-    Topics whose cleanup.policy is compact keep the last value of each key. Offsets, keys, values, headers and
-    timestamps stay as they are, and consumers read on meanwhile. What changes while it is rewritten stays as it
-    was, for the next run. Needs `pip install 'lacuna[spark]'` and Java 17 or 21.
+    Topics with cleanup.policy=compact keep the last value of each key. Offsets, keys, values, headers and
+    timestamps do not change, and consumers can read all the time. A partition that changes during its rewrite
+    is left as it was, for the next run. Needs `pip install 'lacuna-log[spark]'` and Java 17 or 21.
     """
-    from lacuna.cli.compaction import open_progress, show_plan, show_report, watching
-    from pipeline.compaction.job import Compaction
-    from pipeline.control import ControlPlane
-    from pipeline.master import check_master
-    from pipeline.prices import Prices
-    from pipeline.session import parse_settings, spark_session
-    from pipeline.spark_errors import job_errors
+    from lacuna.cli.compaction import show_plan, show_report, watching
+    from lacuna.cli.progress import bytes_done
+    from lacuna.pipeline.compaction.job import Compaction
+    from lacuna.pipeline.control import ControlPlane
+    from lacuna.pipeline.master import check_master
+    from lacuna.pipeline.prices import Prices
+    from lacuna.pipeline.session import parse_settings, spark_session
+    from lacuna.pipeline.spark_errors import job_errors
 
     pause = parse_duration(interval, "--interval")
     settings = _settings(
@@ -175,37 +177,42 @@ def compact(
     with job_errors(), ExitStack() as stack:
         _interrupt_on_sigterm()
         plane = stack.enter_context(ControlPlane(location.require_control()))
-        progress = stack.enter_context(open_progress())
+        progress = stack.enter_context(bytes_done(lambda size: f"rewriting {show_size(size)}"))
 
         @cache
         def open_spark() -> SparkSession:
             progress.stage(f"starting Spark on {master}")
-            return stack.enter_context(spark_session("lacuna compact", master, spark_settings))
+            session = stack.enter_context(spark_session("lacuna compact", master, spark_settings))
+            progress.stage("rewriting")
+            return session
 
         job = Compaction(plane, location.store, settings, open_spark, progress)
         if dry_run:
-            show_plan(job.plan(topic or ()), json)
+            plans = job.plan(topic or ())
+            progress.end()
+            show_plan(plans, json)
             return
         reports = watching(job, topic or (), pause) if watch else [job.run(topic or ())]
         is_well = True
         for report in reports:
+            progress.end()
             show_report(report, table, json)
             is_well = not report.failed
     if not is_well:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _codec(name: str | None) -> Codec | None:
     names = {each.name.lower(): each for each in Codec}
     if name is not None and name.lower() not in names:
-        fail(f"--codec {name}: there are {', '.join(names)}")
+        fail(f"--codec {name}: choose one of {', '.join(names)}")
     return None if name is None else names[name.lower()]
 
 
 def _settings(
     codec: Codec | None, level: int | None, sizes: tuple[str, str, str, str]
 ) -> CompactionSettings:
-    from pipeline.compaction.settings import CompactionSettings, RewriteSettings
+    from lacuna.pipeline.compaction.settings import CompactionSettings, RewriteSettings
 
     options = ("--small-bytes", "--batch-bytes", "--segment-bytes", "--task-bytes")
     small_bytes, batch_bytes, segment_bytes, task_bytes = map(parse_size, sizes, options)
@@ -219,7 +226,7 @@ def _settings(
 
 
 def _interrupt_on_sigterm() -> None:
-    """A clean end, as by Ctrl-C, also for whoever stops a service."""
+    """Makes SIGTERM end the command as cleanly as Ctrl-C does, for when it runs as a service."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -1,93 +1,28 @@
-"""What `lacuna compact` shows: progress, the plan, the report."""
+"""The output of `lacuna compact`: the plan, the report."""
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import typer
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+import click
 
-from lacuna.cli.console import err, is_for_people, out, table
+from lacuna.cli.console import is_for_people, paragraph, table
 from lacuna.cli.errors import print_error
-from lacuna.cli.sizes import show_size
-from pipeline.compaction.job import Compaction, Plan
-from pipeline.compaction.report import CompactionReport, Size, Trouble
-from pipeline.compaction.watching import watch
-from pipeline.prices import Prices
-
-
-class Bar:
-    """A bar on a terminal."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._task = progress.add_task("", total=None)
-        self._total = 0
-
-    def stage(self, text: str) -> None:
-        """What begins now."""
-        self._progress.update(self._task, description=text)
-
-    def begin(self, total: int) -> None:
-        """So many bytes more."""
-        self._total += total
-        self._progress.update(self._task, total=self._total)
-        self.stage("rewriting")
-
-    def advance(self, size: int) -> None:
-        """So many of them are done."""
-        self._progress.advance(self._task, size)
-
-
-class Lines:
-    """A line for each stage, where nobody looks."""
-
-    def stage(self, text: str) -> None:
-        """What begins now."""
-        err.print(text, markup=False, soft_wrap=True)
-
-    def begin(self, total: int) -> None:
-        """So many bytes more."""
-        if total:
-            self.stage(f"rewriting {show_size(total)}")
-
-    def advance(self, size: int) -> None:
-        """Not worth a line."""
-
-
-@contextmanager
-def open_progress() -> Iterator[Bar | Lines]:
-    """For the block; on the standard error output."""
-    if not err.is_terminal:
-        yield Lines()
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err, transient=True) as progress:
-        yield Bar(progress)
+from lacuna.cli.sizes import show_count, show_size
+from lacuna.pipeline.compaction.job import Compaction, RewritePlan
+from lacuna.pipeline.compaction.report import CompactionReport, Size, Trouble, Work
+from lacuna.pipeline.compaction.watching import watch
+from lacuna.pipeline.prices import Prices
 
 
 def watching(job: Compaction, topics: Sequence[str], pause: float) -> Iterator[CompactionReport]:
-    """The report of each run, without end; an outage is a line."""
+    """Compacts again and again, `pause` seconds apart, and yields each report; prints a line for each outage."""
     return watch(job, topics, pause, print_error)
 
 
-def show_plan(plans: Sequence[Plan], file: str | None) -> None:
-    """What would be rewritten."""
+def show_plan(plans: Sequence[RewritePlan], file: str | None) -> None:
+    """Prints the plan as a table, and writes it as JSON to `file` if given; "-" prints the JSON instead."""
     headings = (
         "topic", "partition", "from", "to", "extents", "read", "aborted", "expired", "tasks",
         "by key",
@@ -111,11 +46,19 @@ def show_plan(plans: Sequence[Plan], file: str | None) -> None:
     if file is not None:
         _write([dict(zip(headings, row, strict=True)) for row in rows], file)
     if file != "-":
-        table(headings, rows, title="bytes; nothing was changed")
+        shown = rows if not is_for_people() else [_with_units(headings, row) for row in rows]
+        table(headings, shown, title="Plan only; nothing was changed")
+
+
+def _with_units(headings: Sequence[str], row: Sequence[Any]) -> list[Any]:
+    sizes = ("read", "aborted", "expired")
+    return [
+        show_size(cell) if name in sizes else cell for name, cell in zip(headings, row, strict=True)
+    ]
 
 
 def show_report(report: CompactionReport, prices: Prices, file: str | None) -> None:
-    """A table for people, lines for scripts; JSON into `file`, which is the output as "-"."""
+    """Prints a table for people or lines for scripts, and JSON to `file` if given; "-" prints the JSON instead."""
     for trouble in report.failed:
         print_error(_named(trouble))
     if file is not None:
@@ -128,7 +71,7 @@ def show_report(report: CompactionReport, prices: Prices, file: str | None) -> N
     rows = [(each.topic, each.before, each.after) for each in changed] + everything
     table(headings, ((name, *_change(before, after)) for name, before, after in rows))
     for line in _summary(report, prices):
-        out.print(line, markup=False, soft_wrap=True)
+        paragraph(line)
 
 
 def _change(before: Size, after: Size) -> Iterator[str]:
@@ -144,18 +87,27 @@ def _change(before: Size, after: Size) -> Iterator[str]:
 def _summary(report: CompactionReport, prices: Prices) -> Iterator[str]:
     work = report.work
     yield (
-        f"{work.partitions} partitions compacted in {report.seconds:.1f} s by {work.tasks} tasks; "
-        f"read {show_size(work.bytes_read)}, wrote {show_size(work.bytes_written)}; not read: "
+        f"{show_count(work.partitions, 'partition')} compacted in {report.seconds:.1f} s by "
+        f"{show_count(work.tasks, 'task')}; "
+        f"read {show_size(work.bytes_read)}{_between(work)}, wrote "
+        f"{show_size(work.bytes_written)}; not read: "
         f"{show_size(work.aborted_bytes_not_read)} aborted, "
         f"{show_size(work.expired_bytes_not_read)} expired"
     )
     saved = prices.of_a_month(report.total.before.bytes - report.total.after.bytes)
     yield (
-        f"{work.puts} PUTs, {work.gets} GETs: ${report.request_dollars(prices):.6f}; storage: "
+        f"{show_count(work.puts, 'PUT')}, {show_count(work.gets, 'GET')}: "
+        f"${report.request_dollars(prices):.6f}; storage: "
         f"${abs(saved):.6f} {'more' if saved < 0 else 'less'} a month ({prices.source})"
     )
     for trouble in report.refused:
-        yield f"left as it was: {_named(trouble)}"
+        yield f"not compacted: {_named(trouble)}"
+
+
+def _between(work: Work) -> str:
+    """Says how many aborted bytes were read along with their neighbours, as happens on S3; "" if none."""
+    size = work.bytes_between
+    return f" ({show_size(size)} of it aborted, between committed records)" if size else ""
 
 
 def _named(trouble: Trouble) -> str:
@@ -165,6 +117,6 @@ def _named(trouble: Trouble) -> str:
 def _write(found: Any, file: str) -> None:
     text = json.dumps(found, indent=2)
     if file == "-":
-        typer.echo(text)
+        click.echo(text)
     else:
         Path(file).write_text(f"{text}\n")

@@ -1,11 +1,13 @@
-"""What the commands that answer and end share: tables, and an event loop."""
+"""Tables, lines and an event loop, for the commands that print an answer and end."""
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, Final, ParamSpec
 
-import typer
+import click
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -13,13 +15,17 @@ from rich.table import Table
 out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
 
+#: Cells up to this width are never broken.
+_WHOLE: Final = 24
+_NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?(?: (?:bytes|[KMGT]iB))?|")
+
 Parameters = ParamSpec("Parameters")
 
 
 def asynchronous(
     command: Callable[Parameters, Coroutine[Any, Any, None]],
 ) -> Callable[Parameters, None]:
-    """Runs an `async def` command."""
+    """Decorates an `async def` command: the result runs it in an event loop."""
 
     @wraps(command)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
@@ -29,14 +35,15 @@ def asynchronous(
 
 
 def is_for_people() -> bool:
-    """Whether somebody looks at the output; else it is tab-separated, for scripts."""
+    """Whether standard output is a terminal. If not, tables are tab-separated, for scripts."""
     return out.is_terminal
 
 
 def printable(text: object) -> str:
-    """What a client has named, in one cell: control characters are shown as their escapes.
+    """`text` with control characters shown as escapes, so that it is safe to print in one cell.
 
-    Ids of groups and transactions are any text: a tab would begin a cell, an escape sequence speak to the terminal.
+    Ids of groups and transactions may be any text: a tab would start a new cell, and an escape sequence would control
+    the terminal.
     """
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
@@ -45,23 +52,83 @@ def printable(text: object) -> str:
 
 
 def tell(line: str) -> None:
-    """One line on the standard output, as it is."""
+    """Prints one line to standard output, without wrapping it."""
     out.print(printable(line), markup=False, soft_wrap=True)
 
 
-def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, title: str = "") -> None:
-    """Prints rows under headings; numbers to the right. For scripts tab-separated, without the title."""
-    lines = [list(row) for row in rows]
-    if not is_for_people():
-        for line in (headings, *lines):
-            typer.echo("\t".join(printable(cell) for cell in line))
+def paragraph(text: str) -> None:
+    """Prints text to standard output: wrapped between words on a terminal, else as one line."""
+    out.print(printable(text), markup=False, soft_wrap=not is_for_people())
+
+
+def table(
+    headings: Sequence[str],
+    rows: Iterable[Iterable[object]],
+    *,
+    title: str = "",
+    styles: Sequence[str] = (),
+) -> None:
+    """Prints a table with `print_table` on a terminal; for scripts, tab-separated and without the title."""
+    if is_for_people():
+        print_table(headings, rows, title=title, styles=styles)
         return
+    for line in (headings, *rows):
+        click.echo("\t".join(printable(cell) for cell in line))
+
+
+def print_table(
+    headings: Sequence[str],
+    rows: Iterable[Iterable[object]],
+    *,
+    title: str = "",
+    styles: Sequence[str] = (),
+) -> None:
+    """Prints rows under headings, with numbers aligned right.
+
+    Numbers and names of usual length are never broken: if the table is too wide, each row is printed as a block of
+    lines instead. `styles` has one style for each row.
+    """
+    texts = [[printable(cell) for cell in row] for row in rows]
     if title:
         out.print(title, style="bold", markup=False, soft_wrap=True)
+    widths = [
+        min(max(map(cell_len, column)), _WHOLE) for column in zip(headings, *texts, strict=True)
+    ]
+    shown = [*styles] or [""] * len(texts)
+    if sum(widths) + 3 * len(widths) + 1 <= out.width:
+        _print_grid(headings, texts, widths, shown)
+    else:
+        _print_blocks(headings, texts, shown)
+
+
+def _print_grid(
+    headings: Sequence[str], lines: list[list[str]], widths: list[int], styles: Sequence[str]
+) -> None:
     rendered = Table(header_style="bold")
     for number, heading in enumerate(headings):
-        is_number = bool(lines) and isinstance(lines[0][number], int)
-        rendered.add_column(heading, justify="right" if is_number else "left", overflow="fold")
-    for line in lines:
-        rendered.add_row(*(escape(printable(cell)) for cell in line))
+        is_number = bool(lines) and all(_NUMBER.fullmatch(line[number]) for line in lines)
+        rendered.add_column(
+            heading,
+            justify="right" if is_number else "left",
+            overflow="fold",
+            min_width=widths[number],
+        )
+    for line, style in zip(lines, styles, strict=True):
+        rendered.add_row(*map(escape, line), style=style)
     out.print(rendered)
+
+
+def _print_blocks(headings: Sequence[str], lines: list[list[str]], styles: Sequence[str]) -> None:
+    """Prints each row as its first cell and, below that, its `heading value` pairs, as many per line as fit."""
+    for line, style in zip(lines, styles, strict=True):
+        out.print(f"{headings[0]} {line[0]}", style="bold", markup=False, soft_wrap=True)
+        row = ""
+        for heading, cell in zip(headings[1:], line[1:], strict=True):
+            if not cell:
+                continue
+            entry = f"{heading} {cell}"
+            if row and cell_len(row) + cell_len(entry) + 4 > out.width:
+                out.print(f"  {row}", style=style, markup=False, soft_wrap=True)
+                row = ""
+            row = f"{row}, {entry}" if row else entry
+        out.print(f"  {row}", style=style, markup=False, soft_wrap=True)

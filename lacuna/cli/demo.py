@@ -1,18 +1,19 @@
-"""`lacuna demo`: the two scenarios, what each isolation level reads, and the plan behind it."""
+"""`lacuna demo`: runs the two scenarios and shows what each isolation level reads, and why."""
 
 import asyncio
 import secrets
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 from rich.panel import Panel
 from rich.table import Table
 
 from lacuna.agents import AgentParts
+from lacuna.cli.command_line import option
 from lacuna.cli.console import out
 from lacuna.cli.errors import fail
-from lacuna.cli.explanation import print_table
+from lacuna.cli.explanation import print_explanation
 from lacuna.cli.options import Control, is_typed
 from lacuna.control import open_control
 from lacuna.explained import Explanation, explain_partition
@@ -24,31 +25,31 @@ if TYPE_CHECKING:
 
 
 def demo(
-    context: typer.Context,
+    context: click.Context,
     bootstrap: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--bootstrap",
             "-b",
-            help="HOST:PORT of a running cluster; a throw-away one is started if not given.",
+            help="Address of a running cluster, HOST:PORT. Without it, the demo starts a temporary one.",
         ),
     ] = None,
     control: Control = None,
 ) -> None:
-    """Shows with a real Kafka client what aborted transactions mean to a consumer.
+    """Shows, with a real Kafka client, what aborted transactions mean for a consumer.
 
-    First an aborted, a plain and a committed producer write to one partition in turns; then a range is aborted
-    whole. Beside what each isolation level reads stands how Lacuna came to it. Everything is checked: the exit code
-    is 1 where a claim does not hold. Needs no set-up; takes some seconds.
+    First, an aborted, a plain and a committed producer write to one partition, interleaved; then a whole
+    range is aborted. Next to what each isolation level reads, you see why Lacuna answered so. Every claim is
+    checked: the exit code is 1 if one does not hold. Needs no setup and takes a few seconds.
     """
     try:
         from confluent_kafka import KafkaException
 
         from lacuna.demo import SCENARIOS
     except ImportError:
-        fail("the demo needs a Kafka client: pip install 'lacuna[demo]'")
+        fail("the demo needs a Kafka client: pip install 'lacuna-log[demo]'")
     if bootstrap is None and is_typed(context, "control"):
-        fail("--control goes with --bootstrap: name the cluster's agents too")
+        fail("--control needs --bootstrap: give the address of the cluster's agents too")
     if bootstrap is not None:
         asyncio.run(_reach(bootstrap))
     suffix = secrets.token_hex(3)
@@ -71,12 +72,12 @@ def demo(
 
 
 def _throw_away() -> Cluster:
-    """Without merging: what was dropped stays to be seen, however long the demo takes."""
+    """A temporary cluster that does not merge, so that dropped extents stay visible however long the demo takes."""
     return Cluster(parts=AgentParts(housekeeping=None))
 
 
 async def _reach(bootstrap: str) -> None:
-    """Raises BootstrapUnavailable at once, where librdkafka would try for half a minute."""
+    """Raises BootstrapUnavailable at once if nothing answers; librdkafka would try for half a minute."""
     async with KafkaConnection(bootstrap):
         return
 
@@ -103,4 +104,4 @@ def _show(scenario: "Scenario", explanation: Explanation | None) -> None:
     out.print("What a client reads", style="bold")
     out.print(readings)
     if explanation is not None:
-        print_table(explanation)
+        print_explanation(explanation)

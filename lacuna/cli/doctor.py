@@ -1,19 +1,20 @@
-"""`lacuna doctor`: what to expect of a Kafka client here, from the last run of the client matrix."""
+"""`lacuna doctor`: shows how a Kafka client behaves here, according to the last run of the client matrix."""
 
 from typing import Annotated
 
-import typer
+import click
 from rich.markup import escape
 
+from lacuna.cli.command_line import option
 from lacuna.cli.console import is_for_people, out, table
 from lacuna.cli.errors import fail
 from lacuna.clients import Cell, Client, ClientQuery, known_names, load, nearest, parse
 
 _SAYS = {
     "same": "as with Kafka",
-    "right": "right, where with Kafka it is not",
+    "right": "correct, where Kafka is not",
     "as Kafka": "fails as with Kafka",
-    "unsupported": "the client has no such thing",
+    "unsupported": "the client has no such feature",
     "differs": "DIFFERS from Kafka",
 }
 
@@ -21,19 +22,20 @@ _SAYS = {
 def doctor(
     client: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--client",
             "-c",
-            help="NAME or NAME@VERSION of a Kafka client; all that were run if not given.",
+            help="A Kafka client, NAME or NAME@VERSION. Without it, all tested clients are shown.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Tells what to expect of a Kafka client here.
+    """Shows how a Kafka client behaves with Lacuna, compared with Kafka.
 
-    Each client in the list did the same things to Lacuna and to Apache Kafka: transactions, aborted ones, holes,
-    groups. For a version that was not run it tells of the nearest ones. Exit code 1 where the client is not in
-    the list, or does something else here than with Kafka. Where the output is no terminal it is tab-separated.
+    Each client in the list did the same things with Lacuna and with Apache Kafka: transactions, aborted ones,
+    holes, groups. For a version that was not tested, the nearest tested ones are shown. The exit code is 1 if
+    the client is not in the list or behaves differently than with Kafka. If the output is not a terminal, the
+    columns are separated by tabs.
     """
     clients = load()
     if client is None:
@@ -45,35 +47,37 @@ def doctor(
 
 def _list(clients: list[Client]) -> None:
     rows = ((one.name, one.version, one.language, _summary(one)) for one in clients)
-    table(("client", "version", "language", "here"), rows, title="Clients that were run")
+    table(("client", "version", "language", "here"), rows, title="Tested clients")
 
 
 def _tell(asked: ClientQuery, found: list[Client]) -> None:
-    """The nearest versions' verdicts. Raises UserError for an unknown one, typer.Exit(1) where one differs."""
+    """Shows the results of the nearest versions. Raises UserError for an unknown client, Exit(1) if one differs."""
     if not found:
         known = ", ".join(known_names(load()))
-        fail(f"nothing is known of {asked.name}: it was not run; known are {known}")
+        fail(
+            f"{asked.name} was not tested, so nothing is known about it; the tested clients are {known}"
+        )
     for one in found:
         _show(one, is_it=asked.is_of(one))
     if any(one.differing for one in found):
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _show(one: Client, *, is_it: bool) -> None:
-    nearest_to = "" if is_it else " (the nearest version that was run)"
+    nearest_to = "" if is_it else " (the nearest version tested)"
     title = f"{one.name} {one.version}{nearest_to}, beside Kafka {one.kafka}: {_summary(one)}"
     if one.cells:
         rows = ((name, _SAYS[cell.outcome], cell.what) for name, cell in one.cells.items())
         if not is_for_people():
-            typer.echo(title)
-        table(("scenario", "here", "what there is to say"), rows, title=title)
+            click.echo(title)
+        table(("scenario", "here", "notes"), rows, title=title)
     else:
-        typer.echo(title)
+        click.echo(title)
     for label, text in (("note", one.notes), ("advice", one.advice)):
         if text and is_for_people():
             out.print(f"[bold]{label}[/bold]  {escape(text)}", soft_wrap=True)
         elif text:
-            typer.echo(f"{label}\t{text}")
+            click.echo(f"{label}\t{text}")
 
 
 def _summary(one: Client) -> str:

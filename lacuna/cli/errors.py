@@ -1,17 +1,22 @@
-"""Errors that whoever typed the command can mend: one line that says what to do, exit code 1."""
+"""Errors that the user can put right: one line that says what to do, and exit code 1 (2 for a wrong command line)."""
 
 from typing import Any, NoReturn
 
-import typer
+import click
 
-from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
-from controlplane.journal.journal import JournalError
+from lacuna.cli.hints import meant
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.journal.evidence import REMEDY
+from lacuna.controlplane.journal.journal import JournalCorrupt, JournalError, JournalLoss
 from lacuna.errors import UserError
-from logstore.objects import ObjectStoreError
-from logstore.segments import CorruptSegmentError, ForeignStoreError
-from pipeline.errors import PipelineError
+from lacuna.logstore.objects import ObjectStoreError
+from lacuna.logstore.segments import CorruptSegmentError, ForeignStoreError
+from lacuna.pipeline.errors import PipelineError
 
-#: Anything else is our own mistake, and shows its trace.
+#: The exit code that shells give a command ended by Ctrl-C.
+INTERRUPTED = 130
+
+#: Any other error is a bug of ours and shows its traceback.
 MENDABLE = (
     CommandRefused,
     ControlPlaneUnavailable,
@@ -26,25 +31,40 @@ MENDABLE = (
 
 
 def report(error: Any) -> int | None:
-    """Prints an error in its one line and returns the exit code; None where it is our own mistake."""
+    """Prints an error in one line and returns the exit code; returns None, printing nothing, if it is a bug of ours."""
     if isinstance(error, MENDABLE):
-        print_error(str(error))
+        print_error(_message(error))
         return 1
-    if isinstance(error, typer.Abort):
-        print_error("nothing was done")
-        return 1
-    if type(error).__name__ == "NoArgsIsHelpError":  # the help is on the screen already
-        return 2
+    if isinstance(error, click.Abort):
+        is_interrupt = isinstance(error.__cause__, KeyboardInterrupt)
+        print_error("stopped" if is_interrupt else "cancelled; nothing was done")
+        return INTERRUPTED if is_interrupt else 1
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return 2  # the help is on the screen already
     if not hasattr(error, "format_message"):
         return None
     context = getattr(error, "ctx", None)
     name = context.command_path if context is not None else "lacuna"
-    print_error(f"{error.format_message().rstrip('.')}; `{name} --help` explains")
+    print_error(f"{_told(error, context)}; `{name} --help` explains")
     return 2
 
 
+def _message(error: Exception) -> str:
+    if isinstance(error, JournalCorrupt) and not isinstance(error, JournalLoss):
+        return f"{error}. {REMEDY}"
+    return str(error)
+
+
+def _told(error: Any, context: Any) -> str:
+    """What is wrong with the command line and, if known, what to write instead."""
+    option = getattr(error, "option_name", None)
+    if option is not None and context is not None and (hint := meant(option, context.command)):
+        return f"there is no option {option} here: {hint}"
+    return str(error.format_message()).rstrip(".")
+
+
 def print_error(message: str) -> None:
-    """One line on the standard error output."""
+    """Prints a message in one line to standard error."""
     from lacuna.cli.console import err, printable
 
     line = printable(" ".join(message.split()))
@@ -52,5 +72,5 @@ def print_error(message: str) -> None:
 
 
 def fail(message: str) -> NoReturn:
-    """Ends the command with one line that says what to do, exit code 1."""
+    """Raises UserError, which ends the command with this one line and exit code 1."""
     raise UserError(message)

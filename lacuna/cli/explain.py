@@ -1,10 +1,10 @@
-"""`lacuna explain`: what a read_committed consumer gets of a partition, and why."""
+"""`lacuna explain`: shows what a read_committed consumer gets from a partition, and why."""
 
 from typing import Annotated
 
-import typer
-
+from lacuna.cli.command_line import argument, option
 from lacuna.cli.console import asynchronous
+from lacuna.cli.errors import fail
 from lacuna.cli.explanation import show
 from lacuna.cli.options import Control, Data
 from lacuna.control import open_control
@@ -13,26 +13,28 @@ from lacuna.explained import explain_partition
 
 @asynchronous
 async def explain(
-    topic: Annotated[str, typer.Argument(help="The topic's name.", show_default=False)],
-    partition: Annotated[int, typer.Argument(help="The partition.", min=0)] = 0,
+    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
+    partition: Annotated[int, argument(help="The partition.", min=0)] = 0,
     first: Annotated[
         int | None,
-        typer.Option("--from", min=0, help="First offset; the log's start if not given."),
+        option("--from", min=0, help="First offset to show. Default: the start of the log."),
     ] = None,
     end: Annotated[
         int | None,
-        typer.Option("--to", min=0, help="Offset to stop before; the log's end if not given."),
+        option("--to", min=0, help="Offset to stop before. Default: the end of the log."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows at most.")] = 100,
+    limit: Annotated[int, option("--limit", "-n", min=1, help="Maximum number of rows.")] = 100,
     control: Control = None,
     data: Data = None,
 ) -> None:
-    """Shows what a read_committed consumer gets of a partition, and why.
+    """Shows which records of a partition a read_committed consumer gets, and why.
 
-    Which offsets are delivered, which were dropped and with which transaction, and where the consumer goes on behind
-    each hole. Asks the control plane of a running cluster; changes nothing. Where the output is no terminal
-    it is tab-separated.
+    It lists the offsets that are delivered, those that were dropped and with which transaction, and where the
+    consumer continues after each hole. It asks the control plane of a running cluster and changes nothing. If
+    the output is not a terminal, the columns are separated by tabs.
     """
+    if first is not None and end is not None and first > end:
+        fail(f"--from {first} is greater than --to {end}: swap them")
     async with open_control(control, data) as client:
         explanation = await explain_partition(client, topic, partition, first, end, limit)
     show(explanation)

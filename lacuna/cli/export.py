@@ -1,45 +1,50 @@
-"""`lacuna export`: committed records as Parquet files or Iceberg tables, each exactly once."""
+"""`lacuna export`: writes committed records to Parquet files or Iceberg tables, each exactly once."""
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from time import sleep
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
+import click
 
-from controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.cli import export_options as options
-from lacuna.cli.console import err, is_for_people, out, table
+from lacuna.cli.command_line import argument, option
+from lacuna.cli.console import is_for_people, table, tell
 from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import print_error
 from lacuna.cli.export_options import MEBIBYTE
 from lacuna.cli.location import locate
 from lacuna.cli.options import DEFAULT_MASTER, Control, Data, Master, SparkConf, Store
+from lacuna.cli.progress import tasks_done
+from lacuna.cli.sizes import show_count, show_size
+from lacuna.controlplane.client import ControlPlaneUnavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.export.job import ExportSettings
-    from pipeline.export.report import TopicReport
-    from pipeline.location import ClusterLocation
+    from lacuna.pipeline.export.job import ExportSettings
+    from lacuna.pipeline.export.report import TopicReport
+    from lacuna.pipeline.location import ClusterLocation
 
 
 def export(
-    topics: Annotated[list[str], typer.Argument(help="The topics' names.", show_default=False)],
+    topics: Annotated[list[str], argument(help="Names of the topics.", show_default=False)],
     to: options.To = "",
     format: options.Format = "parquet",  # noqa: A002 - the option's name
     allow_loss: Annotated[
         bool,
-        typer.Option("--allow-loss", help="Go on where retention has taken what was not exported."),
+        option(
+            "--allow-loss",
+            help=("Continue even if retention has deleted records that were not exported yet."),
+        ),
     ] = False,
     watch: Annotated[
         str | None,
-        typer.Option("--watch", help="Export again and again, so often: 10m, 1h. Ctrl-C ends it."),
+        option("--watch", help="Export repeatedly, with this pause: 10m, 1h. Ctrl-C ends it."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report as JSON, a line for each topic.")
+        bool, option("--json", help="Print the report as JSON, one line for each topic.")
     ] = False,
     partition_by: options.PartitionBy = "none",
     file_mib: options.FileMebibytes = 128,
@@ -62,12 +67,12 @@ def export(
     master: Master = DEFAULT_MASTER,
     conf: SparkConf = None,
 ) -> None:
-    """Writes committed records to Parquet files or Iceberg tables, each exactly once.
+    """Exports committed records to Parquet files or Iceberg tables, each exactly once.
 
-    Each run goes on where the last one ended, up to the last stable offset. Readers never see part of a run in a
-    folder or a table, whenever it dies: the next one mends it. Aborted records are not even read.
+    Each run continues where the last one ended and stops at the last stable offset. Readers of the folder or
+    table never see part of a run: if a run dies, the next one repairs it. Aborted records are not even read.
     """
-    from pipeline.spark_errors import job_errors
+    from lacuna.pipeline.spark_errors import job_errors
 
     with job_errors():
         layout = options.make_layout(
@@ -104,20 +109,28 @@ def _run(
     *,
     as_json: bool,
 ) -> None:
-    from pipeline.errors import StaleMetadataError
-    from pipeline.export.running import check_topics
-    from pipeline.session import parse_settings, spark_session
+    from lacuna.pipeline.errors import StaleMetadataError
+    from lacuna.pipeline.export.running import check_destination, check_topics
+    from lacuna.pipeline.master import check_master
+    from lacuna.pipeline.session import parse_settings, spark_session
 
-    check_topics(location, topics)  # before Spark's seconds
     master, conf = spark
-    with spark_session("lacuna export", master, parse_settings(conf)) as session:
+    spark_settings = parse_settings(conf)
+    check_master(spark_settings.get("spark.master", master))
+    check_topics(location, topics)
+    check_destination(settings)
+    with ExitStack() as stack:
+        with tasks_done() as progress:
+            progress.stage(f"starting Spark on {master}")
+            opened = spark_session("lacuna export", master, spark_settings)
+            session = stack.enter_context(opened)
         _export_once(session, location, settings, topics, as_json=as_json)
         while pause:
             sleep(pause)
             try:
                 _export_once(session, location, settings, topics, as_json=as_json)
             except (ControlPlaneUnavailable, StaleMetadataError) as error:
-                print_error(str(error))  # it may be back behind the next pause
+                print_error(str(error))  # it may be back after the next pause
 
 
 def _export_once(
@@ -128,23 +141,23 @@ def _export_once(
     *,
     as_json: bool,
 ) -> None:
-    """One run for each topic; those before one that fails are reported, too."""
-    from pipeline.export.running import export_topics
+    """Runs one export of each topic. If one fails, the topics before it are still reported."""
+    from lacuna.pipeline.export.running import export_topics
 
     reports: list[TopicReport] = []
     try:
-        with ProgressBar() as progress:
+        with tasks_done() as progress:
             for report in export_topics(session, location, settings, topics, progress):
                 reports.append(report)
                 if as_json:
-                    typer.echo(json.dumps(report.as_json()))
+                    click.echo(json.dumps(report.as_json()))
     finally:
         if reports and not as_json:
             print_reports(reports)
 
 
 def print_reports(reports: Sequence["TopicReport"]) -> None:
-    """A line for each partition that moved; a sentence for each topic."""
+    """Prints a row for each partition with new records, and a sentence for each topic."""
     table(
         ("topic", "partition", "from", "to"),
         (
@@ -153,50 +166,19 @@ def print_reports(reports: Sequence["TopicReport"]) -> None:
             for partition, (first, end) in sorted(report.offsets.items())
         ),
     )
-    if not is_for_people():
-        return
     for report in reports:
-        out.print(_sentence(report), markup=False, soft_wrap=True)
+        tell(_sentence(report) if is_for_people() else f"# {_sentence(report)}")
 
 
 def _sentence(report: "TopicReport") -> str:
     if report.run is None:
-        return f"{report.topic}: nothing new"
+        return f"{report.topic}: nothing new for {report.target}"
     text = (
-        f"{report.topic}: {report.records} records in {report.files} files, {report.bytes} bytes, in "
-        f"{report.seconds:.1f} s, to {report.target}"
+        f"{report.topic}: {show_count(report.records, 'record')} in {show_count(report.files, 'file')}, "
+        f"{show_size(report.bytes)}, in {report.seconds:.1f} s, to {report.target}"
     )
     if report.misfits:
-        text += f"; {report.misfits} did not fit their schema"
+        text += f"; {report.misfits} did not match their schema"
     if report.quarantined:
-        text += f" ({report.quarantined} are in _quarantine)"
+        text += f" ({report.quarantined} of them are in _quarantine)"
     return text
-
-
-class ProgressBar:
-    """A bar for each topic's tasks, on a terminal only."""
-
-    def __init__(self) -> None:
-        columns: Any = (TextColumn("{task.description}"), BarColumn())
-        self._bars = Bars(
-            *columns, MofNCompleteColumn(), TimeElapsedColumn(), console=err, transient=True
-        )
-        self._bar: TaskID | None = None
-
-    def __enter__(self) -> Self:
-        if err.is_terminal:
-            self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bars.live.is_started:
-            self._bars.stop()
-
-    def begin(self, topic: str, tasks: int) -> None:
-        """A topic's tasks start."""
-        self._bar = self._bars.add_task(topic, total=tasks)
-
-    def done(self, tasks: int) -> None:
-        """So many of them have ended."""
-        if self._bar is not None:
-            self._bars.update(self._bar, completed=tasks)

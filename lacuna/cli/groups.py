@@ -1,37 +1,58 @@
 """`lacuna groups`: list, describe with lag, delete."""
 
-from typing import Annotated, Any
-
-import typer
-from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32
+from typing import Annotated
 
 from lacuna.cli.answers import check
+from lacuna.cli.command_line import Group, argument
 from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
-from lacuna.cli.lazy import MARKUP
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
-from lacuna.cli.topics import LATEST, READ_COMMITTED, schema_module, topic_offsets
+from lacuna.cli.topics import LATEST, READ_COMMITTED, topic_offsets
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.kafka import KafkaConnection, ask_every_agent
-
-OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, DESCRIBE_CONSUMERS = 9, 15, 16, 42, 69
-CLASSIC_MEMBER = 0
-
-app = typer.Typer(
-    help="List, describe and delete consumer groups.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=MARKUP,
+from lacuna.wire.messages.consumer_group_describe import (
+    CONSUMER_GROUP_DESCRIBE_REQUEST,
+    CONSUMER_GROUP_DESCRIBE_RESPONSE,
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    DescribedGroup,
+)
+from lacuna.wire.messages.delete_groups import (
+    DELETE_GROUPS_REQUEST,
+    DELETE_GROUPS_RESPONSE,
+    DeleteGroupsRequest,
+)
+from lacuna.wire.messages.describe_groups import (
+    DESCRIBE_GROUPS_REQUEST,
+    DESCRIBE_GROUPS_RESPONSE,
+    DescribeGroupsRequest,
+)
+from lacuna.wire.messages.list_groups import (
+    LIST_GROUPS_REQUEST,
+    LIST_GROUPS_RESPONSE,
+    ListGroupsRequest,
+)
+from lacuna.wire.messages.offset_fetch import (
+    OFFSET_FETCH_REQUEST,
+    OFFSET_FETCH_RESPONSE,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
 )
 
-Group = Annotated[str, typer.Argument(help="The group's id.", show_default=False)]
+CLASSIC_MEMBER = 0
+
+app = Group(help="Lists, describes and deletes consumer groups.")
+
+GroupId = Annotated[str, argument(help="ID of the group.", show_default=False)]
 
 
-@app.command("list")
+@app.adds("list")
 @asynchronous
 async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists the groups and their states."""
-    responses = await ask_every_agent(bootstrap, LIST_GROUPS, 5, lambda request: request())
+    responses = await ask_every_agent(
+        bootstrap, LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
+    )
     for response in responses:
         check(response.error_code, "groups")
     rows = (
@@ -42,18 +63,19 @@ async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     table(("group", "state", "protocol", "type"), sorted(rows))
 
 
-@app.command("describe")
+@app.adds("describe")
 @asynchronous
-async def describe_group(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Shows a group's members, its committed offsets, and its lag to the last stable offset."""
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.request(
-            DESCRIBE_CONSUMERS,
+        response = await connection.ask(
+            CONSUMER_GROUP_DESCRIBE_REQUEST,
+            CONSUMER_GROUP_DESCRIBE_RESPONSE,
             1,
-            lambda request: request(group_ids=(group,), include_authorized_operations=False),
+            ConsumerGroupDescribeRequest([group]),
         )
         (consumers,) = response.groups
-        if consumers.error_code == ErrorCode.group_id_not_found:
+        if consumers.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             await _describe_classic(connection, group)
         else:
             check(consumers.error_code, f"group {group}", consumers.error_message)
@@ -63,15 +85,15 @@ async def describe_group(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP)
 
 
 async def _describe_classic(connection: KafkaConnection, group: str) -> None:
-    response = await connection.request(
-        DESCRIBE_GROUPS,
-        6,
-        lambda request: request(groups=(group,), include_authorized_operations=False),
+    response = await connection.ask(
+        DESCRIBE_GROUPS_REQUEST, DESCRIBE_GROUPS_RESPONSE, 6, DescribeGroupsRequest([group])
     )
     (described,) = response.groups
     check(described.error_code, f"group {group}", described.error_message)
     if described.group_state == "Dead":
-        fail(f"group {group}: there is no such group; `lacuna groups list` shows them")
+        fail(
+            f"group {group}: there is no such group; `lacuna groups list` shows the groups that exist"
+        )
     tell(f"{group}: {described.group_state}")
     table(
         ("member", "client", "host"),
@@ -79,8 +101,8 @@ async def _describe_classic(connection: KafkaConnection, group: str) -> None:
     )
 
 
-def _show_consumers(group: Any) -> None:
-    """A consumer group: epochs, and how far each member is on its way to its target."""
+def _show_consumers(group: DescribedGroup) -> None:
+    """Shows a consumer group: its epochs, and each member's partitions beside its target assignment."""
     tell(
         f"{group.group_id}: {group.group_state}, epoch {group.group_epoch},"
         f" assigned by {group.assignor_name} in epoch {group.assignment_epoch}"
@@ -102,21 +124,21 @@ def _show_consumers(group: Any) -> None:
     )
 
 
-def _shown(assignment: Any) -> str:
-    """`topic: 0,1  other: 2`."""
+def _shown(assignment: Assignment) -> str:
+    """An assignment as text, for example `topic: 0,1  other: 2`."""
     return "  ".join(
         f"{topic.topic_name}: {','.join(str(each) for each in sorted(topic.partitions))}"
         for topic in assignment.topic_partitions
     )
 
 
-@app.command("delete")
+@app.adds("delete")
 @asynchronous
-async def delete_group(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+async def delete_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Deletes a group that has no members, with its committed offsets."""
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.request(
-            DELETE_GROUPS, 2, lambda request: request(groups_names=(group,))
+        response = await connection.ask(
+            DELETE_GROUPS_REQUEST, DELETE_GROUPS_RESPONSE, 2, DeleteGroupsRequest([group])
         )
     (result,) = response.results
     check(result.error_code, f"group {group}")
@@ -124,17 +146,13 @@ async def delete_group(group: Group, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
 
 
 async def _lags(connection: KafkaConnection, group: str) -> list[tuple[str, int, int, int, int]]:
-    def build(request: Any) -> Any:
-        asked = schema_module(request).OffsetFetchRequestGroup(
-            group_id=group, member_id=None, member_epoch=i32(-1), topics=None
-        )
-        return request(groups=(asked,), require_stable=False)
-
-    (fetched,) = (await connection.request(OFFSET_FETCH, 9, build)).groups
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
+    response = await connection.ask(OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, 9, request)
+    (fetched,) = response.groups
     check(fetched.error_code, f"group {group}")
     rows = []
     for topic in fetched.topics:
-        committed = {int(p.partition_index): int(p.committed_offset) for p in topic.partitions}
+        committed = {p.partition_index: p.committed_offset for p in topic.partitions}
         stable = await topic_offsets(
             connection, topic.name, sorted(committed), LATEST, READ_COMMITTED
         )

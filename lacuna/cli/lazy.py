@@ -1,52 +1,44 @@
-"""Commands whose modules are imported when they are called: `lacuna --help` imports none of them."""
+"""Commands whose modules are imported only when they are called: `lacuna --help` imports none of them."""
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar, Final
+from typing import Any
 
-import typer
-from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command
+import click
 
-MARKUP: Final = "markdown"
+from lacuna.cli.command_line import Command, Group, make_command
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command as the list of commands shows it; `source` is MODULE:NAME of its function or Typer app."""
+    """A command in the list of commands; `source` is the MODULE:NAME of its function or group."""
 
     source: str
     help: str
 
-    def load(self, name: str) -> Any:
-        """The command itself."""
+    def load(self, name: str) -> click.Command:
+        """Imports the command's module and returns the command, named `name`."""
         module, _, attribute = self.source.partition(":")
         found = getattr(import_module(module), attribute)
-        if not isinstance(found, typer.Typer):
-            alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
-            alone.command(name)(found)
-            found = alone
-        command = get_command(found)
-        command.name = name
-        return command
+        if not isinstance(found, click.Command):
+            return make_command(name, found)
+        found.name = name
+        return found
 
 
-class LazyGroup(TyperGroup):
-    """A group over `entries`. Its list needs their one line of help only."""
+class LazyGroup(Group):
+    """A group of the commands in `entries`. Listing them uses each entry's line of help and imports nothing."""
 
-    entries: ClassVar[dict[str, Entry]] = {}
+    def __init__(self, name: str, entries: dict[str, Entry], **attributes: Any) -> None:
+        super().__init__(name, **attributes)
+        self.entries = entries
+        for each, entry in entries.items():
+            self.add_command(Command(each, help=entry.help))
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        for name, entry in self.entries.items():
-            self.add_command(TyperCommand(name, help=entry.help))
-
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
-        """In the order of the table, which is the order of a newcomer's steps."""
-        return list(self.entries)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is called, imported now."""
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called, which is imported now: its name, the command, and the remaining arguments."""
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and command is not None:
             command = self.entries[name].load(name)

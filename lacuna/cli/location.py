@@ -1,4 +1,4 @@
-"""From --data, --control and --store to the cluster that a job works on."""
+"""Finds the cluster that a job works on from --data, --control and --store."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 from lacuna.control import DEFAULT_DATA
 
 if TYPE_CHECKING:
-    from pipeline.location import ClusterLocation
+    from lacuna.pipeline.location import ClusterLocation
 
 
 def locate(
     data: Path | None, control: str | None, store: str | None, *, needs_control: bool = True
 ) -> ClusterLocation:
-    """The cluster that the options name; that on ./data where they name none.
+    """The cluster that the options name, or the one on ./data if they name none.
 
-    Raises PipelineError with what to say instead.
+    With `needs_control` the location must include a control plane. Raises PipelineError, which says what to write
+    instead.
     """
-    from pipeline.location import find_cluster
+    from lacuna.pipeline.location import find_cluster
 
     folder = data if data or control or store else DEFAULT_DATA
     return find_cluster(

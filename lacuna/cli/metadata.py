@@ -1,45 +1,45 @@
-"""`lacuna metadata`: snapshots of the metadata in the bucket, for readers without a server."""
+"""`lacuna metadata`: metadata snapshots in the bucket, for jobs that read without a control plane."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from time import gmtime, sleep, strftime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.cli.command_line import Group, option
 from lacuna.cli.console import out, table
 from lacuna.cli.durations import parse_duration
-from lacuna.cli.errors import print_error
-from lacuna.cli.lazy import MARKUP
+from lacuna.cli.errors import fail, print_error
 from lacuna.cli.location import locate
 from lacuna.cli.options import Control, Data, Store
-from logstore.objects.store import wall_clock_ms
+from lacuna.cli.sizes import show_count, show_size
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.state.settings import LONGEST_PIN_MS
+from lacuna.logstore.objects.store import wall_clock_ms
 
 if TYPE_CHECKING:
-    from pipeline.control import ControlPlane
+    from lacuna.pipeline.control import ControlPlane
 
-app = typer.Typer(
-    help="Publish and show snapshots of the metadata, which readers without a server need.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=MARKUP,
+_DAY_MS = 86_400_000
+
+app = Group(
+    help="Publishes and shows metadata snapshots, which let jobs read without a control plane."
 )
 
 
-@app.command("publish")
+@app.adds("publish")
 def publish(
     keep: Annotated[
         str,
-        typer.Option(
+        option(
             "--keep",
-            help="How long the snapshot is valid; nothing that it speaks of is collected before. At "
-            "most 7d.",
+            help="How long the snapshot stays valid, at most 7d. Objects that it refers to are not "
+            "deleted before.",
         ),
     ] = "24h",
     watch: Annotated[
         str | None,
-        typer.Option("--watch", help="Publish again and again, so often: 10m, 1h. Ctrl-C ends it."),
+        option("--watch", help="Publish repeatedly, with this pause: 10m, 1h. Ctrl-C ends it."),
     ] = None,
     control: Control = None,
     data: Data = None,
@@ -47,43 +47,61 @@ def publish(
 ) -> None:
     """Writes a snapshot of all topics' metadata to the bucket.
 
-    Readers that say metadata=bucket need no server then: they see the log as it was at the last snapshot.
+    Jobs with metadata=bucket then need no control plane: they read the log as of the newest snapshot.
     """
-    from pipeline.control import ControlPlane
-    from pipeline.stores import check_store
+    from lacuna.pipeline.control import ControlPlane
+    from lacuna.pipeline.stores import check_store
 
-    keep_ms = int(parse_duration(keep, "--keep") * 1000)
+    keep_ms = _keep_ms(keep)
     pause = parse_duration(watch, "--watch") if watch else 0.0
     location = locate(data, control, store)
     with ControlPlane(location.require_control()) as plane:
         check_store(location.store, plane.cluster_id)
         _publish(plane, location.store, keep_ms)
-        while pause:
-            sleep(pause)
-            try:
-                _publish(plane, location.store, keep_ms)
-            except ControlPlaneUnavailable as error:
-                print_error(str(error))  # it may be back behind the next pause
+        if pause:
+            with suppress(KeyboardInterrupt):
+                _publish_on(plane, location.store, keep_ms, pause)
+
+
+def _publish_on(plane: ControlPlane, store: str, keep_ms: int, pause: float) -> None:
+    while True:
+        sleep(pause)
+        try:
+            _publish(plane, store, keep_ms)
+        except ControlPlaneUnavailable as error:
+            print_error(str(error))  # it may be back after the next pause
+
+
+def _keep_ms(keep: str) -> int:
+    """--keep in milliseconds. Raises UserError for a time that the control plane would refuse."""
+    keep_ms = int(parse_duration(keep, "--keep") * 1000)
+    if keep_ms > LONGEST_PIN_MS:
+        fail(
+            f"--keep {keep} is too long: objects that a valid snapshot refers to are not deleted, so "
+            f"{LONGEST_PIN_MS // _DAY_MS} days are the maximum; publish a new snapshot before it "
+            "expires, for example with --watch 1d"
+        )
+    return max(keep_ms, 1)
 
 
 def _publish(plane: ControlPlane, store: str, keep_ms: int) -> None:
-    from pipeline.metadata.publish import publish_metadata
-    from pipeline.stores import shared_store
+    from lacuna.pipeline.metadata.publish import publish_metadata
+    from lacuna.pipeline.stores import shared_store
 
     done = publish_metadata(plane, shared_store(store), keep_ms=keep_ms, now_ms=wall_clock_ms())
     out.print(
-        f"published {done.partitions} partitions, {done.bytes_written} bytes, valid until "
-        f"{_time(done.name.valid_until_ms)}; {done.removed} old snapshots removed",
+        f"published {show_count(done.partitions, 'partition')}, {show_size(done.bytes_written)}, valid until "
+        f"{_time(done.name.valid_until_ms)}; {show_count(done.removed, 'old snapshot')} removed",
         markup=False,
         soft_wrap=True,
     )
 
 
-@app.command("show")
+@app.adds("show")
 def show(data: Data = None, store: Store = None) -> None:
-    """Lists the snapshots in the bucket and the topics of the newest valid one; asks no server."""
-    from pipeline.metadata.stored import StoredMetadata, published
-    from pipeline.stores import check_store, shared_store
+    """Lists the snapshots in the bucket and the topics of the newest valid one. Needs no control plane."""
+    from lacuna.pipeline.metadata.stored import StoredMetadata, published
+    from lacuna.pipeline.stores import check_store, shared_store
 
     location = locate(data, None, store, needs_control=False)
     cluster_id = check_store(location.store)

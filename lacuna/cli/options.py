@@ -3,51 +3,54 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+import click
 
-#: What says which cluster it is, and what else, once typed, says it instead of the environment.
-_INSTEAD = {"control": ("data",), "data": ("control", "store")}
+from lacuna.cli.command_line import option
+
+#: An option that says where something is, and the options that overrule its other sources when typed.
+_INSTEAD = {
+    "control": ("data",),
+    "data": ("control", "store"),
+    "bucket": ("moto", "objects", "store"),
+    "endpoint": ("moto", "objects", "store"),
+    "create_bucket": ("moto",),
+    "objects": ("bucket", "store"),
+    "store": ("bucket", "objects"),
+}
 
 
 def folder(text: str) -> Path:
-    """A folder that was named: a variable of a script that is not set would name the current one."""
+    """Parses a folder; raises BadParameter for empty text, since an unset variable would mean the current folder."""
     if not text:
-        raise typer.BadParameter("it is empty; . is the current folder")
+        raise click.BadParameter("it is empty; write . for the current folder")
     return Path(text)
 
 
-def _not_empty(text: str | None) -> str | None:
-    """The same for buckets and URLs, which would be taken for not given."""
-    if text == "":
-        raise typer.BadParameter("it is empty: name one, or leave the option out")
-    return text
-
-
-def is_typed(context: typer.Context, name: str) -> bool:
-    """Whether a parameter stands on the command line; else it is a default or the environment's."""
+def is_typed(context: click.Context, name: str) -> bool:
+    """Whether a parameter was typed on the command line, rather than a default or an environment variable."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _typed_first(context: typer.Context, parameter: typer.CallbackParam, value: Any) -> Any:
-    """What is typed says which cluster; the environment is asked where that says nothing."""
+def _typed_first(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Drops a value from the environment or the config file if a typed option says otherwise."""
     name = parameter.name or ""
     is_overruled = any(is_typed(context, other) for other in _INSTEAD[name])
     return None if is_overruled and not is_typed(context, name) else value
 
 
-_RECORDS = "Where the records are"
+_RECORDS = "Where to keep the records"
 _CLIENTS = "Clients"
-_TOPICS = "Topics made at first use"
+_TOPICS = "Automatic topics"
 _SPEED = "Speed"
 
 Bootstrap = Annotated[
     str,
-    typer.Option(
+    option(
         "--bootstrap",
         "-b",
         envvar="LACUNA_BOOTSTRAP",
-        help="HOST:PORT of any agent; several, separated by commas, are tried in turn.",
+        help="Address of any agent, HOST:PORT; several, separated by commas, are tried in turn.",
     ),
 ]
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -56,163 +59,192 @@ DEFAULT_DATA = Path("data")
 
 Control = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--control",
         envvar="LACUNA_CONTROL",
         callback=_typed_first,
-        help="The control plane to ask: HOST:PORT, or unix:PATH.",
+        help="Address of the control plane: HOST:PORT, or unix:PATH.",
     ),
 ]
 Data = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--data",
         "-d",
         envvar="LACUNA_DATA",
         parser=folder,
         metavar="PATH",
         callback=_typed_first,
-        help="Or the data folder of the running `lacuna up`; ./data if neither is given.",
+        help="Alternatively, the data folder of the running `lacuna up`. Without either option: ./data.",
     ),
 ]
 Bucket = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--bucket",
-        callback=_not_empty,
+        key="bucket",
+        callback=_typed_first,
         help="An S3 bucket, or BUCKET/PREFIX.",
-        rich_help_panel=_RECORDS,
+        panel=_RECORDS,
     ),
 ]
 Endpoint = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--endpoint",
-        callback=_not_empty,
-        help="URL of the S3 service, where it is not AWS.",
-        rich_help_panel=_RECORDS,
+        key="endpoint",
+        callback=_typed_first,
+        help="URL of the S3 service, if it is not AWS.",
+        panel=_RECORDS,
     ),
 ]
 CreateBucket = Annotated[
     bool,
-    typer.Option(
-        "--create-bucket", help="Make the bucket where it is not there.", rich_help_panel=_RECORDS
+    option(
+        "--create-bucket",
+        key="create.bucket",
+        callback=_typed_first,
+        help="Create the bucket if it does not exist.",
+        panel=_RECORDS,
     ),
 ]
 Moto = Annotated[
     bool,
-    typer.Option(
+    option(
         "--moto",
-        help="For trying S3 out: a server of its own in memory. All data, the journal's too, is "
-        "forgotten at the end.",
-        rich_help_panel=_RECORDS,
+        help="For trying out S3: keeps everything in an S3 server in memory. All data, including the "
+        "journal, is gone at the end.",
+        panel=_RECORDS,
     ),
 ]
 Objects = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--objects",
+        key="objects",
+        callback=_typed_first,
         parser=folder,
         metavar="PATH",
         help="Or a folder that all agents share.",
-        rich_help_panel=_RECORDS,
+        panel=_RECORDS,
     ),
 ]
-Store = Annotated[
+_STORE_HELP = "Or either of them as a URL: s3://BUCKET/PREFIX?endpoint=URL, file:///FOLDER."
+Store = Annotated[str | None, option("--store", help=_STORE_HELP, panel=_RECORDS)]
+AgentStore = Annotated[
     str | None,
-    typer.Option(
-        "--store",
-        callback=_not_empty,
-        help="Or either as a URL: s3://BUCKET/PREFIX?endpoint=URL, file:///FOLDER.",
-        rich_help_panel=_RECORDS,
-    ),
+    option("--store", key="store", callback=_typed_first, help=_STORE_HELP, panel=_RECORDS),
 ]
 Listen = Annotated[
     str,
-    typer.Option(
+    option(
         "--listen",
         "-l",
-        help="HOST:PORT where Kafka clients connect; port 0 takes a free one.",
-        rich_help_panel=_CLIENTS,
+        key="listeners",
+        help="Address for Kafka clients to connect to, HOST:PORT; port 0 picks a free one.",
+        panel=_CLIENTS,
     ),
 ]
 Advertise = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--advertise",
-        help="HOST:PORT that clients are told to use, where it is not what --listen says.",
-        rich_help_panel=_CLIENTS,
+        key="advertised.listeners",
+        help="Address that clients are told to use, HOST:PORT, if it differs from --listen.",
+        panel=_CLIENTS,
     ),
 ]
 Zone = Annotated[
-    str,
-    typer.Option(
+    str | None,
+    option(
         "--zone",
-        help="This agent's availability zone; clients that name theirs stay in it.",
-        rich_help_panel=_CLIENTS,
+        help="Availability zone of this agent; clients that name their zone are kept within it.",
+        panel=_CLIENTS,
     ),
 ]
 Partitions = Annotated[
-    int,
-    typer.Option(
-        "--partitions", min=1, help="How many partitions they get.", rich_help_panel=_TOPICS
+    int | None,
+    option(
+        "--partitions",
+        min=1,
+        help="Number of partitions of topics that are created when first used. Default: 1.",
+        panel=_TOPICS,
     ),
 ]
 NoAutoCreate = Annotated[
     bool,
-    typer.Option(
-        "--no-auto-create", help="Make none: an unknown topic is an error.", rich_help_panel=_TOPICS
+    option(
+        "--no-auto-create",
+        help="Do not create topics automatically: an unknown topic is an error.",
+        panel=_TOPICS,
     ),
 ]
 Workers = Annotated[
     int,
-    typer.Option(
+    option(
         "--workers",
         "-w",
+        key="workers",
         min=1,
         max=256,
-        help="Processes behind the port; as many as there are cores at most.",
-        rich_help_panel=_SPEED,
+        help="Number of processes that serve the port, at most one for each core.",
+        panel=_SPEED,
     ),
 ]
 FlushInterval = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--flush-ms",
         min=0,
-        help="Milliseconds that records wait for company before they are written. More: fewer "
-        "objects, slower acknowledgements. 250 on S3, 0 on a folder if not given.",
-        rich_help_panel=_SPEED,
+        help="Milliseconds to collect records before writing them. A higher value means fewer objects "
+        "and slower acknowledgements. Default: 250 on S3, 0 on a folder.",
+        panel=_SPEED,
     ),
 ]
 CacheMebibytes = Annotated[
-    int,
-    typer.Option(
+    int | None,
+    option(
         "--cache-mib",
         min=1,
-        help="Memory for records that were read, for each worker.",
-        rich_help_panel=_SPEED,
+        help="Mebibytes of memory in which each worker caches records. Default: 128.",
+        panel=_SPEED,
     ),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what it does.")]
+AcceptLoss = Annotated[
+    bool,
+    option(
+        "--accept-loss",
+        help="After a start was refused because the journal is damaged or older than the records: "
+        "report what is lost and continue without it. Do not put it into a start script.",
+    ),
+]
+Health = Annotated[
+    str | None,
+    option(
+        "--health",
+        key="health.listen",
+        help="HOST:PORT where GET /healthz and /readyz report over HTTP whether the agent serves.",
+    ),
+]
+Verbose = Annotated[bool, option("--verbose", "-v", help="Log events, one line each.")]
 
 _SPARK = "Spark"
 
 Master = Annotated[
     str,
-    typer.Option(
+    option(
         "--master",
         envvar="LACUNA_SPARK_MASTER",
         help="Where Spark runs: local[*], local[N], spark://HOST:PORT, yarn, k8s://URL.",
-        rich_help_panel=_SPARK,
+        panel=_SPARK,
     ),
 ]
 DEFAULT_MASTER = "local[*]"
 SparkConf = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--conf",
-        help="A setting of Spark's, NAME=VALUE; as often as you like.",
-        rich_help_panel=_SPARK,
+        help="A Spark setting, NAME=VALUE. May be repeated.",
+        panel=_SPARK,
     ),
 ]

@@ -1,4 +1,4 @@
-"""Files that a report goes to."""
+"""Checks the files that reports are written to."""
 
 import os
 from pathlib import Path
@@ -7,16 +7,19 @@ from lacuna.cli.errors import fail
 
 
 def check_report_file(option: str, file: Path | str | None) -> None:
-    """Before the work, whose report would be lost at its end. None: there is none; "-": the output.
+    """Raises UserError if a report cannot be written to `file`; `option` names it for the error.
 
-    Raises UserError where the file cannot be written.
+    Call it before the work, so that the report is not lost at the end. None (no report) and "-" (standard output)
+    always pass.
     """
     if file is None or str(file) == "-":
         return
     path = Path(file)
     if path.is_dir():
-        fail(f"{option} {path}: that is a folder: name a file in it")
+        fail(f"{option} {path} is a folder: name a file in it")
     if not path.parent.is_dir():
-        fail(f"{option} {path}: there is no folder {path.parent}: make it, or name another file")
+        fail(
+            f"{option} {path}: the folder {path.parent} does not exist: create it, or name another file"
+        )
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        fail(f"{option} {path}: it cannot be written: give us the right, or name another file")
+        fail(f"{option} {path} is not writable: change its permissions, or name another file")

@@ -1,4 +1,4 @@
-"""What every command that keeps running shares: readiness, signals, and the end of its parent."""
+"""What all commands that keep running share: readiness, signals, logging, and ending with their parent."""
 
 import asyncio
 import gc
@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import typer
+import click
 from rich.logging import RichHandler
 
-from agent.descriptors import raise_limit
-from agent.server import run as run_on_uvloop
+from lacuna.agent.descriptors import raise_limit
+from lacuna.agent.server import run as run_on_uvloop
 from lacuna.cli.console import err
 
 READY = "bootstrap: "
@@ -22,21 +22,22 @@ CONTROL_READY = "control plane: "
 #: Set in the environment of a process whose standard input is a pipe that its parent holds.
 SUPERVISED = "LACUNA_SUPERVISED"
 
-#: Containers made and not freed until the collector looks for cycles among the young ones.
+#: How many more containers are allocated than freed before the collector looks for cycles among the young ones.
 _COLLECT_AFTER = 50_000
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Runs until it ends, or cancels it at Ctrl-C, SIGTERM, or the death of whoever supervises it."""
+    """Runs the coroutine that `main` makes until it ends; cancels it at Ctrl-C, SIGTERM or the supervisor's death."""
     _spare_the_collector()
     raise_limit()
     run_on_uvloop(_run(main()))
 
 
 def _spare_the_collector() -> None:
-    """Modules are no garbage and need not be looked at again, and what a request makes is freed by counting.
+    """Makes the garbage collector run rarely and skip the modules loaded so far.
 
-    A server spent 5 to 14 % of its time on cold small extents looking for cycles.
+    Modules are never garbage, and reference counting frees the objects of a request. Without this, a server that read
+    cold small extents spent 5 to 14 % of its time looking for cycles.
     """
     gc.collect()
     gc.freeze()
@@ -63,7 +64,7 @@ async def _run(main: Coroutine[Any, Any, None]) -> None:
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """Calls `stop` when the pipe from the parent closes: it has died, even by SIGKILL."""
+    """Calls `stop` when the pipe from the parent closes, which it does however the parent died, even by SIGKILL."""
     descriptor = sys.stdin.fileno()
     os.set_blocking(descriptor, False)
 
@@ -76,18 +77,18 @@ def _watch_parent(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> 
 
 
 async def forever() -> None:
-    """Waits to be cancelled."""
+    """Waits until it is cancelled."""
     await asyncio.get_running_loop().create_future()
 
 
 def say(line: str) -> None:
-    """One line on the standard output at once, for people and for whoever started us."""
-    typer.echo(line)
+    """Prints a line to standard output and flushes it, so that a parent process sees it at once."""
+    click.echo(line)
     sys.stdout.flush()
 
 
 def log_to_stderr(verbose: bool) -> None:
-    """Warnings, and with `verbose` what is done, on the standard error output: in a file a line each."""
+    """Logs warnings to standard error, and with `verbose` events too; one line each unless it is a terminal."""
     handler: logging.Handler = logging.StreamHandler()
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     if err.is_terminal:

@@ -1,4 +1,4 @@
-"""Sizes as people type them: 65536, 256KiB, 64MiB, 1GiB."""
+"""Parses and prints sizes and counts as people write them: 65536, 256KiB, 64MiB; 1 task, 2 tasks."""
 
 import re
 from typing import Final
@@ -11,17 +11,23 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def parse_size(text: str, what: str) -> int:
-    """Bytes, more than 0; `what` names the option. Raises UserError."""
+    """Parses a size into bytes, more than 0; `what` names the option for the error. Raises UserError."""
     match = _SIZE.fullmatch(text.strip())
     size = int(match[1]) * _BYTES[match[2].lower()] if match else 0
     if size <= 0:
-        raise UserError(f"{what} {text}: write a size such as 65536, 256KiB, 64MiB or 1GiB")
+        raise UserError(
+            f"{what} {text} is not a size: give one such as 65536, 256KiB, 64MiB or 1GiB"
+        )
     return size
 
 
 def show_size(size: int) -> str:
-    """In the largest unit that it is one of at least."""
+    """A number of bytes as text, in the largest unit that gives at least 1: `512 bytes`, `1.5 MiB`."""
     value, at = float(size), 0
     while value >= 1024 and at < len(_UNITS) - 1:
         value, at = value / 1024, at + 1
     return f"{size} bytes" if not at else f"{value:.1f} {_UNITS[at]}"
+
+
+def show_count(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,63 +1,93 @@
 """`lacuna topics`: list, describe, create, delete."""
 
 import sys
-from datetime import timedelta
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
+from uuid import UUID
 
-import typer
-from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
+import click
 
 from lacuna.cli.answers import check
+from lacuna.cli.command_line import Group, argument, option
 from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
-from lacuna.cli.lazy import MARKUP
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from lacuna.cli.sizes import show_count
 from lacuna.kafka import KafkaConnection
+from lacuna.wire.messages.create_topics import (
+    CREATE_TOPICS_REQUEST,
+    CREATE_TOPICS_RESPONSE,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from lacuna.wire.messages.delete_topics import (
+    DELETE_TOPICS_REQUEST,
+    DELETE_TOPICS_RESPONSE,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+from lacuna.wire.messages.describe_configs import (
+    DESCRIBE_CONFIGS_REQUEST,
+    DESCRIBE_CONFIGS_RESPONSE,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
+from lacuna.wire.messages.list_offsets import (
+    LIST_OFFSETS_REQUEST,
+    LIST_OFFSETS_RESPONSE,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from lacuna.wire.messages.metadata import (
+    METADATA_REQUEST,
+    METADATA_RESPONSE,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponseTopic,
+)
 
-LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS = 2, 3, 19, 20, 32
 LATEST, EARLIEST = -1, -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 TOPIC_RESOURCE = 2
 SOURCE_DEFAULT = 5
+DELETE_TIMEOUT_MS = 30_000
 
-app = typer.Typer(
-    help="List, describe, create and delete topics.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=MARKUP,
-)
+app = Group(help="Lists, describes, creates and deletes topics.")
 
-Name = Annotated[str, typer.Argument(help="The topic's name.", show_default=False)]
+Name = Annotated[str, argument(help="Name of the topic.", show_default=False)]
 
 
-@app.command("list")
+@app.adds("list")
 @asynchronous
 async def list_topics(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists the topics, with ids and numbers of partitions."""
     async with KafkaConnection(bootstrap) as connection:
         topics = await _metadata(connection, None)
-    rows = ((topic.name, len(topic.partitions), topic.topic_id) for topic in topics)
+    rows = ((topic.name, len(topic.partitions), UUID(bytes=topic.topic_id)) for topic in topics)
     table(("topic", "partitions", "topic id"), sorted(rows))
 
 
-@app.command("describe")
+@app.adds("describe")
 @asynchronous
 async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Shows a topic's partitions with their offsets, and its configs."""
     async with KafkaConnection(bootstrap) as connection:
         (topic,) = await _metadata(connection, name)
         check(topic.error_code, f"topic {name}")
-        partitions = sorted(topic.partitions, key=lambda partition: int(partition.partition_index))
-        indexes = [int(partition.partition_index) for partition in partitions]
+        partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
+        indexes = [partition.partition_index for partition in partitions]
         start = await topic_offsets(connection, name, indexes, EARLIEST, READ_UNCOMMITTED)
         stable = await topic_offsets(connection, name, indexes, LATEST, READ_COMMITTED)
         end = await topic_offsets(connection, name, indexes, LATEST, READ_UNCOMMITTED)
         configs = await _configs(connection, name)
-    tell(f"{name}  {topic.topic_id}")
+    tell(f"{name}  {UUID(bytes=topic.topic_id)}")
     table(
         ("partition", "agent", "log start", "last stable", "high watermark"),
         (
-            (index, int(partition.leader_id), start[index], stable[index], end[index])
+            (index, partition.leader_id, start[index], stable[index], end[index])
             for index, partition in zip(indexes, partitions, strict=True)
         ),
     )
@@ -74,128 +104,98 @@ async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
     )
 
 
-@app.command("create")
+@app.adds("create")
 @asynchronous
 async def create_topic(
     name: Name,
     partitions: Annotated[
         int,
-        typer.Option(
+        option(
             "--partitions",
             "-p",
             min=1,
             max=(1 << 31) - 1,
-            help="How many; it can only grow later.",
+            help="Number of partitions; it can be raised later, but not lowered.",
         ),
     ] = 1,
     config: Annotated[
         list[str] | None,
-        typer.Option("--config", "-c", help="NAME=VALUE, as in Kafka; as often as you like."),
+        option("--config", "-c", help="Topic config NAME=VALUE, as in Kafka. May be repeated."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Creates a topic."""
     pairs = [entry.partition("=") for entry in config or []]
-    for entry, equals, _ in pairs:
+    for key, equals, value in pairs:
+        if not key:
+            fail(f"--config {equals}{value}: the name is empty; write NAME=VALUE")
         if not equals:
-            fail(f"--config {entry}: write NAME=VALUE, for example max.message.bytes=2000000")
+            fail(f"--config {key}: write NAME=VALUE, for example max.message.bytes=2000000")
 
-    def build(request: Any) -> Any:
-        module = schema_module(request)
-        return request(
-            topics=(
-                module.CreatableTopic(
-                    name=name,
-                    num_partitions=i32(partitions),
-                    replication_factor=i16(-1),
-                    assignments=(),
-                    configs=tuple(
-                        module.CreatableTopicConfig(name=key, value=value)
-                        for key, _, value in pairs
-                    ),
-                ),
-            )
-        )
-
+    configs = [CreatableTopicConfig(key, value) for key, _, value in pairs]
+    topic = CreatableTopic(name, partitions, replication_factor=-1, configs=configs)
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.request(CREATE_TOPICS, 7, build)
+        response = await connection.ask(
+            CREATE_TOPICS_REQUEST, CREATE_TOPICS_RESPONSE, 7, CreateTopicsRequest([topic])
+        )
     (result,) = response.topics
     check(result.error_code, f"topic {name}", result.error_message)
-    tell(f"created {name}: {int(result.num_partitions)} partitions, id {result.topic_id}")
+    tell(
+        f"created {name}: {show_count(result.num_partitions, 'partition')}, id {UUID(bytes=result.topic_id)}"
+    )
 
 
-@app.command("delete")
-@asynchronous
-async def delete_topic(
+@app.adds("delete")
+def delete_topic(
     name: Name,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Deletes a topic with all its records."""
     if not yes and not sys.stdin.isatty():
-        fail(f"deleting {name} deletes all its records: say --yes to do it without being asked")
+        fail(f"deleting {name} deletes all its records: add --yes to confirm")
     if not yes:
-        typer.confirm(f"Delete {name} and all its records?", abort=True)
+        # Not in an event loop: there, the first Ctrl-C cancels a task and the prompt would keep waiting.
+        click.confirm(f"Delete {name} and all its records?", abort=True)
+    _delete(name, bootstrap)
 
-    def build(request: Any) -> Any:
-        state = schema_module(request).DeleteTopicState(name=name, topic_id=None)
-        return request(topics=(state,), timeout=i32Timedelta.parse(timedelta(seconds=30)))
 
+@asynchronous
+async def _delete(name: str, bootstrap: str) -> None:
+    request = DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=DELETE_TIMEOUT_MS)
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.request(DELETE_TOPICS, 6, build)
+        response = await connection.ask(DELETE_TOPICS_REQUEST, DELETE_TOPICS_RESPONSE, 6, request)
     (result,) = response.responses
     check(result.error_code, f"topic {name}", result.error_message)
     tell(f"deleted {name}")
 
 
-async def _metadata(connection: KafkaConnection, name: str | None) -> Any:
-    def build(request: Any) -> Any:
-        topics = None
-        if name is not None:
-            topics = (schema_module(request).MetadataRequestTopic(name=name, topic_id=None),)
-        return request(
-            topics=topics,
-            allow_auto_topic_creation=False,
-            include_topic_authorized_operations=False,
-        )
-
-    return (await connection.request(METADATA, 12, build)).topics
+async def _metadata(
+    connection: KafkaConnection, name: str | None
+) -> Sequence[MetadataResponseTopic]:
+    topics = None if name is None else [MetadataRequestTopic(name=name)]
+    request = MetadataRequest(topics, allow_auto_topic_creation=False)
+    return (await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, request)).topics
 
 
 async def topic_offsets(
     connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
 ) -> dict[int, int]:
-    def build(request: Any) -> Any:
-        module = schema_module(request)
-        asked = tuple(
-            module.ListOffsetsPartition(
-                partition_index=i32(index), current_leader_epoch=i32(-1), timestamp=i64(timestamp)
-            )
-            for index in partitions
-        )
-        topics = (module.ListOffsetsTopic(name=name, partitions=asked),)
-        return request(replica_id=i32(-1), isolation_level=i8(isolation), topics=topics)
-
-    response = await connection.request(LIST_OFFSETS, 9, build)
+    asked = [ListOffsetsPartition(index, timestamp=timestamp) for index in partitions]
+    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, asked)])
+    response = await connection.ask(LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, 9, request)
     found = {}
     for partition in response.topics[0].partitions:
-        check(partition.error_code, f"partition {int(partition.partition_index)} of {name}")
-        found[int(partition.partition_index)] = int(partition.offset)
+        check(partition.error_code, f"partition {partition.partition_index} of {name}")
+        found[partition.partition_index] = partition.offset
     return found
 
 
-async def _configs(connection: KafkaConnection, name: str) -> Any:
-    def build(request: Any) -> Any:
-        resource = schema_module(request).DescribeConfigsResource(
-            resource_type=i8(TOPIC_RESOURCE), resource_name=name, configuration_keys=None
-        )
-        return request(resources=(resource,), include_synonyms=False, include_documentation=False)
-
-    (result,) = (await connection.request(DESCRIBE_CONFIGS, 4, build)).results
+async def _configs(
+    connection: KafkaConnection, name: str
+) -> Sequence[DescribeConfigsResourceResult]:
+    request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
+    response = await connection.ask(DESCRIBE_CONFIGS_REQUEST, DESCRIBE_CONFIGS_RESPONSE, 4, request)
+    (result,) = response.results
     check(result.error_code, f"configs of {name}", result.error_message)
     return result.configs
-
-
-def schema_module(request: Any) -> Any:
-    """The schema module of a request's class, where its nested classes are."""
-    return sys.modules[request.__module__]

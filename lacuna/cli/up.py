@@ -1,25 +1,34 @@
-"""`lacuna up`: a whole cluster until Ctrl-C."""
+"""`lacuna up`: runs a whole cluster until Ctrl-C."""
 
 import os
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 
-from lacuna.cli.agent_options import AgentOptions
+from lacuna.cli.agent_options import AgentOptions, given_settings
+from lacuna.cli.command_line import option
+from lacuna.cli.config_options import Assignments, Config, PrintConfig
+from lacuna.cli.configuration import configure, print_configuration
 from lacuna.cli.errors import fail
+from lacuna.cli.greeting import greeting
+from lacuna.cli.health import health_served
+from lacuna.cli.losses import go_on_without
 from lacuna.cli.options import (
     DEFAULT_DATA,
     DEFAULT_LISTEN,
+    AcceptLoss,
     Advertise,
     Bucket,
     CacheMebibytes,
     CreateBucket,
     Endpoint,
     FlushInterval,
+    Health,
     Listen,
     Moto,
     NoAutoCreate,
@@ -28,25 +37,28 @@ from lacuna.cli.options import (
     Workers,
     Zone,
     folder,
+    is_typed,
 )
-from lacuna.cli.running import CONTROL_READY, READY, log_to_stderr, run, say
+from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say
 from lacuna.cli.workers import Supervisor, start_workers
 from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
+from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
 from lacuna.stores import bucket_url, folder_url
 
 
 def up(
+    context: click.Context,
     data: Annotated[
         Path,
-        typer.Option(
+        option(
             "--data",
             "-d",
-            envvar="LACUNA_DATA",
+            key="data",
             parser=folder,
             metavar="PATH",
-            help="Folder of the cluster: its journal, and its records unless a bucket is named. Made "
-            "where it is not there.",
+            help="Data folder of the cluster, for its journal and, unless a bucket is named, its "
+            "records. It is created if missing.",
         ),
     ] = DEFAULT_DATA,
     moto: Moto = False,
@@ -55,84 +67,109 @@ def up(
     create_bucket: CreateBucket = False,
     listen: Listen = DEFAULT_LISTEN,
     advertise: Advertise = None,
-    zone: Zone = "",
-    partitions: Partitions = 1,
+    zone: Zone = None,
+    partitions: Partitions = None,
     no_auto_create: NoAutoCreate = False,
     workers: Workers = 1,
     flush_ms: FlushInterval = None,
-    cache_mib: CacheMebibytes = 128,
+    cache_mib: CacheMebibytes = None,
+    accept_loss: AcceptLoss = False,
+    health: Health = None,
+    config: Config = None,
+    assignments: Assignments = None,
+    print_config: PrintConfig = False,
     verbose: Verbose = False,
 ) -> None:
-    """Runs a whole cluster in one command; the records go to a folder or a bucket.
+    """Runs a whole cluster in one command, with its records in a folder or a bucket.
 
-    Prints `bootstrap: HOST:PORT` once Kafka clients can connect. Ctrl-C ends it cleanly; the next start on
-    the same data goes on where this one stopped.
+    Prints `bootstrap: HOST:PORT` once Kafka clients can connect. Ctrl-C stops it cleanly; the next start
+    continues with the same data.
     """
     log_to_stderr(verbose)
+    given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
+    configuration = configure(context, config, assignments, given)
     with ExitStack() as stack:
         if moto:
-            if bucket or endpoint:
-                fail("--moto brings a bucket of its own: leave --bucket and --endpoint out")
+            if is_typed(context, "bucket") or is_typed(context, "endpoint"):
+                fail("--moto comes with its own bucket: leave --bucket and --endpoint out")
+            if is_typed(context, "data"):
+                fail(
+                    "--moto keeps neither records nor journal on disk, so --data would have no effect: "
+                    "leave one of the two out"
+                )
+            if "LACUNA_DATA" in os.environ:
+                click.echo("ignoring LACUNA_DATA: --moto keeps nothing on disk", err=True)
             from lacuna.moto import BUCKET, CREDENTIALS, MotoServer
 
             bucket, endpoint = BUCKET, stack.enter_context(MotoServer()).endpoint
             create_bucket = True
             os.environ.update(CREDENTIALS)
-            # The objects are gone with moto, so the journal that speaks of them is too.
+            # The objects are gone when moto ends, so the journal that refers to them must go too.
             data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lacuna-moto-")))
-            given = " ".join(f"{name}={value}" for name, value in CREDENTIALS.items())
-            typer.echo(f"jobs (compact, export, verify) need --data {data} and {given}", err=True)
         elif not bucket and (endpoint or create_bucket):
-            fail("--endpoint and --create-bucket go with --bucket: name the bucket")
+            fail("--endpoint and --create-bucket need --bucket: name the bucket")
+        url = bucket_url(bucket, endpoint) if bucket else folder_url(data / "objects")
         options = AgentOptions(
-            url=bucket_url(bucket, endpoint) if bucket else folder_url(data / "objects"),
+            url=url,
             create_bucket=create_bucket,
             listen=listen,
             advertise=advertise,
-            zone=zone,
-            partitions=partitions,
-            auto_create_topics=not no_auto_create,
-            flush_interval_ms=flush_ms,
-            cache_mib=cache_mib,
+            configuration=configuration.on(url),
+            health=health,
             verbose=verbose,
         )
         options.parts()
+        if print_config:
+            print_configuration(context, options.configuration)
+            return
         make_folder(data)
+        if accept_loss:
+            go_on_without(data, options.open_store)
+        greet = partial(greeting, options, data, keeps_nothing=moto)
         if workers > 1:
-            _run_workers(options, workers, data)
+            _run_workers(options, workers, data, greet)
         else:
-            run(partial(_up, options, data))
+            run(partial(_up, options, data, greet))
 
 
-async def _up(options: AgentOptions, data: Path) -> None:
-    host, port = options.address()
-    cluster = EmbeddedCluster(
-        ClusterSettings(
-            data=data,
-            host=host,
-            ports=(port,),
-            open_store=options.open_store,
-            store_url=options.url,
-            parts=options.parts(),
-        )
-    )
+async def _up(options: AgentOptions, data: Path, greet: Callable[[str], str]) -> None:
+    cluster = EmbeddedCluster(_cluster_settings(options, data))
     await cluster.start()
     try:
-        say(f"{READY}{cluster.bootstrap}")
-        await cluster.running.failed()
+        async with health_served(options.health, cluster.agents[0].context):
+            say(greet(cluster.bootstrap))
+            await cluster.running.failed()
     finally:
         await cluster.stop()
 
 
-def _run_workers(options: AgentOptions, workers: int, data: Path) -> None:
-    """A control plane in a process of its own on the data folder, and workers against it."""
+def _cluster_settings(options: AgentOptions, data: Path) -> ClusterSettings:
+    host, port = options.address()
+    return ClusterSettings(
+        data=data,
+        host=host,
+        ports=(port,),
+        open_store=options.open_store,
+        store_url=options.url,
+        parts=options.parts(),
+        service=options.configuration.service(),
+        groups=options.configuration.make(GroupSettings),
+    )
+
+
+def _run_workers(
+    options: AgentOptions, workers: int, data: Path, greet: Callable[[str], str]
+) -> None:
+    """Runs a control plane on the data folder and workers that use it, each in a separate process."""
     address = data / ADDRESS_NAME
     with Supervisor() as supervisor:
         arguments = ["controlplane", f"--listen={socket_address(data)}", f"--data={data}"]
+        arguments += ["--verbose"] if options.verbose else []
+        arguments += options.configuration.arguments("controlplane")
         control = supervisor.start(arguments, CONTROL_READY)
 
         def ready() -> None:
-            """The workers have found that the store is this cluster's."""
+            """Announces the cluster in the data folder, once the workers have checked that the store is its own."""
             leave(data, STORE_NAME, options.url)
             leave(data, ADDRESS_NAME, control)
 
@@ -143,6 +180,7 @@ def _run_workers(options: AgentOptions, workers: int, data: Path) -> None:
                 *options.address(),
                 workers,
                 ready,
+                greet,
             )
         finally:
             address.unlink(missing_ok=True)

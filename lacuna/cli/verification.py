@@ -1,21 +1,19 @@
-"""The report of an audit for people (tables and pictures), for scripts, as JSON and as a page."""
+"""Prints or writes an audit's report: for people (tables and pictures), for scripts, as JSON, as an HTML page."""
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-import typer
+import click
+from rich.cells import cell_len
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
-from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from lacuna.cli.console import err, is_for_people, out, table
-from lacuna.cli.sizes import show_size
-from pipeline.audit import Finding, PartitionReport, Progress, Report
-from pipeline.audit.picture import Cell
+from lacuna.cli.console import is_for_people, out, printable, table
+from lacuna.cli.sizes import show_count, show_size
+from lacuna.pipeline.audit import Finding, PartitionReport, Report
+from lacuna.pipeline.audit.picture import Cell
 
 _STYLE: dict[Cell, str] = {
     Cell.COMMITTED: "green",
@@ -32,7 +30,7 @@ _NAME: dict[Cell, str] = {
     Cell.ABORTED: "aborted",
     Cell.HOLE: "hole",
     Cell.UNDECIDED: "undecided",
-    Cell.DAMAGED: "hit by a finding",
+    Cell.DAMAGED: "affected by a finding",
 }
 _FIELDS = (
     "topic",
@@ -56,45 +54,8 @@ _FIELDS = (
 _MOST_NOTES = 20
 
 
-class ProgressBar(Progress):
-    """A bar on the standard error output, where that is a terminal."""
-
-    def __init__(self) -> None:
-        self._bar = RichProgress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            console=err,
-            transient=True,
-            disable=not err.is_terminal,
-        )
-        self._task = self._bar.add_task("starting", total=None)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
-
-    def step(self, text: str) -> None:
-        self._bar.update(self._task, description=text)
-
-    def total(self, size: int) -> None:
-        self._bar.update(self._task, total=size)
-
-    def advance(self, size: int) -> None:
-        self._bar.advance(self._task, size)
-
-
 def print_report(report: Report) -> None:
-    """Prints it all; for scripts a line for each partition and each finding, separated by tabs."""
+    """Prints a report as tables and pictures; for scripts, as tab-separated lines, one per partition or finding."""
     if not is_for_people():
         _print_lines(report)
         return
@@ -106,19 +67,20 @@ def print_report(report: Report) -> None:
         _print_finding(finding, "yellow")
     if len(report.notes) > _MOST_NOTES:
         more = len(report.notes) - _MOST_NOTES
-        out.print(f"and {more} notes more; --json has all of them", style="yellow")
+        out.print(f"and {more} more notes; --json lists all of them", style="yellow")
     for line in summary(report):
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, markup=False)
     out.print(verdict(report), style="bold green" if report.is_sound else "bold red")
 
 
 def summary(report: Report) -> list[str]:
-    """What was looked at, in a few lines."""
+    """A few lines that say what was audited, and how much of it no extent refers to."""
     rate = show_size(_rate(report.bytes_read, report.task_seconds))
+    read = show_count(report.objects_checked, "object")
     lines = [
         f"cluster {report.cluster_id} in {report.store}",
-        f"listed {report.objects} objects of {show_size(report.bytes)}",
-        f"read {report.objects_checked} objects, {show_size(report.bytes_read)} in {report.seconds:.1f} s",
+        f"listed {show_count(report.objects, 'object')} of {show_size(report.bytes)}",
+        f"read {read}, {show_size(report.bytes_read)} in {report.seconds:.1f} s",
     ]
     if report.task_seconds:
         lines.append(f"{report.task_seconds:.1f} s of tasks: {rate} a second and core")
@@ -126,49 +88,52 @@ def summary(report: Report) -> list[str]:
     unreferenced = [
         f"{count} {what}"
         for count, what in (
-            (left.replaced, "were replaced and wait for collection"),
-            (left.of_the_living, "are being written or were replaced (their writers still run)"),
+            (left.replaced, "were replaced and will be deleted by collection"),
+            (
+                left.of_the_living,
+                "are being written or were replaced (their writers are still running)",
+            ),
             (left.garbage, f"were never committed ({show_size(left.garbage_bytes)})"),
         )
         if count
     ]
     if unreferenced:
-        lines.append(f"objects that no extent lies in: {', '.join(unreferenced)}")
+        lines.append(f"objects that no extent refers to: {', '.join(unreferenced)}")
     if report.unreferenced_batch_bytes:
         lines.append(
-            f"{show_size(report.unreferenced_batch_bytes)} of batches are in no extent: refused, replaced or "
-            "deleted"
+            f"{show_size(report.unreferenced_batch_bytes)} of batches belong to no extent: they were "
+            "refused, replaced or deleted"
         )
     if report.unsettled:
         lines.append(
-            f"in {report.unsettled} partitions the last stable offset moved at every look; there it was "
-            "not held against the ongoing transactions"
+            f"in {report.unsettled} partitions the last stable offset moved every time it was read, so "
+            "it was not compared with the ongoing transactions there"
         )
     return [*lines, *report.remarks]
 
 
 def verdict(report: Report) -> str:
-    """The last line."""
+    """The last line of the report: whether all is sound, and the numbers of findings and notes."""
     notes = len(report.notes) + report.notes_left_out
-    told = f", {_number(notes, 'note')}" if notes else ""
+    told = f", {show_count(notes, 'note')}" if notes else ""
     if report.is_sound:
         return f"all is sound{told}"
     errors = len(report.errors) + report.errors_left_out
-    untold = f" ({report.errors_left_out} are not told)" if report.errors_left_out else ""
-    return f"something is wrong: {_number(errors, 'finding')}{untold}{told}"
+    untold = f" ({report.errors_left_out} are not shown)" if report.errors_left_out else ""
+    return f"something is wrong: {show_count(errors, 'finding')}{untold}{told}"
 
 
 def write_json(report: Report, path: Path) -> None:
-    """The report as JSON; - is the standard output."""
+    """Writes the report as JSON to `path`; - prints it to standard output."""
     text = json.dumps(report.as_json(), indent=2)
     if str(path) == "-":
-        typer.echo(text)
+        click.echo(text)
     else:
         path.write_text(text + "\n")
 
 
 def write_html(report: Report, path: Path) -> None:
-    """The report as one page that needs nothing else."""
+    """Writes the report to `path` as one self-contained HTML page."""
     from lacuna.cli.verification_page import page
 
     path.write_text(page(report, summary(report), verdict(report)), encoding="utf-8")
@@ -221,10 +186,14 @@ def _print_pictures(partitions: Iterable[PartitionReport]) -> None:
     for cell in Cell:
         legend.append(_BLOCK.get(cell, "█"), _STYLE[cell])
         legend.append(f" {_NAME[cell]}  ")
-    out.print(legend, soft_wrap=True)
-    width = max(len(f"{each.topic} [{each.partition}]") for each in drawn)
-    for each in drawn:
-        line = Text(f"{f'{each.topic} [{each.partition}]':{width}} ")
+    out.print(legend)
+    names = [f"{printable(each.topic)} [{each.partition}]" for each in drawn]
+    width = max(map(cell_len, names))
+    is_wide = width + 1 + max(len(each.picture) for each in drawn) > out.width
+    for name, each in zip(names, drawn, strict=True):
+        if is_wide:
+            out.print(name, markup=False, soft_wrap=True)
+        line = Text("  " if is_wide else name + " " * (width + 1 - cell_len(name)))
         for letter in each.picture:
             cell = Cell(letter)
             line.append(_BLOCK.get(cell, "█"), _STYLE[cell])
@@ -243,17 +212,13 @@ def _print_lines(report: Report) -> None:
     lines: list[Iterable[Any]] = [_FIELDS]
     lines += [[_cell(getattr(each, name)) for name in _FIELDS] for each in report.partitions]
     for line in lines:
-        typer.echo("\t".join(str(cell) for cell in line))
+        click.echo("\t".join(str(cell) for cell in line))
     legend = ", ".join(f"{cell} {_NAME[cell]}" for cell in Cell)
-    typer.echo(f"# picture: {legend}")
+    click.echo(f"# picture: {legend}")
     for finding in report.findings:
-        typer.echo(f"# {'note' if finding.is_note else 'FOUND'}\t{finding}\t{finding.advice}")
+        click.echo(f"# {'note' if finding.is_note else 'FOUND'}\t{finding}\t{finding.advice}")
     for line in (*summary(report), verdict(report)):
-        typer.echo(f"# {line}")
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+        click.echo(f"# {line}")
 
 
 def _cell(value: object) -> object:

@@ -1,12 +1,12 @@
-"""The report of an audit as one static page: no script, nothing to load."""
+"""Renders an audit's report as one static HTML page, without scripts or anything else to load."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
 from typing import Final
 
-from pipeline.audit import Finding, PartitionReport, Report
-from pipeline.audit.picture import Cell
+from lacuna.pipeline.audit import Finding, PartitionReport, Report
+from lacuna.pipeline.audit.picture import Cell
 
 _COLOUR: Final[dict[Cell, str]] = {
     Cell.COMMITTED: "#2e9e5b",
@@ -22,7 +22,7 @@ _NAME: Final[dict[Cell, str]] = {
     Cell.ABORTED: "aborted",
     Cell.HOLE: "hole",
     Cell.UNDECIDED: "undecided",
-    Cell.DAMAGED: "hit by a finding",
+    Cell.DAMAGED: "affected by a finding",
 }
 _STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8883; }
@@ -50,7 +50,7 @@ _HEADINGS: Final = (
 
 
 def page(report: Report, summary: Iterable[str], verdict: str) -> str:
-    """The whole page; `summary` and `verdict` are lines of text."""
+    """The whole page as HTML; `summary` are lines of plain text, `verdict` is one."""
     lines = "".join(f"<p>{escape(line)}</p>" for line in summary)
     kind = "sound" if report.is_sound else "wrong"
     return (

@@ -1,96 +1,123 @@
-"""`lacuna verify`: is every byte in the bucket what was written, and does all of it fit the metadata?"""
+"""`lacuna verify`: checks that every byte in the bucket is what was written, and that it agrees with the metadata."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
+from lacuna.cli.command_line import option
 from lacuna.cli.errors import MENDABLE, print_error
 from lacuna.cli.location import locate
-from lacuna.cli.options import DEFAULT_MASTER, Control, Data, Master, SparkConf, Store
+from lacuna.cli.options import DEFAULT_MASTER, Control, Data, Master, SparkConf, Store, is_typed
 from lacuna.cli.report_files import check_report_file
 from lacuna.errors import UserError
+from lacuna.pipeline.spark_errors import JobInterrupted
 
 if TYPE_CHECKING:
-    from pipeline.audit import AuditOptions, Report
-    from pipeline.location import ClusterLocation
+    from pyspark.sql import SparkSession
+
+    from lacuna.pipeline.audit import AuditOptions, Report
+    from lacuna.pipeline.location import ClusterLocation
 
 FOUND = 1
 NOT_DONE = 2
 
 _SOURCES = ("control", "bucket")
+#: One process reads this much in the time that Spark needs to start and to read it.
+_SPARK_FROM_BYTES = 1 << 30
 
 
 def verify(
+    context: click.Context,
     topic: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--topic",
             "-t",
-            help="Only this topic, as often as you like; what is no topic's is left out then.",
+            help="Audit only this topic, and skip objects of no topic. May be repeated.",
         ),
     ] = None,
     metadata_only: Annotated[
         bool,
-        typer.Option("--metadata-only", help="Check metadata and the listing; read no object."),
+        option(
+            "--metadata-only",
+            help=("Check only metadata and the listing of the bucket; read no objects."),
+        ),
     ] = False,
     checksums_only: Annotated[
         bool,
-        typer.Option(
+        option(
             "--checksums-only", help="Check all checksums, but do not decompress and parse records."
         ),
     ] = False,
     keys: Annotated[
         bool,
-        typer.Option("--keys", help="Count the distinct keys of every partition; reads it again."),
+        option(
+            "--keys",
+            help=(
+                "Count the distinct keys of every partition, which reads all records a second time."
+            ),
+        ),
     ] = False,
     metadata: Annotated[
         str,
-        typer.Option(
+        option(
             "--metadata",
-            help="Where metadata comes from: control, or bucket: its newest snapshot, without a server.",
+            help=(
+                "Source of the metadata: control (the control plane) or bucket (its newest metadata "
+                "snapshot)."
+            ),
         ),
     ] = _SOURCES[0],
     json: Annotated[
         Path | None,
-        typer.Option("--json", help="Write the report as JSON to this file; - prints it instead."),
+        option("--json", help="Write the report as JSON to this file; - prints it instead."),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write the report as a page to this file.")
+        Path | None, option("--html", help="Write the report as an HTML page to this file.")
     ] = None,
-    no_spark: Annotated[
-        bool,
-        typer.Option(
-            "--no-spark", help="Read in this process alone: slower, and no Java is needed."
+    spark: Annotated[
+        bool | None,
+        option(
+            "--spark/--no-spark",
+            help="Read with Spark, or in this process alone, which needs no Java. Default: Spark if it "
+            "is installed and there is more than 1 GiB to read.",
+            show_default=False,
         ),
-    ] = False,
+    ] = None,
     control: Control = None,
     data: Data = None,
     store: Store = None,
     master: Master = DEFAULT_MASTER,
     conf: SparkConf = None,
 ) -> None:
-    """Audits the bucket: reads all of it and holds it against the control plane.
+    """Audits the bucket: reads all of it and compares it with the control plane.
 
-    Checks every checksum, batch, offset and outcome, finds objects that nothing refers to, and says where damage
-    lies and which offsets it hits. Changes nothing, and may run while the cluster is in use.
+    Checks every checksum, batch, offset and outcome, finds objects that nothing refers to, and reports where
+    damage is and which offsets it affects. Changes nothing, and may run while the cluster is in use.
 
     Exit code: 0 all is sound, 1 something is wrong, 2 the audit could not be done.
     """
-    try:
-        _check_packages()
+    with _failures():
         from lacuna.cli.verification import print_report, write_html, write_json
-        from pipeline.audit import AuditOptions
+        from lacuna.pipeline.audit import AuditOptions
 
         if metadata not in _SOURCES:
-            raise UserError(f"--metadata is control or bucket, not {metadata!r}")
+            raise UserError(f"--metadata {metadata!r}: choose control or bucket")
         if metadata_only and (keys or checksums_only):
             raise UserError(
-                "--metadata-only reads no object: leave --keys and --checksums-only out"
+                "--metadata-only reads no objects: leave --keys and --checksums-only out"
             )
-        if keys and no_spark:
-            raise UserError("keys are counted by Spark: leave --keys or --no-spark out")
+        if keys and spark is False:
+            raise UserError("only Spark can count keys: leave --keys or --no-spark out")
+        if spark is False and (is_typed(context, "master") or conf):
+            raise UserError(
+                "--no-spark does not use Spark: leave --master and --conf out, or --no-spark"
+            )
         check_report_file("--json", json)
         check_report_file("--html", html)
         location = locate(data, control, store, needs_control=metadata == _SOURCES[0])
@@ -100,44 +127,58 @@ def verify(
             reads_objects=not metadata_only,
             reads_records=not checksums_only,
             counts_keys=keys,
+            spark_from_bytes=_SPARK_FROM_BYTES if spark is None else 0,
         )
-        report = _run(location, options, None if no_spark else master, conf or [])
+        runs_on_spark = _has_spark() if spark is None and not keys else spark is not False
+        report = _run(location, options, master if runs_on_spark else None, conf or [])
         if html is not None:
             write_html(report, html)
         if json is not None:
             write_json(report, json)
         if json is None or str(json) != "-":
             print_report(report)
+    if not report.is_sound:
+        raise click.exceptions.Exit(FOUND)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Ends the command with exit code 2 if the block fails: a failed audit is not a finding."""
+    try:
+        yield
+    except (KeyboardInterrupt, JobInterrupted) as error:
+        print_error(
+            "stopped before the end, so the audit has no result; nothing was changed; run it again"
+        )
+        raise click.exceptions.Exit(NOT_DONE) from error
     except MENDABLE as error:
         print_error(str(error))
-        raise typer.Exit(NOT_DONE) from error
+        raise click.exceptions.Exit(NOT_DONE) from error
     except Exception as error:
-        # Our own mistake, with its trace; its usual code 1 would say that the bucket is damaged.
+        # A bug of ours, shown with its traceback; the usual exit code 1 would mean that the bucket is damaged.
         sys.excepthook(type(error), error, error.__traceback__)
-        raise typer.Exit(NOT_DONE) from error
-    if not report.is_sound:
-        raise typer.Exit(FOUND)
+        raise click.exceptions.Exit(NOT_DONE) from error
 
 
-def _check_packages() -> None:
-    try:
-        import numpy  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise UserError("this needs numpy: pip install 'lacuna[spark]'") from error
+def _has_spark() -> bool:
+    return find_spec("pyspark") is not None
 
 
 def _run(
     location: "ClusterLocation", options: "AuditOptions", master: str | None, conf: list[str]
 ) -> "Report":
-    """`master` None: without Spark."""
-    from lacuna.cli.verification import ProgressBar
-    from pipeline.audit import audit
-    from pipeline.session import parse_settings, spark_session
+    """Runs the audit, without Spark if `master` is None."""
+    from lacuna.cli.progress import bytes_done
+    from lacuna.pipeline.audit import audit
+    from lacuna.pipeline.session import parse_settings, spark_session
 
-    with ProgressBar() as progress:
+    with bytes_done(has_lines=False) as progress:
         if master is None:
             return audit(location, options, None, progress)
         settings = parse_settings(conf)
-        return audit(
-            location, options, lambda: spark_session("lacuna verify", master, settings), progress
-        )
+
+        def open_spark() -> "AbstractContextManager[SparkSession]":
+            progress.stage(f"starting Spark on {master}")
+            return spark_session("lacuna verify", master, settings)
+
+        return audit(location, options, open_spark, progress)

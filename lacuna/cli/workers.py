@@ -1,6 +1,6 @@
 """Several processes behind one port: workers of `lacuna agent`, which share it through SO_REUSEPORT.
 
-Each child's standard input is a pipe that only the supervisor holds, so that children end with it however
+Each child's standard input is a pipe that only the supervisor holds, so that children end with the supervisor however
 it ends.
 """
 
@@ -13,34 +13,35 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import typer
+import click
 
 from lacuna.addresses import join_address
 from lacuna.agents import ListenError
+from lacuna.cli.configuration import variables
 from lacuna.cli.errors import fail
 from lacuna.cli.running import READY, SUPERVISED, say
 
-#: Set in a worker's environment: it shares its port.
+#: Set in the environment of a worker, which shares its port.
 WORKER = "LACUNA_WORKER"
 _STOP_SECONDS = 15.0
 
 
 def is_worker() -> bool:
-    """Whether this process is one of several behind a port."""
+    """Whether this process is one of several workers behind a port."""
     return bool(os.environ.get(WORKER))
 
 
 @contextmanager
 def reserved_port(host: str, port: int) -> Iterator[int]:
-    """Holds a port (0: any) that workers may listen on, without listening.
+    """Reserves a port (any free one for 0) for workers to listen on, without listening itself; yields the port.
 
-    Raises ListenError where the host is not ours, and where anybody listens on the port already: with SO_REUSEPORT the
-    kernel would let workers join those of another command of the same user.
+    Raises ListenError if the host is not an address of this machine, or if another process already listens on the
+    port: with SO_REUSEPORT the kernel would let the workers join those of another command of the same user.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as alone, socket.socket(family) as shared:
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        # Connections of a single process that was here a moment ago do not share the port.
+        # Connections left over from a single process that just ended do not have SO_REUSEPORT.
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -50,13 +51,13 @@ def reserved_port(host: str, port: int) -> Iterator[int]:
             shared.bind((host, taken))
         except OSError as error:
             raise ListenError(
-                f"cannot listen on {host}:{port}: {error.strerror}; choose another with --listen"
+                f"cannot listen on {host}:{port}: {error.strerror}; choose another address with --listen"
             ) from error
         yield taken
 
 
 class Supervisor:
-    """Starts processes of this command, waits until they are ready, ends all when one ends or at Ctrl-C."""
+    """Starts `lacuna` processes and waits until they are ready; ends all of them when one ends, or at Ctrl-C."""
 
     def __init__(self) -> None:
         self._processes: list[subprocess.Popen[str]] = []
@@ -70,16 +71,19 @@ class Supervisor:
 
     def __exit__(self, *exception: object) -> None:
         _on_signals(self._kill)
-        # The last started first: agents before the control plane that they say goodbye to.
+        # In reverse order: agents end before the control plane, to which they release their leases.
         for process in reversed(self._processes):
             _stop(process)
 
     def start(self, arguments: Sequence[str], ready: str, *, worker: bool = False) -> str:
-        """Starts `lacuna ARGUMENTS` and returns the rest of its line that begins with `ready`.
+        """Starts `lacuna ARGUMENTS`, waits for its line that begins with `ready`, and returns the rest of that line.
 
-        Where it ends instead, it has said why on the standard error output, and this command ends too.
+        If the process ends instead, it has said why on standard error, and this command ends too.
         """
-        environment = {**os.environ, SUPERVISED: "1"}
+        # The arguments say it all: a worker must not read its parent's sources a second time.
+        read = variables()
+        environment = {name: value for name, value in os.environ.items() if name not in read}
+        environment[SUPERVISED] = "1"
         if worker:
             environment[WORKER] = "1"
         process = subprocess.Popen(
@@ -88,7 +92,7 @@ class Supervisor:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            # Ctrl-C goes to the whole group of a terminal; we stop them, in order.
+            # Ctrl-C reaches every process of the terminal's group, but the supervisor must stop them in order.
             start_new_session=True,
         )
         self._processes.append(process)
@@ -99,20 +103,20 @@ class Supervisor:
                 return line.removeprefix(ready).strip()
         if (code := process.wait()) < 0:
             fail(f"`lacuna {arguments[0]}` was ended by {signal.Signals(-code).name}")
-        raise typer.Exit(code or 1)
+        raise click.exceptions.Exit(code or 1)
 
     def wait(self) -> None:
-        """Waits for Ctrl-C; ends with an error where a process ended by itself."""
+        """Waits until a process ends by itself, then raises UserError; Ctrl-C ends the wait too."""
         self._ended.wait()
         ended = [process for process in self._processes if process.poll() is not None]
-        fail("; ".join(_epitaph(process) for process in ended) + ": all processes end")
+        fail("; ".join(_epitaph(process) for process in ended) + ": all processes will end")
 
     def _wait(self, process: "subprocess.Popen[str]") -> None:
         process.wait()
         self._ended.set()
 
     def _kill(self) -> None:
-        """A second Ctrl-C: nobody wants to wait."""
+        """Kills all processes at once, at a second Ctrl-C."""
         for process in self._processes:
             process.kill()
 
@@ -124,15 +128,19 @@ def start_workers(
     port: int,
     count: int,
     ready: Callable[[], None] | None = None,
+    greet: Callable[[str], str] = f"{READY}{{}}".format,
 ) -> None:
-    """Starts `count` workers of `lacuna agent OPTIONS` behind one port, calls `ready`, says so and waits."""
+    """Starts `count` workers of `lacuna agent OPTIONS` behind one port, then calls `ready`, prints `greet` and waits.
+
+    `greet` makes the text to print from the bootstrap address.
+    """
     with reserved_port(host, port) as taken:
         arguments = ["agent", *options, f"--listen={join_address(host, taken)}"]
         for _ in range(count):
             bootstrap = supervisor.start(arguments, READY, worker=True)
         if ready is not None:
             ready()
-        say(f"{READY}{bootstrap}")
+        say(greet(bootstrap))
         supervisor.wait()
 
 
@@ -142,12 +150,12 @@ def _on_signals(handler: Callable[[], None]) -> None:
 
 
 def _leave() -> None:
-    """Ctrl-C: unwinds to the end of the supervisor, which stops its processes."""
-    raise typer.Exit(0)
+    """Raises Exit at Ctrl-C, which unwinds to the supervisor's `__exit__`, where its processes are stopped."""
+    raise click.exceptions.Exit(0)
 
 
 def _end_with_parent() -> None:
-    """Waits for the end of the pipe that the parent holds; then it is as if somebody had ended us."""
+    """Waits until the pipe that the parent holds closes, then sends SIGTERM to this process."""
     while os.read(sys.stdin.fileno(), 1024):
         continue
     os.kill(os.getpid(), signal.SIGTERM)
@@ -155,7 +163,7 @@ def _end_with_parent() -> None:
 
 def _stop(process: "subprocess.Popen[str]") -> None:
     if process.poll() is None:
-        process.terminate()  # one that still imports would answer SIGINT with a trace
+        process.terminate()  # not SIGINT: a process that is still importing would print a traceback
     try:
         process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
@@ -165,5 +173,5 @@ def _stop(process: "subprocess.Popen[str]") -> None:
 
 def _epitaph(process: "subprocess.Popen[str]") -> str:
     code = process.returncode
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
     return f"process {process.pid} {how}"

@@ -6,11 +6,11 @@
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "t"})
 
 `Cluster` runs in a thread of this process: it starts in a fraction of a second, can be killed and restarted, and its
-clock can be moved forward. `ProcessCluster` is `lacuna up` as a process of its own, which dies of a real SIGKILL.
-The fixtures are described in docs/testing.md.
+clock can be moved forward. `ProcessCluster` runs `lacuna up` as a separate process, which a real SIGKILL can end.
+docs/testing.md describes the fixtures.
 
-Names are imported at their first use: pytest imports this package in every run, whether or not a test
-needs a cluster, and before coverage is measured.
+Names are imported when first used: pytest imports this package in every run, even if no test needs a cluster, and
+before coverage is measured.
 """
 
 from importlib import import_module
@@ -19,13 +19,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lacuna.testing.clock import AdjustableClock
     from lacuna.testing.cluster import Cluster
+    from lacuna.testing.faults import Fault, FaultKind, FaultyStore
     from lacuna.testing.process import ProcessCluster, ProcessFailedError
 
-__all__ = ["AdjustableClock", "Cluster", "ProcessCluster", "ProcessFailedError"]
+__all__ = [
+    "AdjustableClock",
+    "Cluster",
+    "Fault",
+    "FaultKind",
+    "FaultyStore",
+    "ProcessCluster",
+    "ProcessFailedError",
+]
 
 _MODULES = {
     "AdjustableClock": "lacuna.testing.clock",
     "Cluster": "lacuna.testing.cluster",
+    "Fault": "lacuna.testing.faults",
+    "FaultKind": "lacuna.testing.faults",
+    "FaultyStore": "lacuna.testing.faults",
     "ProcessCluster": "lacuna.testing.process",
     "ProcessFailedError": "lacuna.testing.process",
 }

@@ -1,13 +1,13 @@
-"""The machine's time, which a test can move forward."""
+"""A clock that a test can move forward."""
 
 import asyncio
 import time
 
 
 class AdjustableClock:
-    """Runs with the machine's clock, ahead of it by what `advance` was given; serves agents and control plane.
+    """A clock for agents and the control plane: the machine's time plus the sum of all `advance` calls.
 
-    `now_ms` may be asked from any thread; `sleep` and `advance` belong to the cluster's event loop.
+    Any thread may call `now_ms`; the other methods are for the cluster's event loop.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class AdjustableClock:
         return time.time_ns() // 1_000_000 + self._ahead_ms
 
     async def sleep(self, duration_ms: int) -> None:
-        """Returns when the time has come, by waiting or by `advance` and `wake`."""
+        """Sleeps until this clock has moved `duration_ms` on, by itself or by `advance` and `wake`."""
         deadline = self.now_ms() + duration_ms
         while (remaining_ms := deadline - self.now_ms()) > 0:
             moved = self._moved
@@ -30,12 +30,12 @@ class AdjustableClock:
                 continue
 
     def advance(self, duration_ms: int) -> None:
-        """Moves the time forward; whoever is due sleeps on until `wake`."""
+        """Moves the time forward without waking sleepers: call `wake` for that. Raises ValueError if negative."""
         if duration_ms < 0:
-            raise ValueError("time does not go back")
+            raise ValueError("time cannot go back")
         self._ahead_ms += duration_ms
 
     def wake(self) -> None:
-        """Wakes whoever is due after `advance`."""
+        """Wakes the sleepers whose time has come through `advance`."""
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()

@@ -1,4 +1,4 @@
-"""The embedded cluster in a thread of its own, for code that is not asynchronous."""
+"""The embedded cluster in a separate thread, for code that is not asynchronous."""
 
 import asyncio
 import shutil
@@ -10,18 +10,18 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
-from agent.eager import start
-from controlplane.client import confirm
-from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
-from controlplane.v1.control_pb2 import Command
+from lacuna.agent.eager import start
 from lacuna.agents import AgentParts
+from lacuna.controlplane.client import confirm
+from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
+from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.embedded import ClusterSettings, EmbeddedCluster
 from lacuna.explained import Explanation
+from lacuna.logstore.objects import ObjectStore
 from lacuna.moto import MotoServer
 from lacuna.stores import folder_url
 from lacuna.testing.clock import AdjustableClock
 from lacuna.testing.ports import lasting_ports
-from logstore.objects import ObjectStore
 
 T = TypeVar("T")
 
@@ -29,11 +29,11 @@ CALL_SECONDS = 60.0
 
 
 class Cluster:
-    """A context manager around one cluster; all methods may be called from any thread.
+    """A cluster as a context manager; all methods may be called from any thread.
 
-    `data` None: a temporary folder, deleted at the end. The ports stay the same over `kill` and `restart`. The records
-    go to a directory under `data`; or, with `moto`, to an S3 server of its own, which lives from the first start
-    to the end of the `with`; or to what `open_store` opens, again after each kill.
+    With `data` None it uses a temporary folder and deletes it at the end. The ports stay the same across `kill` and
+    `restart`. Records go to a directory under `data`; with `moto`, to an S3 server that runs from the first start to
+    the end of the `with` block; with `open_store`, to the store that it opens, anew at each start.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Cluster:
         parts: AgentParts | None = None,
     ) -> None:
         if moto and open_store is not None:
-            raise ValueError("moto brings a store of its own: leave open_store out")
+            raise ValueError("moto has its own store: leave open_store out")
         self._is_temporary = data is None
         self.data = data or Path(tempfile.mkdtemp(prefix="lacuna-"))
         self._agents = agents
@@ -78,14 +78,17 @@ class Cluster:
 
     @property
     def embedded(self) -> EmbeddedCluster:
-        """The cluster itself, whose event loop is another thread's: use `run`."""
+        """The cluster itself. Its event loop runs in another thread: call its coroutines through `run`.
+
+        Raises RuntimeError if the cluster is not running.
+        """
         if self._embedded is None:
-            raise RuntimeError("the cluster does not run: start() it")
+            raise RuntimeError("the cluster is not running: call start() first")
         return self._embedded
 
     @property
     def store_url(self) -> str:
-        """The URL of its object store, for jobs that read the bucket; not with `open_store`."""
+        """The URL of the object store, for jobs that read the bucket. Not valid with `open_store`."""
         if self._moto is not None:
             return self._moto.url
         return folder_url(self.data / "objects")
@@ -96,14 +99,17 @@ class Cluster:
         return self.embedded.bootstraps
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine in the cluster's event loop and returns what it gives."""
+        """Runs a coroutine in the cluster's event loop and returns its result, within 60 seconds.
+
+        Raises whatever the coroutine raises, TimeoutError, or RuntimeError if the cluster is not running.
+        """
         if self._loop is None:
             coroutine.close()
-            raise RuntimeError("the cluster does not run: start() it")
+            raise RuntimeError("the cluster is not running: call start() first")
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CALL_SECONDS)
 
     def start(self) -> None:
-        """Starts the cluster on its data; nothing where it runs."""
+        """Starts the cluster on its data folder; does nothing if it is running."""
         if self._embedded is not None:
             return
         if self._moto is not None and not self._moto.endpoint:
@@ -130,46 +136,48 @@ class Cluster:
         self._embedded = embedded
 
     def stop(self) -> None:
-        """Ends the cluster cleanly; nothing where it does not run."""
+        """Ends the cluster cleanly; does nothing if it is not running."""
         if self._embedded is not None:
             self._end(self._embedded.stop())
 
     def kill(self) -> None:
-        """Ends the cluster in the middle of whatever it does, as a crash of its process would.
+        """Ends the cluster in the middle of its work, as a crash of its process would.
 
-        What has not reached the disk is not written, clients see their connections end. For a crash of a real
-        process see ProcessCluster.
+        Whatever has not reached the disk is lost, and clients see their connections end. To kill a real process, use
+        ProcessCluster.
         """
         self._end(self.embedded.kill())
 
     def restart(self) -> None:
-        """Stops cleanly if it runs, then starts on the same data and ports."""
+        """Stops the cluster cleanly if it is running, then starts it on the same data and ports."""
         self.stop()
         self.start()
 
     def advance(self, milliseconds: int) -> None:
         """Moves the cluster's time forward and ends what is overdue: transactions, group sessions, retention.
 
-        Agents keep their leases. When it returns, every agent sees what was ended.
+        Agents keep their leases. When this returns, every agent knows what was ended.
         """
         self.run(self._advance(milliseconds))
 
     async def _advance(self, milliseconds: int) -> None:
+        # Retention counts from the first tick, which a cluster that has just started may not have had.
+        self.embedded.running.plane.tick()
         self._clock.advance(milliseconds)
-        # Living agents keep their leases over the jump: they renew before anything is found overdue. At once, for
-        # the control plane's own tick may be the next thing that the loop does.
+        # Agents renew before anything is found overdue, so that they keep their leases across the jump. `start` sends
+        # the renewals at once, because the control plane's own tick may be the next thing that the loop runs.
         agents = self.embedded.agents
         renewals = [start(agent.context.lease.renew(), "renewal") for agent in agents]
         await asyncio.gather(*filter(None, renewals))
         self._clock.wake()
         self.embedded.running.plane.tick()
-        # Behind this every agent sees what the tick has ended (S2).
+        # Once this returns, every agent knows what the tick has ended (S2).
         await confirm(self.embedded.control)
 
     def create_topic(
         self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> str:
-        """Makes a topic and returns its name. Raises ValueError with the reason where that is refused."""
+        """Creates a topic and returns its name. Raises ValueError with the reason if it is refused."""
         topic = CreateTopic(name=name, partition_count=partitions, configs=dict(configs or {}))
         command = Command(create_topics=CreateTopics(topics=[topic]))
         (result,) = self.run(self.embedded.control.call(command)).topics_created.topics
@@ -180,7 +188,10 @@ class Cluster:
     def explain(
         self, topic: str, partition: int, first: int | None = None, end: int | None = None
     ) -> Explanation:
-        """What a read_committed consumer gets of a partition, and why."""
+        """Explains what a read_committed consumer gets from offsets `first` to `end` (exclusive) of a partition.
+
+        Raises NothingToExplainError.
+        """
         return self.run(self.embedded.explain(topic, partition, first, end))
 
     def _end(self, ending: Coroutine[Any, Any, None]) -> None:
@@ -201,7 +212,7 @@ class Cluster:
 
 
 async def _cancel_the_rest() -> None:
-    """What a crash left behind, so that the loop can be closed."""
+    """Cancels the tasks that a crash left behind, so that the loop can be closed."""
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
         task.cancel()

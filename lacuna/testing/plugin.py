@@ -1,13 +1,13 @@
-"""Fixtures for whoever tests against Kafka; pytest finds them once lacuna is installed.
+"""Fixtures for testing code that uses Kafka; pytest finds them once lacuna is installed.
 
     def test_transfers(lacuna_cluster, lacuna_topic):
         topic = lacuna_topic(partitions=3)
         producer = Producer({"bootstrap.servers": lacuna_cluster.bootstrap, "transactional.id": "t"})
 
-`lacuna_cluster`            one cluster a session, in a thread of the test process
-`lacuna_topic`              makes a topic that no other test has: lacuna_topic(partitions=1, **configs) -> name
-`lacuna_private_cluster`    a cluster of this test alone, to kill, restart, and move the time of
-`lacuna_process`            `lacuna up` as a process of this test alone, to end by SIGKILL
+`lacuna_cluster`            one cluster per session, in a thread of the test process
+`lacuna_topic`              makes a topic that no other test uses: lacuna_topic(partitions=1, **configs) -> name
+`lacuna_private_cluster`    a cluster for this test alone, which it may kill, restart, and move forward in time
+`lacuna_process`            `lacuna up` as a process for this test alone, which it may end by SIGKILL
 `lacuna_options`            override it to change both clusters: a dict of Cluster's keyword arguments
 
 Nothing is imported or started before a test asks for a cluster.
@@ -46,7 +46,7 @@ def lacuna_cluster(lacuna_options: dict[str, Any]) -> Iterator[Cluster]:
 
 @pytest.fixture
 def lacuna_topic(lacuna_cluster: Cluster, request: pytest.FixtureRequest) -> Callable[..., str]:
-    """Makes topics on `lacuna_cluster` with names of their own; configs with _ for the dots."""
+    """A function that makes a uniquely named topic on `lacuna_cluster`; configs are written with _ for the dots."""
 
     def make(partitions: int = 1, **configs: object) -> str:
         stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in request.node.name)
@@ -59,7 +59,7 @@ def lacuna_topic(lacuna_cluster: Cluster, request: pytest.FixtureRequest) -> Cal
 
 @pytest.fixture
 def lacuna_private_cluster(tmp_path: Path, lacuna_options: dict[str, Any]) -> Iterator[Cluster]:
-    """An embedded cluster of this test alone."""
+    """An embedded cluster for this test alone."""
     from lacuna.testing import Cluster
 
     with Cluster(tmp_path / "lacuna", **lacuna_options) as cluster:
@@ -68,7 +68,7 @@ def lacuna_private_cluster(tmp_path: Path, lacuna_options: dict[str, Any]) -> It
 
 @pytest.fixture
 def lacuna_process(tmp_path: Path) -> Iterator[ProcessCluster]:
-    """`lacuna up` as a process of this test alone."""
+    """`lacuna up` as a process for this test alone."""
     from lacuna.testing import ProcessCluster
 
     with ProcessCluster(tmp_path / "lacuna") as cluster:

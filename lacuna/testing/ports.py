@@ -11,10 +11,11 @@ _SPAN: Final = 8000
 
 
 def lasting_ports(count: int) -> list[int]:
-    """Free ports of 127.0.0.1 that nobody is given by chance while their servers are down.
+    """Free ports of 127.0.0.1 that the system does not hand out while their servers are down.
 
-    They lie below those that the system gives to whoever connects. One of these may be the very port that a
-    client tries to reach again: then it is connected to itself, and the server finds its port taken.
+    They lie below the range from which the system picks ports for outgoing connections. A client that reconnects
+    could otherwise be given the very port that it tries to reach: it would be connected to itself, and the server
+    would find its port taken.
     """
     try:
         above = int(_RANGE.read_text().split()[0])

@@ -1,4 +1,4 @@
-"""`lacuna up` as a process of its own."""
+"""`lacuna up` as a separate process."""
 
 import os
 import signal
@@ -19,13 +19,13 @@ _KEPT_LINES = 200
 
 
 class ProcessFailedError(Exception):
-    """The process ended or did not become ready; the message ends with its last lines."""
+    """The process did not become ready or did not end cleanly; the message ends with its last lines of output."""
 
 
 class ProcessCluster:
-    """A context manager around `lacuna up --data DATA`; the port stays the same over `kill` and `start`.
+    """Runs `lacuna up --data DATA` as a context manager; the port stays the same across `kill` and `start`.
 
-    `data` None: a temporary folder, deleted at the end. `options` are further options of the command.
+    With `data` None it uses a temporary folder and deletes it at the end. `options` are further options of the command.
     """
 
     def __init__(self, data: Path | None = None, options: Sequence[str] = ()) -> None:
@@ -56,18 +56,18 @@ class ProcessCluster:
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """The process id. Raises RuntimeError if the process is not running."""
         if self._process is None:
-            raise RuntimeError("the cluster does not run: start() it")
+            raise RuntimeError("the cluster is not running: call start() first")
         return self._process.pid
 
     @property
     def output(self) -> str:
-        """The last lines that the process wrote, errors included."""
+        """The last 200 lines that the process wrote to standard output and standard error."""
         return "\n".join(self._lines)
 
     def start(self) -> None:
-        """Starts the process and waits until it serves; nothing where it runs. Raises ProcessFailedError."""
+        """Starts the process and waits until it serves; does nothing if it is running. Raises ProcessFailedError."""
         if self._process is not None:
             return
         command = [sys.executable, "-m", "lacuna", "up", "--data", str(self.data)]
@@ -80,7 +80,7 @@ class ProcessCluster:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            # It ends with this process, however this one ends.
+            # Makes it end together with this process, however that ends.
             env={**os.environ, SUPERVISED: "1"},
         )
         assert self._process.stdout is not None
@@ -105,22 +105,22 @@ class ProcessCluster:
         told.set()
 
     def stop(self) -> None:
-        """Ctrl-C. Raises ProcessFailedError where it does not end cleanly in time."""
+        """Ends the process with SIGINT. Raises ProcessFailedError if it does not end cleanly within 60 seconds."""
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Ends the process with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Stops if it runs, and starts on the same data and port."""
+        """Stops the process if it is running, then starts it on the same data and port."""
         if self._process is not None:
             self.stop()
         self.start()
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:
-            raise RuntimeError("the cluster does not run: start() it")
+            raise RuntimeError("the cluster is not running: call start() first")
         process, self._process = self._process, None
         process.send_signal(number)
         try:

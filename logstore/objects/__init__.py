@@ -1,12 +1,12 @@
-"""The object store: one Protocol over S3, a directory and memory, and the faults to test against.
+"""The object store: one Protocol over S3, a directory and memory.
 
-`S3Store` is imported from `logstore.objects.s3`, or opened by `open_store`: boto3 is slow to
+`S3Store` is imported from `lacuna.logstore.objects.s3`, or opened by `open_store`: botocore is slow to
 import.
 """
 
-from logstore.objects.directory import DirectoryStore
-from logstore.objects.memory import MemoryStore
-from logstore.objects.store import (
+from lacuna.logstore.objects.directory import DirectoryStore
+from lacuna.logstore.objects.memory import MemoryStore
+from lacuna.logstore.objects.store import (
     BucketMissingError,
     InvalidKeyError,
     ObjectExistsError,
@@ -20,7 +20,7 @@ from logstore.objects.store import (
     StoreMisconfiguredError,
     StoreUnavailableError,
 )
-from logstore.objects.url import open_store
+from lacuna.logstore.objects.url import check_url, open_store
 
 __all__ = [
     "BucketMissingError",
@@ -37,5 +37,6 @@ __all__ = [
     "StoreMetrics",
     "StoreMisconfiguredError",
     "StoreUnavailableError",
+    "check_url",
     "open_store",
 ]

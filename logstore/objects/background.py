@@ -7,24 +7,24 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 Job: TypeAlias = Callable[[], float | None]
-"""Does what is due. Gives the seconds after which it wants to be called whatever happens."""
+"""Do what is due; return the seconds after which to run again even without a `wake`, or None."""
 
 
 class Background(Protocol):
-    """Calls a job, never twice at a time."""
+    """Runs a job when it is woken, and never two runs of it at the same time."""
 
     def wake(self) -> None:
-        """There is something to do."""
+        """Make the job run soon: there is something to do."""
 
     def rest(self, seconds: float) -> None:
-        """For the job: wait, but not while there is something new to do, or it is to end."""
+        """Called by the job: wait up to `seconds`, or until there is something new to do or `stop` is called."""
 
     def stop(self) -> None:
-        """Call it no more; on return it has ended."""
+        """Run the job no more; return once its last run has ended."""
 
 
 class BackgroundThread:
-    """A thread, started when it is first needed. It does not keep the process alive."""
+    """Runs the job in a daemon thread, which the first `wake` starts."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -64,7 +64,7 @@ class BackgroundThread:
 
 
 class AtOnce:
-    """The same in the thread that asks for it: for tests that want one order of things."""
+    """Runs the job in the thread that calls `wake`, so that a test sees things happen in one order."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -75,7 +75,7 @@ class AtOnce:
             self._job()
 
     def rest(self, seconds: float) -> None:
-        """Nobody is disturbed by what is done at once."""
+        """Return without waiting: the thread that woke the job waits for it anyway."""
 
     def stop(self) -> None:
         self._is_stopped = True

@@ -1,9 +1,9 @@
-"""Directories below a store's root that a crash leaves where they are.
+"""Create directories below a store's root so that they survive a crash.
 
-A name survives a crash only if the directory it stands in was synced, so the directories of a key
-are created from the top and each one's parent is synced before anything is put below it, once a
-store. That a directory exists proves nothing: another process may have made it a moment ago and not
-synced it yet.
+A name survives a crash only if the directory that holds it was synced. So the directories of a key
+are created from the top down, and the parent of each is synced before anything is put below it. Each
+store does so once for a directory, even if it exists already: another process may have created it a
+moment ago and not synced it yet.
 """
 
 import errno
@@ -11,7 +11,7 @@ import os
 import threading
 from contextlib import suppress
 
-from logstore.objects.filesystem import FileSystem
+from lacuna.logstore.objects.filesystem import FileSystem
 
 _KNOWN = 1024
 
@@ -26,9 +26,9 @@ class DurableDirectories:
         self._known: set[str] = set()
 
     def ensure_root(self) -> None:
-        """Create the store's own directory. Whatever stood above it already is the operator's."""
+        """Create the store's own directory, and those missing above it. Existing ones above are taken as durable."""
         if self._exists(self._root):
-            # a parent that we may not open is one that we cannot have created it in
+            # if we may not open the parent, we cannot have created the root in it
             with suppress(PermissionError):
                 self._fs.fsync_directory(os.path.dirname(self._root))
         else:
@@ -40,11 +40,11 @@ class DurableDirectories:
         self.forget()
 
     def forget(self) -> None:
-        """Know of the root alone."""
+        """Forget all directories but the root, so that `ensure` creates and syncs them again."""
         self._known = {self._root}
 
     def ensure(self, path: str) -> None:
-        """Create `path` and what is missing above it, each name synced before the next is made."""
+        """Create `path` and the directories missing above it; each is synced before the next is created."""
         if path in self._known:
             return
         with self._lock:

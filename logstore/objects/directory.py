@@ -17,11 +17,11 @@ from contextlib import contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
 
-from logstore.objects.directories import DurableDirectories
-from logstore.objects.filesystem import FileRanges, FileSystem, OsFileSystem
-from logstore.objects.put_folder import PutLogFolder
-from logstore.objects.put_log import PutLog, PutLogLimits
-from logstore.objects.store import (
+from lacuna.logstore.objects.directories import DurableDirectories
+from lacuna.logstore.objects.filesystem import FileRanges, FileSystem, OsFileSystem
+from lacuna.logstore.objects.put_folder import PutLogFolder
+from lacuna.logstore.objects.put_log import PutLog, PutLogLimits
+from lacuna.logstore.objects.store import (
     ObjectExistsError,
     ObjectInfo,
     ObjectNotFoundError,
@@ -37,7 +37,7 @@ from logstore.objects.store import (
     check_range,
     is_prefix,
 )
-from logstore.objects.temporary import TemporaryFiles
+from lacuna.logstore.objects.temporary import TemporaryFiles
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
@@ -48,11 +48,11 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 class DirectoryStore:
     """An `ObjectStore` below `root`, which is created.
 
-    Opening it waits until what the dead left in their put logs is recovered, by whomever.
+    Opening it waits until the put logs that dead processes left are recovered, by this process or another.
     """
 
     read_gap = 0
-    # A read out of the page cache is so short that threads mostly wait for the interpreter's lock.
+    # A read from the page cache is so short that threads mostly wait for the interpreter's lock.
     reads_at_once = 2
 
     def __init__(
@@ -173,7 +173,8 @@ class DirectoryStore:
 
     def delete(self, keys: Iterable[str]) -> None:
         with self._errors():
-            self._logs.recover(own=self._log.path)  # or it would bring back what is deleted now
+            # A later recovery would bring back what is deleted now.
+            self._logs.recover(own=self._log.path)
         for key in keys:
             path = self._path(check_key(key))
             with self._errors(), suppress(*_NOT_THERE):
@@ -202,7 +203,7 @@ class DirectoryStore:
             if error.errno in _NO_LINKS:
                 raise StoreMisconfiguredError(
                     f"the file system of {self._root} cannot link files ({error}): "
-                    "use a directory on one that can, as ext4, xfs or apfs"
+                    "use a directory on one that can, such as ext4, xfs or apfs"
                 ) from error
             raise
 
@@ -210,7 +211,7 @@ class DirectoryStore:
         return f"{self._root}/{name}"
 
     def _read_error(self, read: RangeRead, position: int, count: int) -> ObjectStoreError:
-        """What it means that a part from `position` on gave only `count` bytes, or an errno."""
+        """The error for a part at `position` of which only `count` bytes were read; a negative one is -errno."""
         if count >= 0:
             return ShortReadError(
                 read.key, read.position, read.size, max(0, position + count - read.position)
@@ -231,7 +232,7 @@ class DirectoryStore:
         except PermissionError:
             if is_prefix(above):
                 raise
-            return  # as the lost+found of a volume: no object is there
+            return  # such as the lost+found of a volume, which holds no objects
         self.metrics.count_list()
         children = sorted(above + name + "/" * is_directory for name, is_directory in names)
         for child in children:
@@ -273,7 +274,7 @@ class DirectoryStore:
             return StoreMisconfiguredError(f"no space left below {self._root}: free some ({error})")
         if error.errno in _REFUSED:
             return StoreMisconfiguredError(
-                f"{self._root} cannot be used: give this user the right to write there ({error})"
+                f"{self._root} cannot be used: give this user permission to write there ({error})"
             )
         return StoreUnavailableError(f"directory {self._root} failed: {error}")
 

@@ -1,8 +1,8 @@
 """Every system call that the directory store makes, behind one Protocol.
 
-The point is the fault layer: `logstore.objects.unsynced` keeps the same interface and forgets what
-was not synced. So the interface tells apart what POSIX tells apart: the bytes of a file (`fsync`)
-and the names in a directory (`fsync_directory`).
+Tests use a file system with the same interface that forgets what was not synced, as a power cut does.
+So the interface distinguishes what POSIX distinguishes: the bytes of a file (`fsync`) and the names in
+a directory (`fsync_directory`).
 """
 
 from __future__ import annotations
@@ -16,18 +16,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from logstore.objects.reading import read_files
-from logstore.objects.store import Part
+from lacuna.logstore.objects.reading import read_files
+from lacuna.logstore.objects.store import Part
 
 _IOV_MAX = 1024
-"""Buffers that one writev may take; POSIX allows systems a limit and this is Linux'."""
+"""The most buffers that one writev takes on Linux; POSIX lets each system set a limit."""
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Make durable the bytes of a file, or the names in a directory."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRanges:
-    """Ranges of files, as `reading.read_files` takes them: those of paths[i] begin at firsts[i].
+    """Ranges of files, as `reading.read_files` takes them: paths[i] has ranges firsts[i] to firsts[i + 1] - 1.
 
-    Range k: `sizes[k]` bytes from `positions[k]` of its file, to `starts[k]` in a buffer.
+    Range k is the `sizes[k]` bytes of its file from `positions[k]` on; they go to `starts[k]` in a buffer.
     """
 
     paths: list[str]
@@ -39,9 +48,9 @@ class FileRanges:
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """`size` in bytes, `modified_ms` since 1970, `links` the number of names the file has.
+    """A file's size in bytes, its last change in ms since 1970, and the number of its names (`links`).
 
-    `inode` is the file's own number, the same under each of its names for as long as it has one.
+    `inode` is the file's number: the same under all of its names, and different from any other file's.
     """
 
     size: int
@@ -52,7 +61,7 @@ class FileInfo:
 
 
 class FileSystem(Protocol):
-    """Thin over `os`; every method raises `OSError` as `os` does."""
+    """A thin layer over `os`; every method raises `OSError` as `os` does."""
 
     def create(self, path: str) -> int:
         """Open a new file for writing; `FileExistsError` if the name is taken."""
@@ -76,31 +85,31 @@ class FileSystem(Protocol):
         """Write all bytes of all parts from `position` on, over what is there."""
 
     def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
-        """Fill `buffer` from `position`; how many bytes there were."""
+        """Read from `position` on until `buffer` is full or the file ends; return how many bytes were read."""
 
     def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
-        """Open, read and close many files: for each range its bytes, or the negative errno."""
+        """Read ranges of many files into `buffer`; return for each how many bytes were read, or -errno."""
 
     def fsync(self, fd: int) -> None:
         """Make the bytes of a file durable, not its name."""
 
     def fdatasync(self, fd: int) -> None:
-        """Make durable what was written over bytes that were durable before."""
+        """Make durable the bytes that were written over durable ones, in a file whose size has not changed."""
 
     def start_writeback(self, fd: int) -> None:
-        """Let the disk begin with the bytes of a file. A hint, which promises nothing."""
+        """Ask the system to start writing a file's bytes to the disk. A hint: it makes nothing durable."""
 
     def close(self, fd: int) -> None:
-        """Close; says nothing about durability."""
+        """Close a file, which makes nothing durable."""
 
     def link(self, source: str, target: str) -> None:
         """Give a file a second name, atomically; `FileExistsError` if that is taken."""
 
     def rename(self, source: str, target: str) -> None:
-        """Move a name, atomically, over the target if that is there."""
+        """Rename a file atomically; a file at `target` is replaced."""
 
     def unlink(self, path: str) -> None:
-        """Take a name away."""
+        """Remove one name of a file."""
 
     def make_directory(self, path: str) -> None:
         """Create one directory; `FileExistsError` if the name is taken."""
@@ -109,20 +118,20 @@ class FileSystem(Protocol):
         """Make the names in a directory durable (not those above or below it)."""
 
     def is_taken(self, path: str) -> bool:
-        """Whether there is anything of that name. Cheaper than `info`."""
+        """Whether a file or directory has this name. Cheaper than `info`."""
 
     def info(self, path: str) -> FileInfo:
-        """What the name stands for."""
+        """Describe the file or directory at `path`."""
 
     def info_of(self, fd: int) -> FileInfo:
-        """The same of an open file."""
+        """Describe an open file."""
 
     def names(self, path: str) -> list[tuple[str, bool]]:
-        """The names in a directory and whether each is a directory itself, in any order."""
+        """The names in a directory, each with whether it is a directory itself, in any order."""
 
 
 class OsFileSystem:
-    """The real one."""
+    """The file system of the operating system."""
 
     def create(self, path: str) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -198,11 +207,7 @@ class OsFileSystem:
         os.mkdir(path)
 
     def fsync_directory(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync(path)
 
     def is_taken(self, path: str) -> bool:
         return os.access(path, os.F_OK)
@@ -221,7 +226,7 @@ class OsFileSystem:
 def read_ranges_by_steps(
     file_system: FileSystem, ranges: FileRanges, buffer: bytearray
 ) -> Sequence[int]:
-    """`read_ranges` by means of `open`, `read_into` and `close`."""
+    """Do what `read_ranges` does by calling `open`, `read_into` and `close`."""
     view = memoryview(buffer)
     counts: list[int] = []
     for index, path in enumerate(ranges.paths):
@@ -251,7 +256,7 @@ def _info(result: os.stat_result) -> FileInfo:
 
 
 def _after(views: list[memoryview], written: int) -> list[memoryview]:
-    """What is left of `views` after so many bytes."""
+    """`views` without their first `written` bytes."""
     first = 0
     while first < len(views) and written >= len(views[first]):
         written -= len(views[first])

@@ -1,10 +1,10 @@
-"""Objects in memory: for tests, and for a broker that is to forget everything."""
+"""An object store in memory: for tests, and for a cluster whose data need not outlive its process."""
 
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from logstore.objects.store import (
+from lacuna.logstore.objects.store import (
     ObjectExistsError,
     ObjectInfo,
     ObjectNotFoundError,
@@ -24,7 +24,7 @@ _PAGE_KEYS = 1000
 
 
 class MemoryStore:
-    """An `ObjectStore` in this process' memory. `now_ms` stamps the objects."""
+    """An `ObjectStore` in this process's memory. `now_ms` gives the time at which an object is put."""
 
     read_gap = 0
     reads_at_once = 1
@@ -37,7 +37,7 @@ class MemoryStore:
         self._keys: list[str] = []
 
     def check(self) -> None:
-        """Memory is always there."""
+        """Do nothing: memory can always be used."""
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
         check_key(key)
@@ -90,7 +90,7 @@ class MemoryStore:
             self.metrics.count_deletes(1)
 
     def close(self) -> None:
-        """Nothing to give up; the objects stay for who still holds the store."""
+        """Do nothing: whoever still holds the store can go on reading its objects."""
 
     def _payload(self, key: str) -> bytes:
         check_key(key)
@@ -101,7 +101,7 @@ class MemoryStore:
         return found[0]
 
     def _page(self, prefix: str, start_after: str) -> tuple[ObjectInfo, ...]:
-        """The next objects of a listing; a copy, so that writers need not wait for its reader."""
+        """The next objects of a listing, copied so that writers need not wait for the reader."""
         with self._lock:
             first = max(bisect_left(self._keys, prefix), bisect_right(self._keys, start_after))
             return tuple(

@@ -1,18 +1,18 @@
-"""Directories in which no other store may put through its log: locked by their own descriptor."""
+"""Directories that a store has locked, so that no other store puts objects there through its own put log."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from logstore.objects.filesystem import FileSystem
+from lacuna.logstore.objects.filesystem import FileSystem
 
 _MOST = 16
 
 
 @dataclass(eq=False, slots=True)
 class OwnedDirectory:
-    """`users` puts are under way in it."""
+    """A locked directory with `users` puts under way; if it is dropped, the last of them closes it."""
 
     fd: int
     users: int = 0
@@ -20,14 +20,14 @@ class OwnedDirectory:
 
 
 class OwnedDirectories:
-    """At most 16, the longest unused given up first. For one thread at a time."""
+    """At most 16 locked directories; a new one replaces the least recently used that is idle. Not thread-safe."""
 
     def __init__(self, file_system: FileSystem) -> None:
         self._fs = file_system
         self._owned: OrderedDict[str, OwnedDirectory] = OrderedDict()
 
     def use(self, path: str) -> OwnedDirectory | None:
-        """The directory, until `leave`. None: another store has it, or all that we may have are in use."""
+        """Lock the directory until `leave`; None if another store has locked it, or 16 others are in use."""
         owned = self._owned.get(path)
         if owned is None:
             owned = self._lock(path) if self._has_room() else None
@@ -39,13 +39,13 @@ class OwnedDirectories:
         return owned
 
     def leave(self, owned: OwnedDirectory) -> None:
-        """A use has ended."""
+        """End one use of the directory; the last use of a dropped one closes it."""
         owned.users -= 1
         if owned.is_dropped and not owned.users:
             self._fs.close(owned.fd)
 
     def drop(self, path: str) -> None:
-        """Own it no more, once its uses have ended."""
+        """Unlock a directory when its last use ends, at once if it has none."""
         owned = self._owned.pop(path, None)
         if owned is not None:
             owned.is_dropped = True
@@ -53,7 +53,7 @@ class OwnedDirectories:
                 self._fs.close(owned.fd)
 
     def close(self) -> None:
-        """Own nothing."""
+        """Drop all directories."""
         for path in list(self._owned):
             self.drop(path)
 

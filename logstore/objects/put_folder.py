@@ -1,8 +1,8 @@
-"""The put logs of a directory: one of each process that writes, and those that the dead left.
+"""The put logs of a directory store: one for each process that writes, and those that dead processes left.
 
-A log is locked as long as its process lives. Whoever opens the directory, or deletes in it, first
-makes the objects of the dead's logs durable one by one; `lock` in the folder is held meanwhile, so
-that this happens once and everybody else waits for it.
+A log stays locked while its process lives. Whoever opens the store, or deletes objects in it, first
+recovers the logs of dead processes: it makes every object in them durable as a file. Meanwhile it locks
+the file `lock` in the folder, so that this happens once and everyone else waits for it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from logstore.objects.directories import DurableDirectories
-from logstore.objects.filesystem import FileSystem
-from logstore.objects.put_records import BLOCK, Kind, PutRecord, half_header, read_half
-from logstore.objects.temporary import TemporaryFiles
+from lacuna.logstore.objects.directories import DurableDirectories
+from lacuna.logstore.objects.filesystem import FileSystem
+from lacuna.logstore.objects.put_records import BLOCK, Kind, PutRecord, half_header, read_half
+from lacuna.logstore.objects.temporary import TemporaryFiles
 
 log = logging.getLogger("lacuna.objects")
 
@@ -25,7 +25,7 @@ _ZEROS = bytes(1 << 20)
 
 
 class PutLogFolder:
-    """The folder `path` of the directory store at `root`; it is made with the first log."""
+    """The folder `.log` of the directory store at `root`; it is created with the first log."""
 
     def __init__(
         self,
@@ -42,7 +42,10 @@ class PutLogFolder:
         self._names = itertools.count()
 
     def create(self, half_size: int) -> tuple[str, int]:
-        """A new log, its path and descriptor. Written through, so that to write in it changes bytes alone."""
+        """Create a log with two halves of `half_size` bytes; return its path and descriptor.
+
+        It is filled with zeros and synced, so that later writes only change bytes that are there already.
+        """
         self._directories.ensure(self._path)
         path, fd = self._create()
         try:
@@ -59,12 +62,15 @@ class PutLogFolder:
         return path, fd
 
     def remove(self, path: str) -> None:
-        """Take away a log whose objects are durable without it."""
+        """Delete a log whose objects are durable as files."""
         self._fs.unlink(path)
         self._fs.fsync_directory(self._path)
 
     def recover(self, own: str | None = None) -> None:
-        """Make durable what stands in the logs that no live process holds. `own` is not looked at."""
+        """Make the objects in the logs of dead processes durable as files, and delete those logs.
+
+        A damaged log is renamed instead, and the log `own` is skipped.
+        """
         paths = self._logs()
         if not paths or paths == [own]:
             return
@@ -81,7 +87,7 @@ class PutLogFolder:
         return sorted(f"{self._path}/{name}" for name, _ in names if name.endswith(_SUFFIX))
 
     def _create(self) -> tuple[str, int]:
-        """Under the folder's lock: nobody may take it for a dead one's before it is locked."""
+        """Create and lock a log; the folder's lock keeps others from taking it for a dead process's in between."""
         with self._locked():
             while True:
                 path = f"{self._path}/{os.getpid()}-{next(self._names)}{_SUFFIX}"
@@ -106,10 +112,10 @@ class PutLogFolder:
         try:
             fd = self._fs.open_for_update(path)
         except FileNotFoundError:
-            return  # another store recovered it, or its own was closed
+            return  # another store recovered it, or its own store closed it
         try:
             if not self._fs.lock(fd) or not self._fs.info_of(fd).links:
-                return  # its store lives, or has just closed it
+                return  # its store is alive, or has just closed it
             content = self._read(fd)
             half_size = len(content) // 2
             halves = [read_half(content[at:][:half_size], at) for at in (0, half_size)]
@@ -129,8 +135,8 @@ class PutLogFolder:
         self._fs.rename(path, kept)
         ranges = ", ".join(f"{start}-{end}" for start, end in damaged)
         log.error(
-            "%s is damaged at bytes %s: what else stands in it was recovered; objects that stood "
-            "there may be missing or torn if the power failed. Check the disk, then delete the file.",
+            "%s is damaged at bytes %s: everything else in it was recovered; objects stored at "
+            "those bytes may be missing or incomplete if the power failed. Check the disk, then delete the file.",
             kept,
             ranges,
         )
@@ -152,7 +158,7 @@ class PutLogFolder:
             self._fs.fsync_directory(directory)
 
     def _restore_one(self, path: str, record: PutRecord, is_suspect: bool) -> None:
-        """Whole and durable under its key, unless that is another object by now."""
+        """Make the object of `record` whole and durable at `path`, unless another object is there by now."""
         try:
             fd = self._fs.open(path)
         except FileNotFoundError:
@@ -175,7 +181,7 @@ class PutLogFolder:
         try:
             self._fs.write(file.fd, [record.data])
             self._fs.fsync(file.fd)
-            # A second name, and away with the first: a rename would leave nothing to discard.
+            # Linked rather than renamed, because `discard` expects the temporary name to exist.
             with suppress(FileExistsError):
                 if over:
                     self._fs.unlink(path)
@@ -185,7 +191,7 @@ class PutLogFolder:
 
 
 def _is_torn(found: bytes, whole: bytes) -> bool:
-    """Whether `found` can be what a power cut left of `whole`: blocks of it, and zeros."""
+    """Whether `found` can be what a power cut left of `whole`: each block is either right or all zeros."""
     return len(found) <= len(whole) and all(
         block in (whole[start : start + len(block)], bytes(len(block)))
         for start in range(0, len(found), BLOCK)

@@ -1,21 +1,21 @@
-"""Small objects become durable together: one append to a log that is there, in place of two
-commits of the file system for each.
+"""A put log makes small objects durable together: by one append to an existing file, instead of two
+commits of the file system for each object.
 
     write a temporary file  →  append (key, bytes) to the log, fdatasync
                             →  link the file to its key, which fails if the key is taken
 
-and the file itself is synced later, in the background, with some hundred others; then its place in
-the log is free again. Whoever opens the directory after a crash first puts back what stands in the
-logs of the dead (`put_folder`), so an object is durable once it is in the log.
+The file itself is synced later, in the background, with a hundred or so others; then its space in the
+log is free again. After a crash, whoever opens the directory first restores the objects in the logs of
+dead processes (`put_folder`), so an object is durable once it is in the log.
 
-The record comes before the name: so whatever a crash leaves under a key is whole, or stands in the
-log. A record must then not speak of an object that was refused because its key was taken. So a
-store takes this way only in directories that it has locked (any other writer there goes the synced
-way, and what that one writes has an inode that no record knows), and only for one put of a key at a
-time; of a put that is refused all the same, the log says so before its caller hears of it.
+The record is written before the key exists, so whatever a crash leaves under a key is either whole or
+in the log. But the log must then not hold a record of an object that was refused because its key was
+taken. So a store uses its log only in directories that it has locked, and only for one put of a key at
+a time. (Any other writer there syncs each file by itself, and its files have inodes that no record
+names.) If a put is refused all the same, the log says so before the caller gets the error.
 
-The log has two halves: one takes records while the files of the other are synced. A put that finds
-both full, or no log, or a failing one, is told to go the synced way.
+The log has two halves: one takes records while the files of the other are synced. If both are full, or
+there is no log, or it fails, the caller of `put` is told to sync the file by itself.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
-from logstore.objects.background import Background, BackgroundThread, Job
-from logstore.objects.filesystem import FileSystem
-from logstore.objects.owned import OwnedDirectories, OwnedDirectory
-from logstore.objects.put_folder import PutLogFolder
-from logstore.objects.put_records import BLOCK, Kind, half_header, record_head, record_space
-from logstore.objects.store import Part
-from logstore.objects.temporary import TemporaryFiles
+from lacuna.logstore.objects.background import Background, BackgroundThread, Job
+from lacuna.logstore.objects.filesystem import FileSystem
+from lacuna.logstore.objects.owned import OwnedDirectories, OwnedDirectory
+from lacuna.logstore.objects.put_folder import PutLogFolder
+from lacuna.logstore.objects.put_records import BLOCK, Kind, half_header, record_head, record_space
+from lacuna.logstore.objects.store import Part
+from lacuna.logstore.objects.temporary import TemporaryFiles
 
 log = logging.getLogger("lacuna.objects")
 
@@ -47,12 +47,12 @@ _PUTS_TO_NEXT_ATTEMPT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PutLogLimits:
-    """Sizes in bytes; a log takes `2 * half_size` of the disk.
+    """The limits of a put log; sizes in bytes. A log takes `2 * half_size` of the disk.
 
-    `first_puts` small puts go the synced way before a log is made, for who writes little needs
-    none; with 0 it is made when the store is opened.
-    A record stays in the log for `age_s` at least where the log is not full, at most about twice
-    that. `background` runs what nobody waits for.
+    The first `first_puts` small objects are synced one by one, since a process that writes little needs
+    no log; with 0 the log is created when the store is opened. `objects` is the most records of a half.
+    A record stays in the log for at least `age_s` seconds, unless the log fills up, and for at most
+    about twice that. `background` runs the work that no put waits for.
     """
 
     largest_object: int = 128 << 10
@@ -65,18 +65,20 @@ class PutLogLimits:
     def __post_init__(self) -> None:
         room = self.half_size - BLOCK - record_space(b"k" * 900, self.largest_object)
         if self.half_size % BLOCK or room < 0:
-            raise ValueError("half_size must be whole blocks, with room for the largest object")
+            raise ValueError(
+                "half_size must be a whole number of blocks with room for the largest object"
+            )
 
 
 class _State(Enum):
-    NONE = "puts are counted until a log is worth it"
+    NONE = "no log yet: one is created after enough puts"
     OPEN = "puts go through the log"
-    FAILED = "the log cannot be written, or its files not be synced: no more logs"
-    CLOSED = "so is the store"
+    FAILED = "the log cannot be written, or its files cannot be synced; no other is created"
+    CLOSED = "the store is closed"
 
 
 class _NoLogError(Exception):
-    """The log does not take this record: go the synced way."""
+    """The log cannot take this record: the file must be synced by itself."""
 
 
 class _Half:
@@ -93,7 +95,7 @@ class _Half:
         self.reset()
 
     def reset(self) -> None:
-        """As after a header with the next generation was written."""
+        """Start the next generation, without records. Its header must be in the log already."""
         self.generation += 1
         self.position = self.durable = self.start + BLOCK
         self.keys: list[str] = []
@@ -104,7 +106,7 @@ class _Half:
 
 
 class _Group:
-    """Puts that wait for one sync of the log; the first of them makes it."""
+    """Puts that wait for the same sync of the log; the first of them does it."""
 
     __slots__ = ("ended", "is_led", "is_synced")
 
@@ -115,7 +117,7 @@ class _Group:
 
 
 class PutLog:
-    """The log of one store; made when it is first worth it."""
+    """The put log of one store, created after the first few small puts (`PutLogLimits.first_puts`)."""
 
     def __init__(
         self,
@@ -137,7 +139,7 @@ class PutLog:
         self._sync_lock = threading.Lock()
         self._halves = [_Half(at, limits.half_size) for at in (0, limits.half_size)]
         self._active = self._halves[0]
-        # None: a put is at work on this key. Else the half that holds its last record.
+        # The half that holds the last record of each key; None while a put of the key is under way.
         self._keys: dict[str, _Half | None] = {}
         self._path = ""
         self._fd = -1
@@ -150,13 +152,14 @@ class PutLog:
 
     @property
     def path(self) -> str:
-        """The log's file; empty while there is none."""
+        """The path of the log; empty while there is none."""
         return self._path
 
     def put(self, key: str, directory: str, target: str, parts: Sequence[Part]) -> bool:
-        """Make the object durable and give it its name, `target` in `directory`.
+        """Make the object durable at `target`, a path in `directory`.
 
-        False: it is not there, go the synced way. Raises FileExistsError, OSError.
+        Returns False if the log cannot take it: then nothing was written there, and the caller must sync a
+        file by itself. Raises FileExistsError if `target` is taken, and OSError.
         """
         if os.getpid() != self._pid:  # a fork: the log is the parent's
             return False
@@ -190,16 +193,16 @@ class PutLog:
         return is_linked
 
     def forget(self, key: str, path: str) -> None:
-        """Before a deletion: what is logged of this key is not to come back after a crash.
+        """Revoke the records of this key, before its file is deleted, so that a restart does not restore it.
 
-        Its file is synced first, for nobody would mend it if the crash undoes the deletion alone.
+        The file is synced first: if a crash undid only the deletion, nothing could restore the file's bytes.
         """
         if self._keys.get(key) is not None and os.getpid() == self._pid:
             self._sync_some([path])
             self._revoke(key)
 
     def close(self) -> None:
-        """Sync the files of what was put and remove the log. Puts go the synced way from now on."""
+        """Sync the files of the objects in the log and remove it. From now on `put` returns False."""
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -225,12 +228,12 @@ class PutLog:
                     self._keys[key] = None
                 return owned
             is_logged = self._keys[key] is not None
-        if is_logged:  # and there is no object of this name: it was deleted
+        if is_logged:  # but the file is gone: the object was deleted
             self._revoke(key, sync=True)
         return None
 
     def _append(self, kind: Kind, key: str, data: bytes, inode: int) -> _Half:
-        """Into the page cache. Gives the half, of which the caller is a user then."""
+        """Write a record, not synced yet; return its half, in which the caller now counts as a user."""
         name = key.encode()
         space = record_space(name, len(data))
         with self._lock:
@@ -270,7 +273,7 @@ class PutLog:
         return len(half.keys) >= self._limits.objects
 
     def _sync_log(self) -> None:
-        """What was appended is durable on return. The first of those who wait syncs for all."""
+        """Return when what was appended is durable. The first of those who wait syncs the log for all."""
         with self._lock:
             group = self._group
             is_first, group.is_led = not group.is_led, True
@@ -304,16 +307,18 @@ class PutLog:
         try:
             self._fs.link(source, target)
         except OSError as error:
-            if isinstance(error, FileNotFoundError):  # the directory has gone; another may come
+            if isinstance(
+                error, FileNotFoundError
+            ):  # the directory was deleted; it may be created again
                 with self._lock:
                     self._owned.drop(directory)
             self._revoke(key, sync=True)
             raise
 
     def _revoke(self, key: str, *, sync: bool = False) -> None:
-        """Append that there is no such object; not where there is no room, or no log any more.
+        """Append a record that the key has no object, unless the log is full or gone.
 
-        Nothing is lost without: what stands under the key by then has another inode.
+        Without that record nothing is lost: a file at the key by then has another inode than the revoked one.
         """
         with suppress(_NoLogError):
             half = self._append(Kind.GONE, key, b"", 0)
@@ -348,7 +353,7 @@ class PutLog:
     # What happens in the background.
 
     def _swap(self) -> _Half:
-        """The half to go on with; it is full where the files of the other one are not synced yet."""
+        """Mark the active half as full; return the other one, or the full one if the other is not synced yet."""
         half = self._active
         half.is_full = True
         self._is_due = True
@@ -358,7 +363,7 @@ class PutLog:
         return self._active
 
     def _work(self) -> float | None:
-        """What is due. Gives the seconds until the records in the active half are old."""
+        """Do what is due; return the seconds until the active half is old enough to be synced, or None."""
         self._is_woken = self._is_due = False
         if self._state is _State.NONE:
             self._make()
@@ -393,7 +398,10 @@ class PutLog:
         try:
             path, fd = self._folder.create(self._limits.half_size)
         except OSError as error:
-            log.warning("no put log: each small object is synced by itself (%s)", error)
+            log.warning(
+                "there is no put log, so each small object is synced individually, which is slower: %s",
+                error,
+            )
             with self._lock:
                 self._misses = -_PUTS_TO_NEXT_ATTEMPT
             return
@@ -403,13 +411,13 @@ class PutLog:
                 self._state = _State.OPEN
 
     def _sync_files(self, half: _Half) -> None:
-        """Make durable without the log what stands in a half."""
+        """Make the objects of a half durable without the log: sync their files and directories."""
         with self._unused:
             self._unused.wait_for(lambda: not half.users)
         rest_s = min(_LONGEST_REST_S, self._limits.age_s / 2 / (len(half.paths) or 1) * _FEW_FILES)
         first = 0
         while first < len(half.paths):
-            # A sync in the foreground waits for those that are under way: few at a time while there is time.
+            # A put's own sync waits for the syncs under way here, so sync few files at a time unless hurried.
             is_hurried = self._is_pressed()
             last = first + (_FILES_AT_ONCE if is_hurried else _FEW_FILES)
             self._sync_some(half.paths[first:last])
@@ -422,14 +430,14 @@ class PutLog:
                 self._fs.fsync_directory(directory)
 
     def _is_pressed(self) -> bool:
-        """Whether the other half is filling up, or the log is to end: then there is no time to rest."""
+        """Whether the active half is filling up or the log is to end, so that there is no time to rest."""
         half = self._active
         is_filling = 2 * (half.position - half.start) >= half.end - half.start
         is_long = 2 * len(half.keys) >= self._limits.objects
         return is_filling or is_long or half.is_full or self._state is not _State.OPEN
 
     def _sync_some(self, paths: Sequence[str]) -> None:
-        """Started together, the disk writes them as it likes best. One that was deleted needs none."""
+        """Sync files. All are started first, so that the disk can choose the order; deleted files are skipped."""
         fds = []
         try:
             for path in paths:
@@ -444,7 +452,7 @@ class PutLog:
                 self._fs.close(fd)
 
     def _reset(self, half: _Half) -> None:
-        """Make a half free again."""
+        """Free a half whose files are synced, so that it takes records again."""
         with self._sync_lock:
             self._fs.write_at(self._fd, [half_header(half.generation + 1)], half.start)
             self._fs.fdatasync(self._fd)
@@ -462,12 +470,16 @@ class PutLog:
                 return
             self._state = _State.FAILED
             self._is_due = True
-        log.error("%s failed: each small object is synced by itself now (%s)", self._path, error)
+        log.error(
+            "%s failed, so each small object is synced individually from now on, which is slower but loses nothing: %s",
+            self._path,
+            error,
+        )
 
     def _give_up(self) -> None:
-        """Do without a log: sync the files of what stands in it and remove it.
+        """Sync the files of the objects in the log and remove it.
 
-        Where that fails the log stays, and says that its files are not to be trusted.
+        If that fails, keep the log and mark it: the files of its objects may be incomplete.
         """
         if self._fd < 0:
             return
@@ -479,8 +491,8 @@ class PutLog:
             self._folder.remove(self._path)
         except OSError as error:
             log.error(
-                "%s is kept, for its objects could not be synced (%s): check the disk, then start "
-                "again, and they are written anew from it",
+                "%s is kept, because its objects could not be synced (%s): check the disk and restart, "
+                "and they will be written again from it",
                 self._path,
                 error,
             )

@@ -1,29 +1,29 @@
-"""What stands in a put log: bytes in, values out.
+"""The format of a put log: records to bytes and back.
 
 A put log is one file of two halves of equal size. A half is a header of one block, then records,
-each from the beginning of a block of 512 bytes on:
+each of which begins at a block of 512 bytes:
 
-    half    magic 8, generation u64, is_suspect u16, CRC-32C u32 of those
+    half    magic 8, generation u64, is_suspect u16, CRC-32C u32 of these fields
     record  magic 4, CRC-32C u32 of all that follows, kind u16, size of the key u16,
             size of the object u32, generation u64, position u64, durable u64, inode u64,
             the key, the object's bytes
 
-all little-endian. A block is what a disk writes whole or not at all, so what was acknowledged is
-never written over by what comes after it.
+All numbers are little-endian. A disk writes a block whole or not at all, and no block holds bytes of
+two records, so that writing a record cannot damage one that was acknowledged.
 
-A record counts if its checksum is right, it stands where it says, its kind and key can be, and it is
-of its half's generation.
-`durable` says up to where the half was known to be on the disk when the record was written: what
-does not count before that was damaged later; what does not count after it may never have been
-finished, so nobody was told that it was.
+A record counts if its checksum is right, its position is where it was found, its kind and key are
+valid, and its generation is that of its half.
+`durable` is the position up to which the half was known to be on the disk when the record was written.
+Where no record counts before that position, the log was damaged later; after it, a write may never have
+finished, and was then never acknowledged.
 """
 
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-from logstore.objects.store import check_key
-from logstore.records.crc import crc32c
+from lacuna.logstore.objects.store import check_key
+from lacuna.logstore.records.crc import crc32c
 
 BLOCK = 512
 
@@ -39,7 +39,7 @@ _HEAD_SIZE = _CRC_END + _RECORD.size
 
 
 class Kind(IntEnum):
-    """PUT: the object is to be there. GONE: what was put under this key before is not."""
+    """PUT: restore this object if it is missing. GONE: restore nothing that was put under this key."""
 
     PUT = 1
     GONE = 2
@@ -47,7 +47,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PutRecord:
-    """`inode` of the object's file, `position` in the log."""
+    """One record: `inode` is the number of the object's file, `position` the record's place in the log."""
 
     kind: Kind
     key: str
@@ -58,9 +58,9 @@ class PutRecord:
 
 @dataclass(frozen=True, slots=True)
 class HalfContent:
-    """The records that count, in order, and the ranges [start, end) of the log that are damaged.
+    """The records of a half that count, in order, and the ranges [start, end) of the log that are damaged.
 
-    `is_suspect`: files of these objects were not synced when they were told to be.
+    `is_suspect`: syncing the files of these objects failed, or the header that would say so is damaged.
     """
 
     records: tuple[PutRecord, ...]
@@ -69,12 +69,12 @@ class HalfContent:
 
 
 def record_space(key: bytes, size: int) -> int:
-    """Bytes of a log that a record takes: whole blocks."""
+    """How many bytes a record takes in the log, in whole blocks; `size` is that of the object."""
     return (_HEAD_SIZE + len(key) + size + BLOCK - 1) & -BLOCK
 
 
 def half_header(generation: int, *, is_suspect: bool = False) -> bytes:
-    """The first bytes of a half."""
+    """The header that begins a half of the log: magic, generation, `is_suspect`, and a checksum of these."""
     fields = _HALF.pack(_HALF_MAGIC, generation, is_suspect)
     return fields + _CRC.pack(crc32c(fields))
 
@@ -89,13 +89,13 @@ def record_head(
     durable: int,
     inode: int,
 ) -> bytes:
-    """What a record begins with; `data` follows it."""
+    """The head of a record, up to and including `key`; `data` follows it in the log."""
     covered = _RECORD.pack(kind, len(key), len(data), generation, position, durable, inode) + key
     return _RECORD_MAGIC + _CRC.pack(crc32c(data, crc32c(covered))) + covered
 
 
 def read_half(half: bytes, start: int) -> HalfContent:
-    """What stands in `half`, which begins at `start` of the log. Of any bytes, without an error."""
+    """Parse `half`, which begins at `start` of the log. Never raises, whatever the bytes are."""
     header = half[:_HEADER_SIZE]
     if header == bytes(_HEADER_SIZE) or len(header) < _HEADER_SIZE:
         return HalfContent((), (), is_suspect=False)  # it was never finished
@@ -126,7 +126,7 @@ class _Found:
 
 
 def _find(half: bytes, start: int) -> list[_Found]:
-    """Every record of any generation. What lies inside of another one's bytes is none."""
+    """The records of every generation. What looks like a record inside another one's bytes is not one."""
     found = []
     at = BLOCK
     while at < len(half):
@@ -153,6 +153,6 @@ def _parse(half: bytes, at: int, start: int) -> _Found | None:
     try:
         key = check_key(half[key_at:data_at].decode())
         record = PutRecord(Kind(kind), key, inode, position, half[data_at:end])
-    except ValueError:  # another version's, which knows more
+    except ValueError:  # written by a newer version, which has more kinds or other keys
         return None
     return _Found(record, generation, durable, start + at + ((end - at + BLOCK - 1) & -BLOCK))

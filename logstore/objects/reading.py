@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Many ranges of many files in one call: one source, compiled by Cython or run by Python as it is.
 
-Compiled, the interpreter's lock is not held: between two system calls of a loop in Python, a thread
-waits for whoever holds it, and with objects of some ten kilobytes that is most of a read.
+When compiled, it runs without the interpreter's lock. A loop in Python would wait for that lock between
+any two system calls, and with objects of ten kilobytes or so that is most of the time of a read.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 from array import array
 
-import cython
+try:
+    import cython
+except ModuleNotFoundError:
+    from lacuna.logstore import interpreted as cython
 
 if not cython.compiled:
 
     def _read_file(path: str, ranges: list[tuple[int, int, int]], buffer: memoryview) -> list[int]:
-        """What `lacuna_read_files` does with one file."""
+        """Do for one file what `lacuna_read_files` does."""
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -42,9 +45,9 @@ if not cython.compiled:
 
 @cython.ccall
 def grow(buffer: object, size: cython.Py_ssize_t) -> object:
-    """Give an empty bytearray `size` bytes, whatever they are, and return it.
+    """Make an empty bytearray `size` bytes long, with undefined content, and return it.
 
-    Clearing memory that is to be read into costs as much as a quarter of the read.
+    Clearing the memory first would take up to a quarter of the time of the read.
     """
     if cython.compiled:
         PyByteArray_Resize(buffer, size)  # noqa: F821 - declared in reading.pxd
@@ -62,11 +65,12 @@ def read_files(
     starts: object,
     buffer: object,
 ) -> object:
-    """Read ranges firsts[i] to firsts[i + 1] - 1 of file paths[i] into a writable buffer.
+    """Read the ranges firsts[i] to firsts[i + 1] - 1 of the file paths[i], for each i, into a writable buffer.
 
-    Range k is `sizes[k]` bytes from `positions[k]` on, and goes to starts[k] in `buffer`. The
-    columns are array("q"). Gives one more: how many bytes there were of each range, or the negative
-    errno. Raises ValueError for a range that does not fit the buffer.
+    Range k is `sizes[k]` bytes from `positions[k]` on, and goes to starts[k] in `buffer`. All
+    arguments but the first and last are array("q"), and so is what is returned: for each range, how
+    many bytes were read, or -errno.
+    Raises ValueError for a range that does not fit the buffer.
     """
     count: cython.Py_ssize_t = len(positions)
     files: cython.Py_ssize_t = len(paths)
@@ -76,9 +80,9 @@ def read_files(
     size_of: cython.longlong[::1] = memoryview(sizes)
     k: cython.Py_ssize_t
     if len(starts) != count or len(sizes) != count or len(firsts) != files + 1:
-        raise ValueError("the columns of a read are of different lengths")
+        raise ValueError("the columns of a read have different lengths")
     if firsts[0] != 0 or firsts[files] != count:
-        raise ValueError("the files of a read do not have all of its ranges")
+        raise ValueError("the files of a read do not cover all of its ranges")
     for k in range(count):
         if start_of[k] < 0 or size_of[k] < 1 or start_of[k] > size - size_of[k]:
             raise ValueError(f"range {k} does not fit the buffer")

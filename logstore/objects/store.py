@@ -25,18 +25,18 @@ _PREFIX = re.compile(rf"(?:{_COMPONENT}/)*(?:{_COMPONENT})?\Z")
 
 
 class ObjectStoreError(Exception):
-    """Any failure of an object store. The message says what to do where an operator can do it.
+    """Any failure of an object store. If an operator can do something about it, the message says what.
 
-    The arguments of a subclass are its `args`, so that it can be pickled on its way between processes.
+    Subclasses keep their arguments in `args`, so that errors can be pickled between processes.
     """
 
 
 class InvalidKeyError(ObjectStoreError, ValueError):
-    """A key or prefix that not every store can hold. A bug of the caller, never a peer's doing."""
+    """A key or prefix that not every store can hold. A bug in the caller, which no client can cause."""
 
 
 class ObjectExistsError(ObjectStoreError):
-    """`put` found an object under this key; nothing was written."""
+    """`put` found an object under this key, so it wrote nothing."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -47,7 +47,7 @@ class ObjectExistsError(ObjectStoreError):
 
 
 class ObjectNotFoundError(ObjectStoreError):
-    """There is no object under this key (never was, or it was collected: plan the read again)."""
+    """No object has this key: there never was one, or it was collected and the read must be planned again."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -60,7 +60,7 @@ class ObjectNotFoundError(ObjectStoreError):
 class ShortReadError(ObjectStoreError):
     """The object ends before the range that was asked for.
 
-    `position` and `size` are the asked range, `available` the bytes of it that exist.
+    `position` and `size` are the range asked for, `available` is how many of its bytes exist.
     """
 
     def __init__(self, key: str, position: int, size: int, available: int) -> None:
@@ -91,7 +91,7 @@ class BucketMissingError(StoreMisconfiguredError):
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One line of a listing. `size` in bytes, `modified_ms` since 1970 by the store's clock."""
+    """One object of a listing: `size` in bytes, `modified_ms` since 1970 by the store's clock."""
 
     key: str
     size: int
@@ -99,10 +99,10 @@ class ObjectInfo:
 
 
 class RangeRead(NamedTuple):
-    """One read: `size` bytes from `position` of the object `key`, of which some parts are wanted.
+    """One read of an object: `size` bytes from `position` on, and the parts of them that are wanted.
 
-    A part is (position in the object, size, where it goes in the buffer). Parts lie in the range, in
-    order and apart; between them is what is read along, or not at all where a read costs nothing.
+    A part is (position in the object, size, position in the buffer). Parts lie within the range, in order
+    and without overlap. A store may read the bytes between them as well, or skip them.
     """
 
     key: str
@@ -112,14 +112,16 @@ class RangeRead(NamedTuple):
 
 
 class StoreMetrics:
-    """What a store was asked to do since it was opened. Counts finished calls; safe from threads.
+    """Counters of what a store has done since it was opened. Thread-safe.
 
-    `puts`, `gets`, `deletes` (keys), `lists` (pages) and `sizes` count calls that succeeded;
-    `bytes_written` and `bytes_read` payload bytes.
+    `puts`, `gets`, `deletes` (keys), `lists` (pages) and `sizes` count calls that succeeded.
+    `bytes_written` and `bytes_read` count payload bytes; `bytes_between` counts those of `bytes_read`
+    that lay between the parts of a `RangeRead`, so that nobody wanted them.
     """
 
     __slots__ = (
-        "_lock", "bytes_read", "bytes_written", "deletes", "gets", "lists", "puts", "sizes",
+        "_lock", "bytes_between", "bytes_read", "bytes_written", "deletes", "gets", "lists", "puts",
+        "sizes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -128,6 +130,7 @@ class StoreMetrics:
         self.bytes_written = 0
         self.gets = 0
         self.bytes_read = 0
+        self.bytes_between = 0
         self.sizes = 0
         self.lists = 0
         self.deletes = 0
@@ -141,6 +144,10 @@ class StoreMetrics:
         with self._lock:
             self.gets += gets
             self.bytes_read += size
+
+    def count_between(self, size: int) -> None:
+        with self._lock:
+            self.bytes_between += size
 
     def count_size(self) -> None:
         with self._lock:
@@ -164,11 +171,11 @@ class ObjectStore(Protocol):
 
     @property
     def read_gap(self) -> int:
-        """Bytes. Two ranges of one object that lie nearer than this are worth one read (S18)."""
+        """The largest gap, in bytes, between two ranges of one object that are read by one request (S18, adr/0021)."""
 
     @property
     def reads_at_once(self) -> int:
-        """How many `get`s at a time make the store faster; more only stand in each other's way."""
+        """How many `get`s at the same time make reading faster; more only slow each other down."""
 
     @property
     def metrics(self) -> StoreMetrics:
@@ -185,7 +192,7 @@ class ObjectStore(Protocol):
         """
 
     def get(self, key: str, position: int, size: int) -> bytearray:
-        """Exactly `size` (at least 1) bytes from `position`.
+        """Read exactly `size` (at least 1) bytes from `position` on.
 
         Raises `ObjectNotFoundError`, `ShortReadError`.
         """
@@ -193,46 +200,50 @@ class ObjectStore(Protocol):
     def get_into(
         self, reads: Sequence[RangeRead], buffer: bytearray
     ) -> list[ObjectStoreError | None]:
-        """Do many reads, one after the other; one outcome each, so that one may fail alone.
+        """Do many reads into `buffer`; return the error of each, or None, so that one can fail alone.
 
-        What `get` would raise is an outcome; then the parts of that read are undefined.
+        The error is what `get` would raise; the parts of that read are then undefined in the buffer.
         """
 
     def get_all(self, key: str) -> bytearray:
-        """The whole object, which may be empty. `ObjectNotFoundError`."""
+        """Read the whole object, which may be empty. Raises `ObjectNotFoundError`."""
 
     def size(self, key: str) -> int:
-        """Bytes of the object. `ObjectNotFoundError`."""
+        """The size of the object in bytes. Raises `ObjectNotFoundError`."""
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
         """Objects whose key starts with `prefix` and is greater than `start_after`, in key order.
 
-        Lazily, a page at a time. Objects that come or go meanwhile may be there or not.
+        They are fetched page by page; objects created or deleted meanwhile may be listed or not.
         """
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete what is there of `keys`; a key that is not there is no error."""
+        """Delete the objects under `keys`; a key without an object is not an error."""
 
     def close(self) -> None:
-        """Give up connections and descriptors. Calls after it fail."""
+        """Close connections and files. Later calls fail."""
 
 
 def get_each(
     store: ObjectStore, reads: Sequence[RangeRead], buffer: bytearray
 ) -> list[ObjectStoreError | None]:
-    """`get_into` by means of `get`."""
-    outcomes: list[ObjectStoreError | None] = []
-    for read in reads:
-        try:
-            data = memoryview(store.get(read.key, read.position, read.size))
-        except ObjectStoreError as error:
-            outcomes.append(error)
-            continue
-        for position, size, start in read.parts:
-            begin = position - read.position
-            buffer[start : start + size] = data[begin : begin + size]
-        outcomes.append(None)
-    return outcomes
+    """Do what `get_into` does by calling `get` for one read after the other."""
+    return [get_parts(store, read, buffer) for read in reads]
+
+
+def get_parts(store: ObjectStore, read: RangeRead, buffer: bytearray) -> ObjectStoreError | None:
+    """Do one read of a `get_into` by calling `get`; return its error, or None."""
+    try:
+        data = memoryview(store.get(read.key, read.position, read.size))
+    except ObjectStoreError as error:
+        return error
+    between = read.size
+    for position, size, start in read.parts:
+        begin = position - read.position
+        buffer[start : start + size] = data[begin : begin + size]
+        between -= size
+    store.metrics.count_between(between)
+    return None
 
 
 def wall_clock_ms() -> int:
@@ -241,18 +252,18 @@ def wall_clock_ms() -> int:
 
 
 def check_key(key: str) -> str:
-    """`key` if every store can hold it, else `InvalidKeyError`."""
+    """Return `key` if every store can hold it, else raise `InvalidKeyError`."""
     if len(key) > MAX_KEY_SIZE or not _KEY.match(key):
         raise InvalidKeyError(
-            f"{key!r} is no object key: see logstore/objects/store.py for the form"
+            f"{key!r} is not an object key: write parts of letters, digits and . _ = - with '/' between them"
         )
     return key
 
 
 def check_prefix(prefix: str) -> str:
-    """`prefix` if some key can start with it, else `InvalidKeyError`."""
+    """Return `prefix` if some key can start with it, else raise `InvalidKeyError`."""
     if not is_prefix(prefix):
-        raise InvalidKeyError(f"{prefix!r} is no prefix of any object key")
+        raise InvalidKeyError(f"{prefix!r} cannot be the prefix of an object key")
     return prefix
 
 
@@ -262,6 +273,8 @@ def is_prefix(text: str) -> bool:
 
 
 def check_range(key: str, position: int, size: int) -> None:
-    """Refuse a range that is no range. An empty read has no meaning in S3, so it has none here."""
+    """Raise ValueError for a negative position or an empty range, which S3 cannot express."""
     if position < 0 or size < 1:
-        raise ValueError(f"range of {size} bytes at position {position} of {key!r} is no range")
+        raise ValueError(
+            f"range of {size} bytes at position {position} of {key!r} is not a valid range"
+        )

@@ -1,10 +1,10 @@
-"""The files of a directory store that are no objects yet.
+"""Temporary files of a directory store, which become objects once they are linked to their keys.
 
 Temporary files are locked while they are written, so that a store which opens the same directory
 can tell the leftovers of a dead process (no one holds the lock) from the work of a live one.
 
-To make a file is the dearest step of a put that does not wait for the disk, so some are made
-beforehand: `take` gives one of them, `refill` makes as many anew, in another thread.
+Creating a file is the most expensive step of a put that does not wait for the disk. So some files are
+created in advance: `take` hands one out, and `refill`, called in another thread, replaces them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 
-from logstore.objects.filesystem import FileSystem
+from lacuna.logstore.objects.filesystem import FileSystem
 
 _FEW = 4
 _MOST = 64
@@ -31,7 +31,7 @@ class TemporaryFile:
 
 
 class TemporaryFiles:
-    """The directory `folder`, which is created. Not synced: nothing in it is to survive a crash."""
+    """The temporary files in `folder`, which is created but never synced: none need survive a crash."""
 
     def __init__(self, file_system: FileSystem, folder: str) -> None:
         self._fs = file_system
@@ -44,7 +44,7 @@ class TemporaryFiles:
             self._fs.make_directory(folder)
 
     def create(self) -> TemporaryFile:
-        """A new file; the loop since processes of two containers may share a pid."""
+        """Create a file; it loops because processes in two containers may have the same pid."""
         while True:
             path = f"{self._folder}/{os.getpid()}-{next(self._names)}"
             try:
@@ -56,14 +56,14 @@ class TemporaryFiles:
             self._fs.close(fd)  # a store that is just starting took it for a leftover
 
     def discard(self, file: TemporaryFile) -> None:
-        """Close it and take its name away, at once."""
+        """Close the file and remove its name, at once."""
         try:
             self._fs.unlink(file.path)
         finally:
             self._fs.close(file.fd)
 
     def take(self) -> TemporaryFile:
-        """A file that was made beforehand, or else a new one."""
+        """A file that was created in advance, or else a new one."""
         try:
             return self._ready.popleft()
         except IndexError:
@@ -71,25 +71,25 @@ class TemporaryFiles:
             return self.create()
 
     def give_back(self, file: TemporaryFile) -> None:
-        """Let the next `refill` take away the name of a file that has its other name."""
+        """Let the next `refill` discard a file that has been linked to its key."""
         if len(self._used) < 2 * _MOST:
             self._used.append(file)
         else:
             self.discard(file)
 
     def is_low(self) -> bool:
-        """Whether `refill` is due."""
+        """Whether `refill` should be called."""
         return 2 * len(self._ready) < self._wanted or len(self._used) > _MOST
 
     def refill(self) -> None:
-        """Make files beforehand, up to 64 by use, and take away the names of those that were used."""
+        """Discard the files that were given back, and create files in advance: 4, or up to 64 if `take` ran out."""
         while self._used:
             self.discard(self._used.popleft())
         while len(self._ready) < self._wanted:
             self._ready.append(self.create())
 
     def close(self) -> None:
-        """Give up what was made beforehand."""
+        """Discard all files that were given back or created in advance."""
         self._wanted = 0
         self.refill()
         while self._ready:

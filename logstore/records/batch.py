@@ -1,8 +1,8 @@
-"""Record batches of magic 2 as values: one type that was read, another to write (KIP-98).
+"""Record batches of magic 2 as values: one type for reading, another for writing (KIP-98).
 
-`BatchHeader` is the fixed part. `read_batches` gives a `RecordBatch` per batch of a buffer, whose
-`records` are decompressed and parsed when asked for. `BatchToWrite` takes offset deltas as they
-are, so that holes survive a rewrite.
+`BatchHeader` is the fixed part. `read_batches` yields a `RecordBatch` for each batch of a buffer; its
+`records` are decompressed and parsed when asked for. `BatchToWrite` keeps the offset deltas that it is
+given, so that holes survive a rewrite.
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from logstore.records import kernel
-from logstore.records.compression import (
+from lacuna.logstore.records import kernel
+from lacuna.logstore.records.compression import (
     DEFAULT_MAX_DECOMPRESSED_BYTES,
     codec_of,
     compress,
     decompress,
 )
-from logstore.records.crc import crc32c
-from logstore.records.errors import CorruptBatchError, InvalidRecordError, TruncatedBatchError
-from logstore.records.layout import (
+from lacuna.logstore.records.crc import crc32c
+from lacuna.logstore.records.errors import (
+    CorruptBatchError,
+    InvalidRecordError,
+    TruncatedBatchError,
+)
+from lacuna.logstore.records.layout import (
     ATTRIBUTES_AT,
     CODEC_MASK,
     CONTROL_BIT,
@@ -42,7 +46,7 @@ from logstore.records.layout import (
     Codec,
     TimestampType,
 )
-from logstore.records.packing import pack_batch
+from lacuna.logstore.records.packing import pack_batch
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -79,7 +83,7 @@ class BatchHeader(NamedTuple):
     def parse(cls, buffer: Buffer, position: int = 0) -> BatchHeader:
         """The header at byte `position`.
 
-        Raises TruncatedBatchError where 61 bytes are not there, CorruptBatchError for another magic
+        Raises TruncatedBatchError if fewer than 61 bytes are left, CorruptBatchError for another magic
         or a batch_length that leaves no room for the header.
         """
         data = memoryview(buffer)
@@ -92,7 +96,8 @@ class BatchHeader(NamedTuple):
         header = cls._make(HEADER.unpack_from(data, position))
         if header.size < HEADER_SIZE:
             raise CorruptBatchError(
-                f"its batch_length gives it {header.size} bytes in all", position
+                f"its batch_length makes it {header.size} bytes long, shorter than a batch header",
+                position,
             )
         return header
 
@@ -107,12 +112,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """The compression codec; raises UnsupportedCodecError for 5 to 7, which none has."""
+        """The compression codec; raises UnsupportedCodecError for 5 to 7, which stand for no codec."""
         return codec_of(self.attributes & CODEC_MASK)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whether max_timestamp is the time of every record."""
+        """Whose time the records carry; if LOG_APPEND_TIME, every record has the time max_timestamp."""
         return TimestampType(int(self.attributes & LOG_APPEND_TIME_BIT != 0))
 
     @property
@@ -127,17 +132,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether base_timestamp is the time when its tombstones may go (KIP-534)."""
+        """Whether base_timestamp is the time from which its tombstones may be deleted (KIP-534)."""
         return self.attributes & DELETE_HORIZON_BIT != 0
 
     @property
     def last_offset(self) -> int:
-        """The last offset that the batch stands for, a record's or not."""
+        """The last offset of the batch's range, whether or not a record has it."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the batch (S16): from last_offset_delta, never from the count."""
+        """The offset after the batch (S16), computed from last_offset_delta, never from the record count."""
         return self.last_offset + 1
 
     @property
@@ -150,7 +155,7 @@ class BatchHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record that was read; `timestamp` is the append time where the batch has that type."""
+    """A record that was read; `timestamp` is the append time if the batch has LOG_APPEND_TIME."""
 
     offset: int
     timestamp: int
@@ -168,15 +173,15 @@ class RecordBatch:
     data: memoryview
 
     def verify(self) -> None:
-        """Raise CorruptBatchError where the stored CRC-32C is not that of the bytes."""
+        """Raise CorruptBatchError if the stored CRC-32C is not that of the bytes."""
         computed = crc32c(self.data[ATTRIBUTES_AT:])
         if computed != self.header.crc:
             raise CorruptBatchError(f"its CRC-32C is {self.header.crc:08x}, not {computed:08x}")
 
     def section(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
-        """The records section, decompressed; raises as `compression.decompress`.
+        """The records section, decompressed; raises what `compression.decompress` raises.
 
-        What is not compressed is there already, so `max_bytes` does not bound it.
+        `max_bytes` does not limit an uncompressed section, which is in memory already.
         """
         codec, section = self.header.codec, self.data[HEADER_SIZE:]
         return bytes(section) if codec is Codec.NONE else decompress(codec, section, max_bytes)
@@ -184,16 +189,16 @@ class RecordBatch:
     def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> list[Record]:
         """The records, in order of their offsets; `max_bytes` bounds the decompressed section.
 
-        Raises InvalidRecordError where they are not what the header says, or as `section`.
+        Raises InvalidRecordError if they contradict the header, and what `section` raises.
         """
         return self._checked(kernel.read_records(self.section(max_bytes), self.header.record_count))
 
     def record_groups(
         self, most: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
     ) -> Iterator[list[Record]]:
-        """The records in lists of `most`, the last one shorter; of no more are there objects at once.
+        """The records in lists of at most `most`, so that no more of them are Python objects at a time.
 
-        A record of 7 bytes takes hundreds as an object. Raises as `records`, when it comes to it.
+        As an object, a record of 7 bytes takes hundreds. Raises as `records`, at the first bad record.
         """
         section = self.section(max_bytes)
         start, first, last_delta = 0, 0, -1
@@ -207,7 +212,7 @@ class RecordBatch:
     def _checked(
         self, raw_records: list[RawRecord], first: int = 0, last_delta: int = -1
     ) -> list[Record]:
-        """Records from the one at index `first` on; `last_delta` is that of the one before it."""
+        """Check and convert records, the first of index `first`; `last_delta` is the offset delta before it."""
         header = self.header
         records: list[Record] = []
         append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -225,9 +230,9 @@ class RecordBatch:
 
 
 def _behind_records(section: bytes, position: int, count: int) -> int:
-    """The position behind `count` records, of which only the sizes are read (zigzag varints).
+    """The position after `count` records; of each, only the size is read (a zigzag varint).
 
-    Where they do not fit it is one at which reading them fails.
+    If they do not fit, it is the end of the section, so that reading them fails.
     """
     length = len(section)
     for _ in range(count):
@@ -248,10 +253,10 @@ def _behind_records(section: bytes, position: int, count: int) -> int:
 
 
 def read_batches(buffer: Buffer, *, verify: bool = True) -> Iterator[RecordBatch]:
-    """The batches that stand one behind the other in `buffer`, which ends with a whole one.
+    """The consecutive batches of `buffer`, which must end where a batch ends.
 
-    Raises TruncatedBatchError, after all whole batches, where more bytes are needed;
-    CorruptBatchError where more would not help. `verify=False` leaves the CRC-32C unchecked.
+    Raises TruncatedBatchError, after all whole batches, if more bytes are needed, and
+    CorruptBatchError if more would not help. `verify=False` leaves the CRC-32C unchecked.
     """
     data = memoryview(buffer)
     position = 0
@@ -285,10 +290,10 @@ class NewRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchToWrite:
-    """A batch to write. Deltas strictly increase and need not be contiguous.
+    """A batch to write. Offset deltas must strictly increase, but may have holes.
 
-    Left out, last_offset_delta is the last record's, base_timestamp the first one's and
-    max_timestamp the largest (-1 without records).
+    None stands for the last record's last_offset_delta, the first record's base_timestamp and the
+    largest max_timestamp (-1 without records).
     """
 
     records: tuple[NewRecord, ...]

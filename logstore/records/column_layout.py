@@ -1,8 +1,8 @@
 """Records as columns, in the layout of Apache Arrow's arrays: plain buffers, no Arrow library.
 
-Integers are in the machine's byte order. A validity bitmap has a bit a row, the lowest bit of the
-first byte for row 0, set where there is a value; without a null there is none. Of a BinaryColumn,
-row i is data[offsets[i]:offsets[i + 1]]. With pyarrow:
+Integers are in the machine's byte order. A validity bitmap has one bit for each row, the lowest
+bit of the first byte for row 0, which is set if there is a value; a column without nulls has no bitmap.
+Row i of a BinaryColumn is data[offsets[i]:offsets[i + 1]]. With pyarrow:
 
     validity = None if column.validity is None else pa.py_buffer(column.validity)
     buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
@@ -29,7 +29,7 @@ class BinaryColumn:
 
 @dataclass(frozen=True, slots=True)
 class HeaderColumn:
-    """The headers of records: those of record i are list_offsets[i] to list_offsets[i + 1] - 1.
+    """The headers of records: record i has headers list_offsets[i] to list_offsets[i + 1] - 1.
 
     `list_offsets` is int32[records + 1]; no list is null. Keys are UTF-8 and never null.
     """

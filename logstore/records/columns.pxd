@@ -1,5 +1,7 @@
 # What `columns.py` calls in its compiled form: buffers that grow without being cleared or copied.
 
+from lacuna.logstore.records.integers cimport int32_at, int64_at
+
 cdef extern from "Python.h":
     char *PyByteArray_AS_STRING(object array)
     int PyByteArray_Resize(object array, Py_ssize_t size) except -1

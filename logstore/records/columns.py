@@ -3,7 +3,7 @@
 """Batches in, columns out: the records of stored batches in the layout of Arrow's arrays.
 
 One source, compiled by Cython or run by Python as it is; the types that callers see are in
-`columns.pyi`. What is read are whole batches with their true offsets, checksums verified, as
+`columns.pyi`. The input is whole batches with their true offsets and verified checksums, as
 `kernel`'s walks and `pieces` leave them:
 
     builder = ColumnBuilder(headers=True)
@@ -12,19 +12,29 @@ One source, compiled by Cython or run by Python as it is; the types that callers
             yield columns                       # whenever max_bytes or max_records is reached
     columns = builder.take()                    # the rest, or None
 
-A record that breaks the format is given to `kernel.read_records` for its error.
+If a record breaks the format, `kernel.read_records` reads it again and raises the error.
 """
 
 from __future__ import annotations
 
 import sys
 
-import cython
+try:
+    import cython
+except ModuleNotFoundError:
+    from lacuna.logstore import interpreted as cython
 
-from logstore.records.column_layout import BinaryColumn, HeaderColumn, RecordColumns
-from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, decompress
-from logstore.records.errors import CorruptBatchError, InvalidRecordError, TruncatedBatchError
-from logstore.records.kernel import read_records
+from lacuna.logstore.records.column_layout import BinaryColumn, HeaderColumn, RecordColumns
+from lacuna.logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, decompress
+from lacuna.logstore.records.errors import (
+    CorruptBatchError,
+    InvalidRecordError,
+    TruncatedBatchError,
+)
+from lacuna.logstore.records.kernel import read_records
+
+if not cython.compiled:
+    from lacuna.logstore.records.integers import int32_at, int64_at
 
 MAX_BYTES = 8 * 1024 * 1024
 """Bytes of keys, values and headers of one RecordColumns, unless one record alone has more."""
@@ -38,34 +48,13 @@ _CONTROL = cython.declare(cython.int, 0x20)
 _DELETE_HORIZON = cython.declare(cython.int, 0x40)
 _MAX_INT32 = cython.declare(cython.longlong, 0x7FFFFFFF)
 _MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
-_SIGN64 = cython.declare(cython.ulonglong, 0x8000000000000000)
 _FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 12)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _int64(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.ulonglong = 0
-    i: cython.Py_ssize_t
-    for i in range(at, at + 8):
-        value = (value << 8) | data[i]
-    return cython.cast(cython.longlong, (value ^ _SIGN64) - _SIGN64)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _int32(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = 0
-    i: cython.Py_ssize_t
-    for i in range(at, at + 4):
-        value = (value << 8) | data[i]
-    return (value ^ 0x80000000) - 0x80000000
 
 
 @cython.final
 @cython.cclass
 class _Growing:
-    """Bytes that grow at their end; compiled, memory is neither cleared nor copied twice."""
+    """A buffer that grows at its end; when compiled, its memory is neither cleared nor copied twice."""
 
     buffer: bytearray
     size: cython.Py_ssize_t
@@ -150,7 +139,7 @@ class _Growing:
 
     @cython.cfunc
     def take(self) -> object:
-        """The bytes; what comes next goes to memory of its own, at first of the same size."""
+        """The bytes so far. Later bytes go to a new buffer, which begins with room for as many."""
         taken = self.buffer
         capacity: cython.Py_ssize_t = self.size
         if cython.compiled:
@@ -221,7 +210,7 @@ class _BinaryBuilder:
 @cython.final
 @cython.cclass
 class _Scan:
-    """A place in a buffer of batches, and in the records section of the batch that is being read."""
+    """A position in a buffer of batches, and in the records section of the batch that is being read."""
 
     raw: object
     data: cython.const[cython.uchar][::1]
@@ -279,21 +268,21 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def next_batch(self) -> cython.int:
-        """Enter the next batch that may hold wanted records; 0 where there is none, else 1."""
+        """Enter the next batch that may hold wanted records; return 0 if there is none, else 1."""
         at: cython.Py_ssize_t
         size: cython.longlong
         while self.at < self.end:
             at = self.at
             size = self.batch_size()
             self.at = at + size
-            self.base_offset = _int64(self.data, at)
-            self.last_offset_delta = _int32(self.data, at + 23)
+            self.base_offset = int64_at(self.data, at)
+            self.last_offset_delta = int32_at(self.data, at + 23)
             if self.base_offset < 0 or not (
                 0 <= self.last_offset_delta <= _MAX_INT64 - self.base_offset
             ):
                 raise CorruptBatchError(f"its last_offset_delta is {self.last_offset_delta}", at)
             self.attributes = self.data[at + 22]
-            self.append_time = _int64(self.data, at + 35)
+            self.append_time = int64_at(self.data, at + 35)
             if self.base_offset >= self.end_offset:
                 self.at = self.end
                 return 0
@@ -316,9 +305,11 @@ class _Scan:
         size: cython.longlong
         if left < _LOG_OVERHEAD:
             raise TruncatedBatchError(self.at, _HEADER_SIZE)
-        size = _int32(self.data, self.at + 8) + _LOG_OVERHEAD
+        size = int32_at(self.data, self.at + 8) + _LOG_OVERHEAD
         if size < _HEADER_SIZE:
-            raise CorruptBatchError(f"its batch_length gives it {size} bytes in all", self.at)
+            raise CorruptBatchError(
+                f"its batch_length makes it {size} bytes long, shorter than a batch header", self.at
+            )
         if left > 16 and self.data[self.at + 16] != 2:
             raise CorruptBatchError(f"its magic is {self.data[self.at + 16]}, not 2", self.at)
         if size > left:
@@ -328,8 +319,8 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def enter(self, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-        self.base_timestamp = _int64(self.data, at + 27)
-        self.count = _int32(self.data, at + 57)
+        self.base_timestamp = int64_at(self.data, at + 27)
+        self.count = int32_at(self.data, at + 57)
         if self.count < 0:
             raise CorruptBatchError(f"its record count is {self.count}", at)
         self.index = 0
@@ -374,7 +365,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(check=False)
     def sized(self, nullable: cython.bint) -> cython.longlong:
-        """Pass a length and as many bytes; the length, -1 for null."""
+        """Skip a length and that many bytes; return the length, -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < (-1 if nullable else 0) or length > self.record_end - self.position:
             self.is_bad = True
@@ -386,7 +377,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def next_record(self) -> cython.int:
-        """Read the next record up to its offset delta; 0 where the batch has no more, else 1."""
+        """Read the next record up to its offset delta; return 0 if the batch has no more, else 1."""
         size: cython.longlong
         if self.index == self.count:
             if self.position != self.body_end:
@@ -421,7 +412,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def next_wanted(self) -> cython.int:
-        """Find the next record of the wanted offsets and timestamps; 0 where there is none, else 1."""
+        """Find the next record of the wanted offsets and timestamps; return 0 if there is none, else 1."""
         offset: cython.longlong
         while True:
             while self.next_record():
@@ -443,7 +434,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def read_body(self) -> cython.int:
-        """Read the lengths of key, value and headers, and that they fill the record."""
+        """Read the lengths of key, value and headers, and check that they fill the record."""
         self.key_length = self.sized(True)
         self.key_at = self.position - max(self.key_length, 0)
         self.value_length = self.sized(True)
@@ -465,7 +456,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def fail(self) -> cython.int:
-        """Raise what the kernel says of the section."""
+        """Raise the error that `kernel.read_records` finds in the section."""
         read_records(bytes(self.owner[self.body_start : self.body_end]), self.count)
         raise InvalidRecordError("the records do not fit their batch")
 
@@ -473,11 +464,10 @@ class _Scan:
 @cython.final
 @cython.cclass
 class ColumnBuilder:
-    """Gathers the records of batches as columns; which of them is for the caller to say.
+    """Gathers the records of batches as columns; the caller chooses which columns.
 
     `max_bytes` (of keys, values and headers; at most 2^31 - 1) and `max_records` bound one
-    RecordColumns; only a record that is larger alone passes them. `max_decompressed_bytes` bounds a
-    batch.
+    RecordColumns, unless a single record is larger. `max_decompressed_bytes` bounds a batch.
     """
 
     max_bytes: cython.Py_ssize_t
@@ -550,14 +540,14 @@ class ColumnBuilder:
         min_timestamp: int = -0x8000000000000000,
         max_timestamp: int = 0x7FFFFFFFFFFFFFFF,
     ) -> object:
-        """Add the wanted records of batches[position:end]; a RecordColumns whenever one is full.
+        """Add the wanted records of batches[position:end]; yield a RecordColumns whenever one is full.
 
-        Wanted are offsets in [first_offset, end_offset) and timestamps (ms) in [min_timestamp,
-        max_timestamp]; control batches are passed over, and a batch whose header leaves no wanted
-        record is not decompressed. The generator holds the buffer until it ends.
+        Wanted records have an offset in [first_offset, end_offset) and a timestamp (ms) in
+        [min_timestamp, max_timestamp]. Control batches are skipped, and a batch whose header shows that
+        it has no wanted record is not decompressed. The generator holds the buffer until it ends.
 
         Raises TruncatedBatchError, CorruptBatchError, InvalidRecordError, UnsupportedCodecError or
-        DecompressedTooLargeError for bytes that are not such batches; the builder is of no use then.
+        DecompressedTooLargeError for bytes that are not such batches; the builder cannot be used after that.
         """
         scan = _Scan(batches, position, end, self.max_decompressed_bytes)
         scan.first_offset = first_offset
@@ -593,7 +583,7 @@ class ColumnBuilder:
     @cython.cfunc
     @cython.exceptval(check=False)
     def size_of(self, scan: _Scan) -> cython.longlong:
-        """The bytes that the record would take, of those that max_bytes bounds."""
+        """How many of the bytes that max_bytes limits the record would take."""
         size: cython.longlong = 0
         if self.has_keys:
             size += max(scan.key_length, 0)
@@ -638,7 +628,7 @@ class ColumnBuilder:
         return 0
 
     def take(self) -> object:
-        """The records gathered so far as RecordColumns, None without any; begins anew."""
+        """Return the records gathered so far as RecordColumns, None if there are none, and start again empty."""
         if self.count == 0:
             return None
         headers = None
@@ -669,9 +659,9 @@ def scan_keys(
     max_bytes: int = MAX_BYTES,
     max_records: int = MAX_RECORDS,
 ) -> object:
-    """What cleaning by key asks of batches: offsets, timestamps, keys, tombstones, horizons.
+    """Read what cleaning by key needs of batches: offsets, timestamps, keys, tombstones, horizons.
 
-    Values are not copied. Gives RecordColumns, each within `max_bytes` of keys and `max_records`;
+    Values are not copied. Yields RecordColumns, each within `max_bytes` of keys and `max_records`;
     reads and raises as `ColumnBuilder.read`.
     """
     builder = ColumnBuilder(

@@ -2,9 +2,9 @@ from collections.abc import Iterator
 
 from typing_extensions import Buffer
 
-from logstore.records.column_layout import BinaryColumn as BinaryColumn
-from logstore.records.column_layout import HeaderColumn as HeaderColumn
-from logstore.records.column_layout import RecordColumns as RecordColumns
+from lacuna.logstore.records.column_layout import BinaryColumn as BinaryColumn
+from lacuna.logstore.records.column_layout import HeaderColumn as HeaderColumn
+from lacuna.logstore.records.column_layout import RecordColumns as RecordColumns
 
 MAX_BYTES: int
 MAX_RECORDS: int

@@ -1,16 +1,16 @@
 """Compression of a batch's records section, byte-compatible with Kafka's clients.
 
 Framings, as the Java client writes them: gzip members; snappy in xerial blocks; an LZ4 frame with
-independent blocks (the Java reader refuses linked ones); a zstd frame. Read besides, as the Java
-client does: raw snappy (some clients write it), concatenated gzip members, xerial streams and zstd
-frames, zstd frames that do not say how large their content is; what follows a gzip member and is none
-(padding) is passed over.
+independent blocks (the Java reader refuses linked ones); a zstd frame. Also read, as by the Java
+client: raw snappy (some clients write it); concatenated gzip members, xerial streams and zstd frames;
+and zstd frames that do not state the size of their content. Bytes after a gzip member that are not
+another member (padding) are ignored.
 """
 
 from __future__ import annotations
 
 import struct
-import threading
+import sys
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,14 +18,18 @@ from typing import TYPE_CHECKING, Final
 
 import cramjam
 import lz4.frame
-import zstandard
 
-from logstore.records.errors import (
+from lacuna.logstore.records.errors import (
     CorruptRecordsError,
     DecompressedTooLargeError,
     UnsupportedCodecError,
 )
-from logstore.records.layout import Codec
+from lacuna.logstore.records.layout import Codec
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -39,12 +43,8 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _INT32: Final = struct.Struct(">i")
-# A zstd block of four bytes may stand for 128 KiB: pieces of input are kept so small that one of
-# them cannot expand beyond the limit.
-_ZSTD_MAX_EXPANSION: Final = 32 * 1024
-_MIN_PIECE_BYTES: Final = 64
 _ZSTD_LEVEL: Final = 3
-# What a byte of an LZ4 block stands for at most; a frame adds to its blocks, never takes away.
+# The most bytes that one byte of an LZ4 block decompresses to; a frame only adds bytes to its blocks.
 _LZ4_MAX_EXPANSION: Final = 255
 _LZ4_HAS_SIZE: Final = 0x08
 _LZ4_FLAGS_END: Final = 5
@@ -54,9 +54,9 @@ _LZ4_JAVA_FLAGS: Final = 0x20
 _LEVELS: Final[Mapping[Codec, range]] = {
     Codec.GZIP: range(1, 10),
     Codec.LZ4: range(13),
-    Codec.ZSTD: range(1, zstandard.MAX_COMPRESSION_LEVEL + 1),
+    Codec.ZSTD: range(1, 23),
 }
-#: As the config compression.type has them.
+#: Codecs by their names in the config compression.type.
 _KAFKA_NAMES: Final[Mapping[str, Codec]] = {
     "uncompressed": Codec.NONE,
     "gzip": Codec.GZIP,
@@ -77,7 +77,7 @@ class Compression:
 
     @classmethod
     def of_kafka(cls, name: str, level: int | None) -> Compression:
-        """From Kafka's configs; the nearest level where our library has no such one."""
+        """From Kafka's configs; a level that our library lacks becomes the nearest one that it has."""
         codec = _KAFKA_NAMES[name]
         if level is not None:
             levels = _SLOW_LZ4_LEVELS if codec is Codec.LZ4 else _LEVELS[codec]
@@ -85,18 +85,8 @@ class Compression:
         return cls(codec, level)
 
 
-class _Thread(threading.local):
-    """What is dear to make and not to be shared by threads."""
-
-    def __init__(self) -> None:
-        self.zstd = zstandard.ZstdDecompressor()
-
-
-_THREAD: Final = _Thread()
-
-
 def codec_of(number: int) -> Codec:
-    """The codec of attribute bits `number`; UnsupportedCodecError for 5 to 7, which none has."""
+    """The codec of attribute bits `number`; raises UnsupportedCodecError for 5 to 7, which stand for no codec."""
     try:
         return Codec(number)
     except ValueError:
@@ -109,14 +99,14 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     """`data` (an uncompressed records section) in the framing of `codec`.
 
     `level` is the codec's own (gzip 1 to 9, lz4 0 to 12, zstd 1 to 22), None for its default.
-    ValueError for a level that it does not have, as snappy and no compression have none.
+    Raises ValueError for a level that the codec does not have; snappy and no compression have none.
     """
     check_level(codec, level)
     return _COMPRESSORS[codec_of(codec)](memoryview(data), level)
 
 
 def check_level(codec: int, level: int | None) -> None:
-    """Raise ValueError where `codec` has no such compression level."""
+    """Raise ValueError if `codec` has no such compression level."""
     levels = _LEVELS.get(codec_of(codec), range(0))
     if level is not None and level not in levels:
         has = f"levels {levels[0]} to {levels[-1]}" if levels else "no levels"
@@ -124,19 +114,19 @@ def check_level(codec: int, level: int | None) -> None:
 
 
 def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
-    """The records section behind `data`, at most `max_bytes` long.
+    """Decompress `data`, a records section, to at most `max_bytes`.
 
-    Raises DecompressedTooLargeError beyond `max_bytes` (before that much memory is taken several
-    times over), CorruptRecordsError where the codec cannot read the bytes, UnsupportedCodecError
-    for no codec.
+    Raises DecompressedTooLargeError beyond `max_bytes` (before several times as much memory is taken),
+    CorruptRecordsError if the codec cannot read the bytes, and UnsupportedCodecError if there is no
+    such codec.
     """
     return _DECOMPRESSORS[codec_of(codec)](memoryview(data), max_bytes)
 
 
 def check_for_java(codec: int, data: Buffer) -> None:
-    """Raise CorruptRecordsError for what `decompress`, which took `data`, reads and Java clients do not.
+    """Raise CorruptRecordsError if Java clients cannot read `data`, which `decompress` has read before.
 
-    That are LZ4 frames with linked blocks or a dictionary: a Kafka broker, which is Java, refuses them.
+    They cannot read LZ4 frames with linked blocks or a dictionary, and a Kafka broker refuses those too.
     """
     if codec != Codec.LZ4:
         return
@@ -177,7 +167,7 @@ def _compress_lz4(data: memoryview, level: int | None) -> bytes:
 
 
 def _compress_zstd(data: memoryview, level: int | None) -> bytes:
-    return zstandard.ZstdCompressor(_ZSTD_LEVEL if level is None else level).compress(data)
+    return zstd.compress(data, _ZSTD_LEVEL if level is None else level)
 
 
 def _decompress_none(data: memoryview, max_bytes: int) -> bytes:
@@ -209,7 +199,7 @@ def _decompress_gzip(data: memoryview, max_bytes: int) -> bytes:
             piece_bytes *= 2
         if bytes(data[position : position + len(_GZIP_MAGIC)]) != _GZIP_MAGIC:
             return b"".join(parts)
-        # What a member leaves of a piece is copied: of many small ones in one piece that is the square.
+        # What a member leaves of a piece is copied: many small members in one large piece take quadratic time.
         piece_bytes = _GZIP_PIECE_BYTES
 
 
@@ -247,8 +237,8 @@ def _decompress_snappy_block(block: memoryview, left: int, max_bytes: int) -> by
 
 
 def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
-    # In one call, which is several times faster for a small frame, where its size can neither pass
-    # the limit nor be made up: a frame that says its size is believed before it is read.
+    # One call is several times faster for a small frame. It is safe only if the content cannot pass the
+    # limit and the frame states no size, which the library would trust before reading the frame.
     may_be_large = len(data) * _LZ4_MAX_EXPANSION > max_bytes
     if may_be_large or len(data) < _LZ4_FLAGS_END or data[_LZ4_FLAGS_END - 1] & _LZ4_HAS_SIZE:
         return _decompress_lz4_stepwise(data, max_bytes)
@@ -285,36 +275,21 @@ def _decompress_lz4_stepwise(data: memoryview, max_bytes: int) -> bytes:
 
 
 def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
-    # In one call, which is faster, where it is one frame that says how large its content is.
-    try:
-        if 0 < zstandard.frame_content_size(data) <= max_bytes:
-            return _THREAD.zstd.decompress(data, allow_extra_data=False)
-    except zstandard.ZstdError:
-        return _decompress_zstd_stepwise(data, max_bytes)
-    return _decompress_zstd_stepwise(data, max_bytes)
-
-
-def _decompress_zstd_stepwise(data: memoryview, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     left = max_bytes
-    piece_bytes = max(_MIN_PIECE_BYTES, max_bytes // _ZSTD_MAX_EXPANSION)
-    frame = _THREAD.zstd.decompressobj()
     position = 0
-    while position < len(data):
-        if frame.eof:
-            frame = _THREAD.zstd.decompressobj()
-        piece = data[position : position + piece_bytes]
+    while position < len(data) or not parts:
         try:
-            part = frame.decompress(piece)
-        except zstandard.ZstdError as error:
+            # Exactly one frame: leftover bytes would be copied, which takes quadratic time for many small frames.
+            end = position + zstd.get_frame_size(data[position:])
+            part = zstd.ZstdDecompressor().decompress(data[position:end], left + 1)
+        except zstd.ZstdError as error:
             raise CorruptRecordsError(f"zstd: {error}") from error
         if len(part) > left:
             raise DecompressedTooLargeError(max_bytes)
         left -= len(part)
         parts.append(part)
-        position += len(piece) - len(frame.unused_data)
-    if not frame.eof:
-        raise CorruptRecordsError("zstd: the data ends inside a frame")
+        position = end
     return b"".join(parts)
 
 

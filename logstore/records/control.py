@@ -1,8 +1,8 @@
 """Control records, and the filler that closes a hole (seeds 000_, 003_ and 004_; S17, S25).
 
 A control record's key is int16 version, int16 type. The value of an end-of-transaction marker is
-int16 version, int32 coordinator epoch. Newer versions may append fields: what is known is read, the
-rest passed over; types that are not known are kept as numbers, to be skipped.
+int16 version, int32 coordinator epoch. Newer versions may append fields: the known ones are read and
+the rest is ignored. Unknown types are kept as numbers, so that readers can skip them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from logstore.records.batch import BatchToWrite, NewRecord, Record
-from logstore.records.errors import InvalidRecordError
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord, Record
+from lacuna.logstore.records.errors import InvalidRecordError
 
 _KEY: Final = struct.Struct(">hh")
 _END_TXN_MARKER: Final = struct.Struct(">hi")
@@ -54,9 +54,9 @@ class EndTxnMarker:
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """A control record that was read; `marker` where it ends a transaction.
+    """A control record that was read; `marker` is set if it ends a transaction.
 
-    `type_number` may be one that ControlType does not have: the record is then to be skipped.
+    `type_number` may be one that ControlType does not have; such a record must be skipped.
     """
 
     offset: int
@@ -66,7 +66,7 @@ class ControlRecord:
 
     @property
     def control_type(self) -> ControlType | None:
-        """The type, or None where it is unknown."""
+        """The type, or None if it is unknown."""
         try:
             return ControlType(self.type_number)
         except ValueError:
@@ -76,14 +76,14 @@ class ControlRecord:
 def read_control_record(record: Record) -> ControlRecord:
     """The control record in `record`, which came in a batch with the control bit.
 
-    Raises InvalidRecordError where the key is null or shorter than four bytes, a version is
+    Raises InvalidRecordError if the key is null or shorter than four bytes, a version is
     negative, or an end-of-transaction marker's value is shorter than six.
     """
     key = record.key
     if key is None or len(key) < _KEY.size:
         length = "null" if key is None else f"{len(key)} bytes"
         raise InvalidRecordError(
-            f"the key of the control record at {record.offset} is {length}, not 4"
+            f"the key of the control record at offset {record.offset} is {length}; it needs 4 bytes"
         )
     version, type_number = _KEY.unpack_from(key)
     if version < 0:
@@ -98,11 +98,13 @@ def _read_marker(record: Record, control_type: ControlType) -> EndTxnMarker:
     value = record.value
     if value is None or len(value) < _END_TXN_MARKER.size:
         raise InvalidRecordError(
-            f"the value of the marker at {record.offset} is shorter than 6 bytes"
+            f"the value of the marker at offset {record.offset} is shorter than 6 bytes"
         )
     version, coordinator_epoch = _END_TXN_MARKER.unpack_from(value)
     if version < 0:
-        raise InvalidRecordError(f"the marker at {record.offset} has value version {version}")
+        raise InvalidRecordError(
+            f"the marker at offset {record.offset} has version {version}, which is negative"
+        )
     return EndTxnMarker(control_type, coordinator_epoch, version)
 
 
@@ -111,11 +113,11 @@ def filler(asked_offset: int, end_offset: int) -> bytes:
 
     It holds one synthetic control record, at end_offset - 1: the commit of a transaction of
     producer id 0, which never exists, so that every client skips it. The batch begins at
-    `asked_offset`, or where a last_offset_delta of 2^31-1 lets it begin. Raises ValueError for an
-    empty range.
+    `asked_offset`, or later if that would need a last_offset_delta above 2^31-1. Raises ValueError for
+    an empty range.
     """
     if not 0 <= asked_offset < end_offset:
-        raise ValueError(f"nothing is to be filled in [{asked_offset}, {end_offset})")
+        raise ValueError(f"there is nothing to fill in [{asked_offset}, {end_offset})")
     base_offset = max(asked_offset, end_offset - 2**31)
     marker = EndTxnMarker(ControlType.COMMIT, coordinator_epoch=0)
     record = NewRecord(

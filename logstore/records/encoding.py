@@ -3,21 +3,24 @@
 """Columns in, batches out: rows in the layout of Arrow's arrays as a producer would send them.
 
 One source, compiled by Cython or run by Python as it is; the types that callers see are in
-`encoding.pyi`. Buffers are taken as they are; each is compared with its length before it is read.
+`encoding.pyi`. Buffers are not copied; every index is compared with their length before it is used.
 """
 
 from __future__ import annotations
 
 from array import array
 
-import cython
+try:
+    import cython
+except ModuleNotFoundError:
+    from lacuna.logstore import interpreted as cython
 
-from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress
-from logstore.records.errors import BatchTooLargeError, InvalidRecordError
-from logstore.records.packing import pack_batch
+from lacuna.logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress
+from lacuna.logstore.records.errors import BatchTooLargeError, InvalidRecordError
+from lacuna.logstore.records.packing import pack_batch
 
 MAX_BATCH_BYTES = 512 * 1024
-"""Bytes of a batch, uncompressed, at which the next begins."""
+"""The most uncompressed bytes of a batch, unless a single record has more."""
 MAX_MESSAGE_BYTES = 1048588
 """Kafka's default of max.message.bytes."""
 
@@ -57,7 +60,7 @@ class _Binary:
     data: cython.const[cython.uchar][::1]
     row_count: cython.Py_ssize_t
     size: cython.Py_ssize_t
-    # The row that was asked for last: data[at:at + length], null where `length` is -1.
+    # The row that `find` found last: data[at:at + length], null where `length` is -1.
     at: cython.Py_ssize_t
     length: cython.longlong
 
@@ -82,7 +85,7 @@ class _Binary:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find(self, row: cython.longlong) -> cython.int:
-        """Set `at` and `length`; IndexError for a row that is not there."""
+        """Set `at` and `length` to the place of a row. Raises IndexError if there is no such row."""
         self.at = 0
         self.length = -1
         if not self.is_there:
@@ -108,7 +111,7 @@ class _Headers:
     row_count: cython.Py_ssize_t
     keys: _Binary
     values: _Binary
-    # The list that was asked for last.
+    # The list that `find` found last.
     first: cython.longlong
     end: cython.longlong
 
@@ -125,7 +128,7 @@ class _Headers:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find(self, row: cython.longlong) -> cython.longlong:
-        """Set `first` and `end`; the bytes that the headers take at most."""
+        """Set `first` and `end` to the headers of a row; return the most bytes that they can take."""
         size: cython.longlong = 0
         i: cython.longlong
         self.first = self.end = 0
@@ -149,7 +152,7 @@ class _Headers:
 @cython.final
 @cython.cclass
 class _Encoder:
-    """The batch that is being written, and those that are done."""
+    """Writes batches: holds the one being written, and those that are finished."""
 
     keys: _Binary
     values: _Binary
@@ -196,7 +199,7 @@ class _Encoder:
         if self.count == 0:
             self.first_row = row
             self.base_timestamp = timestamp
-            # Of records that are all older than 1970 it is -1, as Kafka's producers have it.
+            # -1 if all records are older than 1970, as Kafka's producers set it.
             self.max_timestamp = max(timestamp, _NO_TIMESTAMP)
         if self.size + needed > self.capacity:
             self.grow(self.size + needed)
@@ -224,7 +227,7 @@ class _Encoder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def record_size(self, timestamp: cython.longlong) -> cython.longlong:
-        """The bytes behind the record's size."""
+        """The record's size field: how many bytes follow it."""
         size: cython.longlong = 1
         i: cython.longlong
         size += _varint_size(timestamp - self.base_timestamp) + _varint_size(self.count)
@@ -297,7 +300,7 @@ class _Encoder:
             return 0
         codec: cython.int = 0
         section = memoryview(self.buffer)[: self.size]
-        # A larger one could not be decompressed again.
+        # Readers would refuse to decompress a larger section.
         if self.codec != 0 and self.size <= DEFAULT_MAX_DECOMPRESSED_BYTES:
             codec = self.codec
             section = compress(codec, section, self.level)
@@ -338,7 +341,7 @@ def encode_batches(
     """The rows of one partition, in the order of `rows`, as batches that Produce takes (S11).
 
     `keys`, `values` are BinaryColumns and `headers` a HeaderColumn, None for nothing but nulls or no
-    headers; `timestamps` is an int64 buffer, ms; `rows` an array("q") of indexes into all of them (of
+    headers; `timestamps` is an int64 buffer, ms; `rows` an array("q") of indexes into all of them (for
     a slice of an Arrow array, add its offset). Each batch begins at offset 0, has no producer id, and
     ends before `max_batch_bytes` (uncompressed) is passed, though one record may pass it alone.
 

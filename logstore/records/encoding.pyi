@@ -2,8 +2,8 @@ from array import array
 
 from typing_extensions import Buffer
 
-from logstore.records.column_layout import BinaryColumn, HeaderColumn
-from logstore.records.layout import Codec
+from lacuna.logstore.records.column_layout import BinaryColumn, HeaderColumn
+from lacuna.logstore.records.layout import Codec
 
 MAX_BATCH_BYTES: int
 MAX_MESSAGE_BYTES: int

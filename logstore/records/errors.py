@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import ClassVar
 
@@ -36,7 +37,7 @@ class TruncatedBatchError(RecordsError):
 
 
 class CorruptBatchError(RecordsError):
-    """A batch whose bytes are wrong, however many more were read; `position` is in bytes."""
+    """A batch whose bytes are wrong, so that reading more would not help; `position` is in bytes."""
 
     def __init__(self, reason: str, position: int = 0) -> None:
         super().__init__(f"corrupt batch at byte {position}: {reason}")
@@ -45,18 +46,25 @@ class CorruptBatchError(RecordsError):
 
 
 class InvalidRecordError(RecordsError):
-    """A batch or record that breaks the format's rules behind a right checksum.
+    """A batch or record that breaks the rules of the format, although its checksum is right.
 
-    `record_index` is the record's place in its batch, or -1 where it is the batch's fault.
+    `record_index` is the record's index in its batch, or -1 if the batch itself is wrong. `faults` has
+    the index of every bad record with the reason.
     """
 
     kafka_error = KafkaErrorName.INVALID_RECORD
 
-    def __init__(self, reason: str, record_index: int = -1) -> None:
+    def __init__(
+        self, reason: str, record_index: int = -1, faults: Collection[tuple[int, str]] = ()
+    ) -> None:
+        if record_index >= 0 and not faults:
+            faults = ((record_index, reason),)
         where = f"record {record_index}: " if record_index >= 0 else ""
-        super().__init__(where + reason)
+        more = f"; {len(faults) - 1} more records are at fault" if len(faults) > 1 else ""
+        super().__init__(where + reason + more)
         self.reason = reason
         self.record_index = record_index
+        self.faults = faults
 
 
 class InvalidTimestampError(InvalidRecordError):

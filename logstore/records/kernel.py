@@ -2,7 +2,7 @@
 # cython: initializedcheck=False
 """The loops over batches and records: one source, compiled by Cython or run by Python as it is.
 
-Compiled (`python -m logstore.records.build_kernel`) the types below are C's and the indexing is
+Compiled (`python -m lacuna.logstore.records.build_kernel`) the types below are C's and the indexing is
 unchecked, so every position is compared with its end before it is used; interpreted they are hints.
 The types that callers see are in `kernel.pyi`. Constants repeat those of `layout` as C integers.
 """
@@ -11,15 +11,26 @@ from __future__ import annotations
 
 from array import array
 
-import cython
+try:
+    import cython
+except ModuleNotFoundError:
+    from lacuna.logstore import interpreted as cython
 from crc32c import crc32c
 
-from logstore.records import layout
-from logstore.records.errors import CorruptBatchError, InvalidRecordError, TruncatedBatchError
-from logstore.records.rewriting import coalesce
+from lacuna.logstore.records import layout
+from lacuna.logstore.records.errors import (
+    CorruptBatchError,
+    InvalidRecordError,
+    TruncatedBatchError,
+)
+from lacuna.logstore.records.rewriting import coalesce
+
+if not cython.compiled:
+    from lacuna.logstore.records.integers import int32_at, int64_at
 
 __all__ = [
     "coalesce",
+    "find_faults",
     "read_records",
     "validate_records",
     "walk_and_patch",
@@ -29,27 +40,6 @@ __all__ = [
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
 _LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
 _MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
-_SIGN64 = cython.declare(cython.ulonglong, 0x8000000000000000)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _int64(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.ulonglong = 0
-    i: cython.Py_ssize_t
-    for i in range(at, at + 8):
-        value = (value << 8) | data[i]
-    return cython.cast(cython.longlong, (value ^ _SIGN64) - _SIGN64)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _int32(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = 0
-    i: cython.Py_ssize_t
-    for i in range(at, at + 4):
-        value = (value << 8) | data[i]
-    return (value ^ 0x80000000) - 0x80000000
 
 
 @cython.cfunc
@@ -73,7 +63,7 @@ def _overflows(base: cython.longlong, delta: cython.longlong) -> cython.bint:
 @cython.final
 @cython.cclass
 class _Cursor:
-    """A place in a records section; what it reads never goes beyond `end`."""
+    """A position in a records section; nothing is read beyond `end`."""
 
     data: cython.const[cython.uchar][::1]
     position: cython.Py_ssize_t
@@ -113,27 +103,29 @@ class _Cursor:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def skip_bytes(self, nullable: cython.bint) -> cython.longlong:
-        """Pass a length and as many bytes; the length (-1: null), in bytes."""
+        """Skip a length and that many bytes; return the length in bytes, -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < 0:
             # Kafka reads every negative length as null; a writer has only -1 for it.
             if length != -1 or not nullable:
-                raise InvalidRecordError(f"a length is {length}", self.index)
+                raise InvalidRecordError(f"the length of a field is {length}", self.index)
             return length
         if length > self.end - self.position:
-            raise InvalidRecordError(f"{length} bytes do not fit the record", self.index)
+            raise InvalidRecordError(
+                f"a field of {length} bytes does not fit in the record", self.index
+            )
         self.position += length
         return length
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def enter_record(self, section_end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Pass a record's size and attributes and make its end `end`; that position."""
+        """Skip a record's size and attributes; set `end` to the record's end and return it."""
         self.index += 1
         self.end = section_end
         size: cython.longlong = self.varint(32)
         if size < 1 or size > section_end - self.position:
-            raise InvalidRecordError(f"a size of {size} bytes does not fit the batch", self.index)
+            raise InvalidRecordError(f"its size of {size} bytes does not fit the batch", self.index)
         self.end = self.position + size
         self.position += 1
         return self.end
@@ -148,10 +140,22 @@ class _Cursor:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
+    def skip_rest(self) -> cython.int:
+        """Skip what follows the key, up to the record's end."""
+        self.skip_bytes(True)
+        headers: cython.longlong = self.header_count()
+        while headers > 0:
+            self.skip_bytes(False)
+            self.skip_bytes(True)
+            headers -= 1
+        return self.end_record()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def end_record(self) -> cython.int:
         if self.position != self.end:
             raise InvalidRecordError(
-                f"{self.end - self.position} bytes are left behind its headers", self.index
+                f"{self.end - self.position} bytes follow its headers", self.index
             )
         return 0
 
@@ -168,7 +172,6 @@ def validate_records(
     cursor: _Cursor = _Cursor(section)
     section_end: cython.Py_ssize_t = cursor.end
     i: cython.Py_ssize_t
-    headers: cython.longlong
     timestamp: cython.longlong
     highest: cython.longlong = -1
     lowest: cython.longlong = -1
@@ -185,13 +188,7 @@ def validate_records(
             raise InvalidRecordError("its offset delta is not its place in the batch", i)
         if cursor.skip_bytes(True) < 0 and keys:
             raise InvalidRecordError("a compacted topic needs a key in every record", i)
-        cursor.skip_bytes(True)
-        headers = cursor.header_count()
-        while headers > 0:
-            cursor.skip_bytes(False)
-            cursor.skip_bytes(True)
-            headers -= 1
-        cursor.end_record()
+        cursor.skip_rest()
         if timestamp > highest:
             highest = timestamp
             highest_index = i
@@ -201,6 +198,53 @@ def validate_records(
     if cursor.position != section_end:
         raise InvalidRecordError(f"{section_end - cursor.position} bytes follow the last record")
     return layout.RecordTimes(highest, highest_index, lowest, lowest_index)
+
+
+@cython.ccall
+def find_faults(
+    section: object,
+    count: cython.Py_ssize_t,
+    base_timestamp: cython.longlong,
+    require_keys: bool,
+    earliest: cython.longlong,
+    latest: cython.longlong,
+) -> object:
+    """Find every bad record of a section; `validate_records` stops at the first.
+
+    A timestamp (ms) must lie from `earliest` to `latest`, or be -1. A record is listed once, by the first
+    thing that is wrong with it. Returns layout.RecordFaults; raises InvalidRecordError if a record cannot
+    be read.
+    """
+    cursor: _Cursor = _Cursor(section)
+    section_end: cython.Py_ssize_t = cursor.end
+    i: cython.Py_ssize_t
+    timestamp: cython.longlong
+    is_misplaced: cython.bint
+    is_keyless: cython.bint
+    keys: cython.bint = require_keys
+    misplaced = array("i")
+    keyless = array("i")
+    untimely = array("i")
+    timestamps = array("q")
+    for i in range(count):
+        cursor.enter_record(section_end)
+        timestamp = cursor.varint(64)
+        if _overflows(base_timestamp, timestamp):
+            raise InvalidRecordError("its timestamp is beyond 64 bits", i)
+        timestamp += base_timestamp
+        is_misplaced = cursor.varint(32) != i
+        is_keyless = cursor.skip_bytes(True) < 0 and keys
+        cursor.skip_rest()
+        if is_misplaced:
+            misplaced.append(i)
+        elif is_keyless:
+            keyless.append(i)
+        elif timestamp != -1 and (timestamp < earliest or timestamp > latest):
+            untimely.append(i)
+            timestamps.append(timestamp)
+    if cursor.position != section_end:
+        raise InvalidRecordError(f"{section_end - cursor.position} bytes follow the last record")
+    return layout.RecordFaults(misplaced, keyless, untimely, timestamps)
 
 
 @cython.cfunc
@@ -252,9 +296,11 @@ def _batch_size(
     size: cython.longlong
     if end - at < _LOG_OVERHEAD:
         raise TruncatedBatchError(at, _HEADER_SIZE)
-    size = _int32(data, at + 8) + _LOG_OVERHEAD
+    size = int32_at(data, at + 8) + _LOG_OVERHEAD
     if size < _HEADER_SIZE:
-        raise CorruptBatchError(f"its batch_length gives it {size} bytes in all", at)
+        raise CorruptBatchError(
+            f"its batch_length makes it {size} bytes long, shorter than a batch header", at
+        )
     if end - at > 16 and data[at + 16] != 2:
         raise CorruptBatchError(f"its magic is {data[at + 16]}, not 2", at)
     if size > end - at:
@@ -278,7 +324,7 @@ def walk_and_patch(buffer: object, base_offset: cython.longlong, verify: bool = 
 def walk_stored(buffer: object, base_offset: cython.longlong, verify: bool = True) -> object:
     """Check contiguous batches that carry their own offsets, with holes or without.
 
-    They must start at or behind `base_offset` and increase strictly; only partition_leader_epoch is
+    They must start at or after `base_offset` and increase strictly; only partition_leader_epoch is
     patched, to 0. Returns and raises as `walk_and_patch`.
     """
     return _walk(buffer, base_offset, False, verify)
@@ -314,17 +360,17 @@ def _walk(
         if assign:
             _put_int64(data, at, next_offset)
         else:
-            if _int64(data, at) < next_offset:
+            if int64_at(data, at) < next_offset:
                 raise CorruptBatchError(f"it begins before offset {next_offset}", at)
-            next_offset = _int64(data, at)
-        delta = _int32(data, at + 23)
+            next_offset = int64_at(data, at)
+        delta = int32_at(data, at + 23)
         if delta < 0 or _overflows(next_offset, delta + 1):
             raise CorruptBatchError(f"its last_offset_delta is {delta}", at)
         for j in range(at + 12, at + 16):
             data[j] = 0
         base_offsets[i] = next_offset
         last_offsets[i] = next_offset + delta
-        max_timestamps[i] = _int64(data, at + 35)
+        max_timestamps[i] = int64_at(data, at + 35)
         next_offset += delta + 1
         at = end
     positions[count] = size
@@ -339,7 +385,7 @@ def _verify(
     at: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
 ) -> cython.int:
-    stored: cython.longlong = _int32(data, at + 17) & 0xFFFFFFFF
+    stored: cython.longlong = int32_at(data, at + 17) & 0xFFFFFFFF
     computed: cython.longlong = crc32c(raw[at + 21 : end])
     if computed != stored:
         raise CorruptBatchError(f"its CRC-32C is {stored:08x}, its bytes give {computed:08x}", at)

@@ -1,11 +1,19 @@
 from typing_extensions import Buffer
 
-from logstore.records.layout import RecordTimes, WalkedBatches
-from logstore.records.rewriting import coalesce as coalesce
+from lacuna.logstore.records.layout import RecordFaults, RecordTimes, WalkedBatches
+from lacuna.logstore.records.rewriting import coalesce as coalesce
 
 def validate_records(
     section: Buffer, count: int, base_timestamp: int, require_keys: bool
 ) -> RecordTimes: ...
+def find_faults(
+    section: Buffer,
+    count: int,
+    base_timestamp: int,
+    require_keys: bool,
+    earliest: int,
+    latest: int,
+) -> RecordFaults: ...
 def read_records(
     section: bytes, count: int
 ) -> list[

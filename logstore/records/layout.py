@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from logstore.records.errors import RecordsError
+    from lacuna.logstore.records.errors import RecordsError
 
 MAGIC: Final = 2
 
@@ -21,7 +21,7 @@ MAGIC: Final = 2
 # base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, record_count
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = 61
-# base_offset and batch_length stand before what batch_length counts.
+# base_offset and batch_length come before the bytes that batch_length counts.
 LOG_OVERHEAD: Final = 12
 
 BATCH_LENGTH_AT: Final = 8
@@ -50,6 +50,7 @@ NO_PARTITION_LEADER_EPOCH: Final = -1
 
 MAX_INT32: Final = 2**31 - 1
 MAX_INT64: Final = 2**63 - 1
+MIN_INT64: Final = -(2**63)
 
 
 class Codec(IntEnum):
@@ -71,7 +72,7 @@ class TimestampType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class WalkedBatches:
-    """Contiguous batches that were checked, one entry a batch (`positions` has one more).
+    """Contiguous batches that were checked: columns with one entry for each batch (`positions` has one more).
 
     Batch i is bytes positions[i]:positions[i + 1] of the buffer that was walked, so that batches
     i to j - 1 are served as the one slice positions[i]:positions[j]. Offsets are inclusive.
@@ -88,12 +89,12 @@ class WalkedBatches:
 
 @dataclass(frozen=True, slots=True)
 class WalkedPieces:
-    """Pieces that were checked: the batches of all, in columns as those of `WalkedBatches`.
+    """The batches of several checked pieces, in the same columns as in `WalkedBatches`.
 
-    The batches of piece i have the indexes firsts[i] to firsts[i + 1] - 1 (`firsts` has one more
-    than there are pieces). A piece in `errors` (by its index) is bad: what stands in its place in
-    the columns means nothing, but for the first position, which is its beginning and with it the
-    end of the piece before. Positions count from the beginning of the buffer.
+    Piece i has the batches firsts[i] to firsts[i + 1] - 1 (`firsts` has one entry more than there are
+    pieces). `errors` has the error of each bad piece, by its index. A bad piece has at least one entry
+    in the columns, of which only the first position means anything: the bad piece begins there, and the
+    piece before it ends there. Positions count from the beginning of the buffer.
     """
 
     positions: array[int]
@@ -108,11 +109,25 @@ class WalkedPieces:
 class RecordTimes:
     """The largest and smallest timestamp of a batch's records, and the records they belong to.
 
-    An index is that of the first record with that timestamp. Records without one (-1) do not count
-    for the smallest, which is -1 where there is none.
+    An index is that of the first record with that timestamp. The smallest leaves out records without a
+    timestamp (-1), and is -1 if no record has one.
     """
 
     max_timestamp: int
     max_timestamp_index: int
     min_timestamp: int
     min_timestamp_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFaults:
+    """The indexes of a batch's bad records, by what is wrong with them; ascending, and no index in two columns.
+
+    `misplaced`: the offset delta is not the index. `keyless`: there is no key. `untimely`: the timestamp,
+    which is at the same place in `timestamps` (ms), is out of range.
+    """
+
+    misplaced: array[int]
+    keyless: array[int]
+    untimely: array[int]
+    timestamps: array[int]

@@ -1,11 +1,11 @@
-"""Putting a batch together: the header around a records section, under its CRC-32C."""
+"""Make a batch from a records section: add the header and the CRC-32C."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from logstore.records.crc import crc32c
-from logstore.records.layout import (
+from lacuna.logstore.records.crc import crc32c
+from lacuna.logstore.records.layout import (
     ATTRIBUTES_AT,
     CRC_AT,
     HEADER,
@@ -35,7 +35,7 @@ def pack_batch(
     base_sequence: int = NO_SEQUENCE,
     partition_leader_epoch: int = 0,
 ) -> bytes:
-    """The batch whose records section is `section`, compressed already as `attributes` says."""
+    """Make the batch with the records section `section`, which is already compressed as `attributes` says."""
     header = HEADER.pack(
         base_offset,
         HEADER_SIZE - LOG_OVERHEAD + memoryview(section).nbytes,
@@ -57,6 +57,6 @@ def pack_batch(
 
 
 def with_crc(batch: bytearray) -> bytes:
-    """The batch with the CRC-32C of its bytes; `batch` is changed too."""
+    """Set the CRC-32C of `batch` to that of its bytes; return a copy of it."""
     batch[CRC_AT:ATTRIBUTES_AT] = crc32c(memoryview(batch)[ATTRIBUTES_AT:]).to_bytes(4, "big")
     return bytes(batch)

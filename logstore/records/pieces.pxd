@@ -1,5 +1,7 @@
 # What `pieces.py` calls in its compiled form: CRC-32C without a Python call for each batch.
 
+from lacuna.logstore.records.integers cimport int64_at, uint32_at
+
 cdef extern from *:
     """
     #include <stdint.h>

@@ -2,49 +2,32 @@
 # cython: initializedcheck=False
 """Many pieces of segments, checked and given their offsets in one call, without holding Python's lock.
 
-One source, compiled by Cython or run by Python as it is. What it finds is what `kernel`'s walks find;
-a piece that is not what it should be is given to those, for their error.
+One source, compiled by Cython or run by Python as it is. It finds what `kernel`'s walks find; a bad
+piece is walked again by those, which raise the error.
 """
 
 from __future__ import annotations
 
 from array import array
 
-import cython
+try:
+    import cython
+except ModuleNotFoundError:
+    from lacuna.logstore import interpreted as cython
 from crc32c import crc32c
 
-from logstore.records import layout
-from logstore.records.errors import CorruptBatchError, RecordsError
-from logstore.records.kernel import walk_and_patch, walk_stored
+from lacuna.logstore.records import layout
+from lacuna.logstore.records.errors import CorruptBatchError, RecordsError
+from lacuna.logstore.records.kernel import walk_and_patch, walk_stored
+
+if not cython.compiled:
+    from lacuna.logstore.records.integers import int64_at, uint32_at
 
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
 _MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
-_SIGN64 = cython.declare(cython.ulonglong, 0x8000000000000000)
 
 if cython.compiled:
     lacuna_crc_prepare()  # noqa: F821 - declared in pieces.pxd
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _int64(data: cython.uchar[::1], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.ulonglong = 0
-    i: cython.Py_ssize_t
-    for i in range(at, at + 8):
-        value = (value << 8) | data[i]
-    return cython.cast(cython.longlong, (value ^ _SIGN64) - _SIGN64)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _uint32(data: cython.uchar[::1], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = 0
-    i: cython.Py_ssize_t
-    for i in range(at, at + 4):
-        value = (value << 8) | data[i]
-    return value
 
 
 @cython.cfunc
@@ -57,9 +40,9 @@ def _has_right_crc(
         found: cython.longlong = lacuna_crc32c(  # noqa: F821 - declared in pieces.pxd
             cython.address(data[at + 21]), end - at - 21
         )
-        return found == _uint32(data, at + 17)
+        return found == uint32_at(data, at + 17)
     else:  # noqa: RET505 - only one of the two is compiled
-        return crc32c(data[at + 21 : end]) == _uint32(data, at + 17)
+        return crc32c(data[at + 21 : end]) == uint32_at(data, at + 17)
 
 
 @cython.cfunc
@@ -68,13 +51,13 @@ def _has_right_crc(
 def _count_batches(
     data: cython.uchar[::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """How many batches of magic 2 fill data[at:end]; 0: they do not."""
+    """How many batches of magic 2 make up data[at:end]; 0 if it is anything else."""
     count: cython.Py_ssize_t = 0
     size: cython.longlong
     while at < end:
         if end - at < _HEADER_SIZE:
             return 0
-        size = _uint32(data, at + 8) + 12
+        size = uint32_at(data, at + 8) + 12
         if size < _HEADER_SIZE or size > end - at or data[at + 16] != 2:
             return 0
         at += size
@@ -99,19 +82,19 @@ def _patch(
     last_offsets: cython.longlong[::1],
     max_timestamps: cython.longlong[::1],
 ) -> cython.bint:
-    """Check and patch the batches of a piece, whose columns begin at `index`. False: it is bad."""
+    """Check and patch the batches of a piece, whose columns begin at `index`; return False if it is bad."""
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t
     delta: cython.longlong
     while at < piece_end:
-        end = at + _uint32(data, at + 8) + 12
-        delta = _uint32(data, at + 23)
+        end = at + uint32_at(data, at + 8) + 12
+        delta = uint32_at(data, at + 23)
         if verify and not _has_right_crc(data, at, end):
             return False
         if has_true_offsets:
-            if _int64(data, at) < next_offset:
+            if int64_at(data, at) < next_offset:
                 return False
-            next_offset = _int64(data, at)
+            next_offset = int64_at(data, at)
         if next_offset < 0 or delta > 0x7FFFFFFF or next_offset > _MAX_INT64 - delta - 1:
             return False
         if next_offset + delta >= end_offset:
@@ -123,11 +106,11 @@ def _patch(
         positions[index] = at
         base_offsets[index] = next_offset
         last_offsets[index] = next_offset + delta
-        max_timestamps[index] = _int64(data, at + 35)
+        max_timestamps[index] = int64_at(data, at + 35)
         next_offset += delta + 1
         index += 1
         at = end
-    # Offsets that were assigned fill the piece; of true ones the last may be missing.
+    # Assigned offsets must reach the end of the piece; with true offsets the last ones may be a hole.
     return has_true_offsets or next_offset == end_offset
 
 
@@ -140,12 +123,12 @@ def walk_pieces(
     true_offsets: object,
     verify: bool,
 ) -> object:
-    """Check the batches of pieces that stand one behind the other, and give them their offsets.
+    """Check the batches of consecutive pieces, and give them their offsets.
 
     Piece i is buffer[starts[i]:starts[i + 1]] and holds the offsets from base_offsets[i] to below
-    next_offsets[i]; where true_offsets[i] is not 0 its batches carry their own, as in `walk_stored`,
-    else it has all of them and is patched as by `walk_and_patch`. The columns are array("q"). Gives
-    layout.WalkedPieces; a bad piece has an error there, and at least one place in the columns.
+    next_offsets[i]. If true_offsets[i] is not 0, its batches carry their own offsets, as in `walk_stored`;
+    else they have all of these offsets, and get them as in `walk_and_patch`. The columns are array("q").
+    Returns layout.WalkedPieces; a bad piece has an error there, and at least one entry in the columns.
     """
     raw = memoryview(buffer)
     count: cython.Py_ssize_t = len(base_offsets)
@@ -164,7 +147,7 @@ def walk_pieces(
     size: cython.longlong = len(raw)
     i: cython.Py_ssize_t
     if len(starts) != count + 1 or len(next_offsets) != count or len(true_offsets) != count:
-        raise ValueError("the columns of the pieces are of different lengths")
+        raise ValueError("the columns of the pieces have different lengths")
     for i in range(count):
         if start_of[i] < 0 or start_of[i + 1] < start_of[i] or start_of[i + 1] > size:
             raise ValueError(f"piece {i} does not lie in the buffer")
@@ -173,7 +156,7 @@ def walk_pieces(
             first_of[i] = total
             batches = _count_batches(data, start_of[i], start_of[i + 1])
             is_bad[i] = batches == 0
-            # A place for a bad piece, too: there stands where the batches of the one before end.
+            # A bad piece has an entry too: it says where the batches of the piece before end.
             total += batches + is_bad[i]
         first_of[count] = total
     columns = [array("q", bytes(8 * n)) for n in (total + 1, total, total, total)]
@@ -212,10 +195,10 @@ def walk_pieces(
 def _error_of(
     piece: object, base_offset: cython.longlong, has_true_offsets: cython.bint, verify: bool
 ) -> object:
-    """What the walk of one piece says of it."""
+    """The error that the walk of this piece alone raises."""
     walk = walk_stored if has_true_offsets else walk_and_patch
     try:
         walk(piece, base_offset, verify)
     except RecordsError as error:
         return error
-    return CorruptBatchError("its batches end at another offset", 0)
+    return CorruptBatchError("its batches do not end at its last offset", 0)

@@ -2,7 +2,7 @@ from array import array
 
 from typing_extensions import Buffer
 
-from logstore.records.layout import WalkedPieces
+from lacuna.logstore.records.layout import WalkedPieces
 
 def walk_pieces(
     buffer: Buffer,

@@ -1,20 +1,30 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""Batches in, other batches with the same records out: coalesced, recoded, some records left out.
+"""Batches in, other batches with the same records out: coalesced, recompressed, some records left out.
 
 One source, compiled by Cython or run by Python as it is; the types that callers see are in
-`rewriting.pyi`. Nothing here looks at checksums: what comes in was checked where it was read.
+`rewriting.pyi`. Checksums are not verified here: the input was checked when it was read.
 """
 
 from __future__ import annotations
 
 from array import array
 
-import cython
+try:
+    import cython
+except ModuleNotFoundError:
+    from lacuna.logstore import interpreted as cython
 
-from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress, decompress
-from logstore.records.errors import CorruptBatchError, InvalidRecordError, TruncatedBatchError
-from logstore.records.packing import pack_batch
+from lacuna.logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress, decompress
+from lacuna.logstore.records.errors import (
+    CorruptBatchError,
+    InvalidRecordError,
+    TruncatedBatchError,
+)
+from lacuna.logstore.records.packing import pack_batch
+
+if not cython.compiled:
+    from lacuna.logstore.records.integers import int32_at, int64_at
 
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
 _LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
@@ -25,7 +35,6 @@ _DELETE_HORIZON = cython.declare(cython.int, 0x40)
 _MAX_INT32 = cython.declare(cython.longlong, 0x7FFFFFFF)
 _MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 _NO_TIMESTAMP = cython.declare(cython.longlong, -1)
-_SIGN64 = cython.declare(cython.ulonglong, 0x8000000000000000)
 # size (5), attributes (1), timestamp delta (10), offset delta (5)
 _MAX_RECORD_HEAD = cython.declare(cython.Py_ssize_t, 21)
 # Clearing memory that is not used would cost more than to grow.
@@ -37,30 +46,10 @@ _NOTHING = array("q")
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _int64(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.ulonglong = 0
-    i: cython.Py_ssize_t
-    for i in range(at, at + 8):
-        value = (value << 8) | data[i]
-    return cython.cast(cython.longlong, (value ^ _SIGN64) - _SIGN64)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _int32(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = 0
-    i: cython.Py_ssize_t
-    for i in range(at, at + 4):
-        value = (value << 8) | data[i]
-    return (value ^ 0x80000000) - 0x80000000
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
 def _put_varint(
     out: cython.uchar[::1], at: cython.Py_ssize_t, value: cython.longlong
 ) -> cython.Py_ssize_t:
-    """Write `value` as a zigzag varint at `at`; the position behind it."""
+    """Write `value` as a zigzag varint at `at`; return the position after it."""
     bits: cython.ulonglong = cython.cast(cython.ulonglong, (value << 1) ^ (value >> 63))
     while bits > 0x7F:
         out[at] = (bits & 0x7F) | 0x80
@@ -96,9 +85,11 @@ def _batch_size(
     size: cython.longlong
     if end - at < _LOG_OVERHEAD:
         raise TruncatedBatchError(at, _HEADER_SIZE)
-    size = _int32(data, at + 8) + _LOG_OVERHEAD
+    size = int32_at(data, at + 8) + _LOG_OVERHEAD
     if size < _HEADER_SIZE:
-        raise CorruptBatchError(f"its batch_length gives it {size} bytes in all", at)
+        raise CorruptBatchError(
+            f"its batch_length makes it {size} bytes long, shorter than a batch header", at
+        )
     if end - at > 16 and data[at + 16] != 2:
         raise CorruptBatchError(f"its magic is {data[at + 16]}, not 2", at)
     if size > end - at:
@@ -130,7 +121,7 @@ class _Section:
         end: cython.Py_ssize_t,
         max_decompressed_bytes: cython.Py_ssize_t,
     ) -> cython.int:
-        """Begin with the records of the batch data[at:end]; `batches` is what `data` looks at."""
+        """Begin with the records of the batch data[at:end]; `data` is a view of `batches`."""
         codec: cython.int = data[at + 22] & _CODEC
         self.index = -1
         if codec == 0:
@@ -168,13 +159,13 @@ class _Section:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def next_record(self) -> cython.int:
-        """Read a record's head and make its end `end`; `position` is then at its key."""
+        """Read a record's head and set `end` to its end; `position` is then at its key."""
         size: cython.longlong
         self.index += 1
         self.end = self.section_end
         size = self.varint(32)
         if size < 1 or size > self.section_end - self.position:
-            raise InvalidRecordError(f"a size of {size} bytes does not fit the batch", self.index)
+            raise InvalidRecordError(f"its size of {size} bytes does not fit the batch", self.index)
         self.end = self.position + size
         self.attributes = self.data[self.position]
         self.position += 1
@@ -185,11 +176,13 @@ class _Section:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def is_tombstone(self) -> cython.int:
-        """Whether the record, whose head was read, has the value null; 0 or 1."""
+        """Whether the record, whose head was read, has a null value; 0 or 1."""
         start: cython.Py_ssize_t = self.position
         length: cython.longlong = self.varint(32)
         if length > self.end - self.position:
-            raise InvalidRecordError(f"{length} bytes do not fit the record", self.index)
+            raise InvalidRecordError(
+                f"a field of {length} bytes does not fit in the record", self.index
+            )
         if length > 0:
             self.position += length
         length = self.varint(32)
@@ -209,20 +202,20 @@ class _Section:
 @cython.final
 @cython.cclass
 class Rewriter:
-    """Writes the records of stored batches into as few batches as may be (S19).
+    """Writes the records of stored batches into as few batches as possible (S19).
 
     Batches come in the order of their offsets, with true offsets, their checksums verified. Holes
     stay holes: a batch begins at its first record and ends at its last. Keys, values, headers and
-    timestamps keep their bytes; producer ids and the transactional bit go. A new batch begins where
+    timestamps stay as they are; producer ids and the transactional bit are dropped. A new batch begins where
     the timestamp type (or the append time) changes, where a delta would not fit, and before
     `max_bytes` (uncompressed, header included) is passed, though one record may pass it alone.
-    `codec` -1: a batch takes that of its first record's. One that would be larger than
-    `max_decompressed_bytes` stays uncompressed: nobody could read it.
+    With `codec` -1, a batch gets the codec of the batch that its first record comes from. A batch larger
+    than `max_decompressed_bytes` stays uncompressed, since readers would refuse to decompress it.
 
-    `keeps_horizons` is what cleaning by key asks for (KIP-534): a tombstone (a null value) keeps the
-    delete horizon of its batch, and one without gets `delete_horizon` (ms, -1: none). The horizon
-    is the batch's base_timestamp, so that tombstones of different horizons are kept apart; other
-    records go with any. Without it, no batch has a horizon.
+    `keeps_horizons` is for cleaning by key (KIP-534): a tombstone (a null value) keeps the delete horizon
+    of its batch, or gets `delete_horizon` (ms, -1 for none) if its batch has none. The horizon is the
+    batch's base_timestamp, so tombstones with different horizons go to different batches, and other
+    records to either. Without `keeps_horizons`, no batch gets a horizon.
     """
 
     buffer: object
@@ -233,7 +226,7 @@ class Rewriter:
     max_decompressed_bytes: cython.Py_ssize_t
     level: object
     section: _Section
-    # -1: of the batch that the first record comes from.
+    # -1 means the codec of the batch that the first record comes from.
     codec: cython.int
     batch_codec: cython.int
     takes_first_codec: cython.bint
@@ -284,10 +277,10 @@ class Rewriter:
         self.done = []
 
     def add(self, batches: object, dropped: object = None) -> None:
-        """Add the records of whole batches, but those at the offsets in `dropped` (ascending).
+        """Add the records of whole batches, except those at the offsets in `dropped` (ascending).
 
         Raises CorruptBatchError, TruncatedBatchError, InvalidRecordError, DecompressedTooLargeError
-        for bytes that are no batches, and ValueError for a control batch, which has no place among
+        for bytes that are not batches, and ValueError for a control batch, which cannot be mixed with
         records.
         """
         data: cython.const[cython.uchar][::1] = batches
@@ -303,12 +296,16 @@ class Rewriter:
             self.next_source(data, at)
             self.section.enter(batches, data, at, end, self.max_decompressed_bytes)
             self.add_records(
-                _int32(data, at + 57), _int64(data, at), _int64(data, at + 27), gone, gone_count
+                int32_at(data, at + 57),
+                int64_at(data, at),
+                int64_at(data, at + 27),
+                gone,
+                gone_count,
             )
             at = end
 
     def take(self) -> list:
-        """The batches that are done, as bytes; each is handed out once."""
+        """The finished batches, as bytes; each is returned once."""
         done = self.done
         self.done = []
         return done
@@ -318,16 +315,16 @@ class Rewriter:
     def next_source(
         self, data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t
     ) -> cython.int:
-        """Begin with the records of another batch: they join only ones of the same time (S19)."""
+        """Begin with another batch: it joins only records of the same timestamp type and append time (S19)."""
         attributes: cython.int = data[at + 22]
         timestamp_bit: cython.int = attributes & _LOG_APPEND_TIME
-        append_time: cython.longlong = _int64(data, at + 35)
+        append_time: cython.longlong = int64_at(data, at + 35)
         self.source_codec = attributes & _CODEC
         if self.codec < 0 and self.takes_first_codec:
             self.codec = self.source_codec
         self.source_horizon = self.delete_horizon
         if attributes & _DELETE_HORIZON:
-            self.source_horizon = _int64(data, at + 27)
+            self.source_horizon = int64_at(data, at + 27)
         if timestamp_bit != self.timestamp_bit or (
             timestamp_bit != 0 and append_time != self.append_time
         ):
@@ -375,7 +372,7 @@ class Rewriter:
         head: cython.Py_ssize_t
         i: cython.Py_ssize_t
         if offset <= self.last_offset:
-            raise CorruptBatchError(f"offset {offset} comes behind offset {self.last_offset}")
+            raise CorruptBatchError(f"offset {offset} follows offset {self.last_offset}")
         if self.count > 0 and (
             _HEADER_SIZE + self.size + _MAX_RECORD_HEAD + length > self.max_bytes
             or offset - self.base_offset > _MAX_INT32
@@ -427,7 +424,7 @@ class Rewriter:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def meet_tombstone(self, timestamp: cython.longlong) -> cython.int:
-        """See that the batch has the horizon of a tombstone that comes next."""
+        """Make sure that the batch has the horizon of the tombstone that comes next."""
         horizon: cython.longlong = self.source_horizon
         if horizon >= 0 and _is_far(horizon, timestamp):
             horizon = -1
@@ -439,12 +436,12 @@ class Rewriter:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def begin_batch(self, offset: cython.longlong, timestamp: cython.longlong) -> cython.int:
-        # The horizon stays that of the batch before: where one record is deleted, others are.
+        # Keep the horizon of the batch before: where there is one tombstone, there are often more.
         if self.horizon >= 0 and _is_far(self.horizon, timestamp):
             self.horizon = -1
         self.base_offset = offset
         self.base_timestamp = timestamp if self.horizon < 0 else self.horizon
-        # Of records that are all older than 1970 it is -1, as producers have it and the index of a segment.
+        # -1 if all records are older than 1970, as producers set it.
         self.max_timestamp = max(timestamp, _NO_TIMESTAMP)
         self.batch_codec = self.source_codec if self.codec < 0 else self.codec
         return 0
@@ -461,7 +458,7 @@ class Rewriter:
 
     @cython.ccall
     def end_batch(self) -> None:
-        """End the batch that is being written, if it has records: `take` then gives all of them."""
+        """End the batch that is being written, if it has records, so that `take` returns it too."""
         attributes: cython.int = self.timestamp_bit
         if self.count == 0:
             return
@@ -491,7 +488,7 @@ class Rewriter:
 def _first_at(
     offsets: cython.const[cython.longlong][::1], count: cython.Py_ssize_t, offset: cython.longlong
 ) -> cython.Py_ssize_t:
-    """The index of the first of ascending `offsets` that is at or behind `offset`."""
+    """The index of the first of the ascending `offsets` that is not below `offset`."""
     low: cython.Py_ssize_t = 0
     middle: cython.Py_ssize_t
     while low < count:
@@ -509,11 +506,11 @@ def coalesce(
     max_bytes: int = 1 << 30,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> list:
-    """Merge batches of any producers into as few as may be (S19); a list of batches as bytes.
+    """Merge batches of any producers into as few as possible (S19); return a list of batches as bytes.
 
-    `chunks` are buffers of one or more whole batches each; what is kept and where a batch ends is
-    said by Rewriter, which this is a use of. The delete-horizon bit goes. `codec` -1 takes that of
-    the first batch. Raises as `Rewriter.add`.
+    `chunks` are buffers of one or more whole batches each. See Rewriter for what is kept and where a batch
+    ends. The delete-horizon bit is dropped. `codec` -1 means the codec of the first batch. Raises as
+    `Rewriter.add`.
     """
     rewriter: Rewriter = Rewriter(
         codec=codec, max_bytes=max_bytes, max_decompressed_bytes=max_decompressed_bytes
@@ -528,12 +525,12 @@ def coalesce(
 def has_tombstones(
     batch: object, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 ) -> bool:
-    """Whether a record of `batch`, one whole batch, has the value null; raises as `Rewriter.add`."""
+    """Whether a record of `batch`, one whole batch, has a null value; raises as `Rewriter.add`."""
     data: cython.const[cython.uchar][::1] = batch
     size: cython.Py_ssize_t = _batch_size(data, 0, len(batch))
     section: _Section = _Section()
     section.enter(batch, data, 0, size, max_decompressed_bytes)
-    for _ in range(_int32(data, 57)):
+    for _ in range(int32_at(data, 57)):
         section.next_record()
         if section.is_tombstone():
             return True

@@ -1,4 +1,4 @@
-"""What a producer sent, checked before it may enter the log (S11), with the errors Kafka 4.1 gives.
+"""Check what a producer sent before it enters the log (S11), with the errors that Kafka 4.1 gives.
 
 | what is wrong | error |
 |---|---|
@@ -16,36 +16,43 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from logstore.records import kernel
-from logstore.records.batch import BatchHeader, RecordBatch
-from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, check_for_java
-from logstore.records.errors import (
+from lacuna.logstore.records import kernel
+from lacuna.logstore.records.batch import BatchHeader, RecordBatch
+from lacuna.logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, check_for_java
+from lacuna.logstore.records.errors import (
     BatchTooLargeError,
     InvalidRecordError,
     InvalidTimestampError,
     UnsupportedCodecError,
 )
-from logstore.records.layout import (
+from lacuna.logstore.records.layout import (
     ATTRIBUTES_AT,
     HEADER_SIZE,
     LOG_APPEND_TIME_BIT,
     MAGIC,
     MAGIC_AT,
+    MAX_INT64,
     MAX_TIMESTAMP_AT,
+    MIN_INT64,
     NO_PRODUCER_ID,
     Codec,
+    RecordFaults,
     RecordTimes,
     TimestampType,
 )
-from logstore.records.packing import with_crc
+from lacuna.logstore.records.packing import with_crc
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _INT64_SIZE: Final = 8
+_MISPLACED: Final = "its offset delta is not its place in the batch"
+_KEYLESS: Final = "a compacted topic needs a key in every record"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +60,7 @@ class ProduceRules:
     """What a topic and a request's version demand of a batch; sizes in bytes, timestamps in ms.
 
     `max_message_bytes` counts the whole batch as sent (003_). A timestamp may lie `max_before_ms` before
-    the time of arrival and `max_after_ms` ahead of it, None for no bound (and on topics with
-    LogAppendTime).
+    the time of arrival and `max_after_ms` after it; None means no bound, as on topics with LogAppendTime.
     `max_decompressed_bytes` bounds what a compressed batch may take in memory.
     """
 
@@ -67,10 +73,10 @@ class ProduceRules:
 
 
 class BatchSummary(NamedTuple):
-    """A well-formed batch: all that a commit needs to know of it.
+    """All that a commit needs to know of a valid batch.
 
-    `max_timestamp` is that of the records, whatever the header says (`declared_max_timestamp`), and
-    belongs first to the record at `max_timestamp_offset_delta` (-1 without timestamps).
+    `max_timestamp` is the largest of the records, whatever the header says (`declared_max_timestamp`);
+    the first record with it is at `max_timestamp_offset_delta` (-1 without timestamps).
     """
 
     size: int
@@ -94,9 +100,9 @@ class BatchSummary(NamedTuple):
 
 
 def validate_produced(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchSummary:
-    """Check the records of one partition of a Produce request (v3+), which came at `now_ms`; what they are.
+    """Check the records of one partition of a Produce request (v3+), which arrived at `now_ms`; return their summary.
 
-    Raises a RecordsError whose `kafka_error` is what the producer is to be told.
+    Raises a RecordsError whose `kafka_error` is the error to send to the producer.
     """
     data = memoryview(buffer)
     header = _framed(data, rules)
@@ -107,10 +113,7 @@ def validate_produced(buffer: Buffer, rules: ProduceRules, now_ms: int) -> Batch
     if codec is not Codec.NONE:
         section = batch.section(rules.max_decompressed_bytes)
         check_for_java(codec, data[HEADER_SIZE:])
-    times = kernel.validate_records(
-        section, header.record_count, header.base_timestamp, rules.require_keys
-    )
-    _check_times(times, rules, now_ms)
+    times = _check_records(section, header, rules, now_ms)
     return BatchSummary(
         size=len(data),
         record_count=header.record_count,
@@ -138,7 +141,7 @@ def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
 
 
 def with_create_time(batch: Buffer, max_timestamp: int) -> bytes:
-    """A copy of `batch` whose header says `max_timestamp`, where the producer's said otherwise."""
+    """Return a copy of `batch` with CreateTime, `max_timestamp` (ms) in its header and a new CRC-32C."""
     return _with_max_timestamp(batch, TimestampType.CREATE_TIME, max_timestamp)
 
 
@@ -155,7 +158,7 @@ def _with_max_timestamp(batch: Buffer, timestamp_type: TimestampType, max_timest
 
 
 def _framed(data: memoryview, rules: ProduceRules) -> BatchHeader:
-    """The header of one batch, whole, of magic 2, of a size that the topic takes."""
+    """Read the header; raise unless `data` is exactly one batch of magic 2, not larger than the topic allows."""
     if len(data) > MAGIC_AT and data[MAGIC_AT] < MAGIC:
         raise InvalidRecordError(f"Produce v3 and above carries magic 2, not {data[MAGIC_AT]}")
     if len(data) < HEADER_SIZE:
@@ -183,7 +186,7 @@ def _check_header(header: BatchHeader, rules: ProduceRules) -> Codec:
         raise InvalidRecordError(f"base_offset is {header.base_offset}, not 0")
     if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
         raise InvalidRecordError(
-            f"{header.record_count} records and last_offset_delta {header.last_offset_delta}"
+            f"{header.record_count} records with last_offset_delta {header.last_offset_delta}"
         )
     if header.is_control:
         raise InvalidRecordError("a client may not write control records")
@@ -204,17 +207,64 @@ def _check_producer(header: BatchHeader) -> None:
         raise InvalidRecordError(f"base sequence {header.base_sequence} is negative")
 
 
-def _check_times(times: RecordTimes, rules: ProduceRules, now_ms: int) -> None:
-    if times.min_timestamp_index < 0:
-        return
+def _check_records(
+    section: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int
+) -> RecordTimes:
+    """The times of the records if all are valid; else raise an error that names every bad one, as Kafka does."""
+    earliest, latest = _time_range(rules, now_ms)
+    asked = (section, header.record_count, header.base_timestamp, rules.require_keys)
+    try:
+        times = kernel.validate_records(*asked)
+    except InvalidRecordError:
+        _refuse(kernel.find_faults(*asked, earliest, latest), earliest, latest)
+        raise
+    is_timed = times.min_timestamp_index >= 0
+    if is_timed and (times.min_timestamp < earliest or times.max_timestamp > latest):
+        _refuse(kernel.find_faults(*asked, earliest, latest), earliest, latest)
+    return times
+
+
+def _time_range(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
+    """The earliest and the latest timestamp that a record may have, in ms."""
     before, after = rules.max_before_ms, rules.max_after_ms
-    if before is not None and times.min_timestamp < now_ms - before:
-        raise InvalidTimestampError(
-            f"timestamp {times.min_timestamp} is more than {before} ms before now ({now_ms})",
-            times.min_timestamp_index,
+    earliest = MIN_INT64 if before is None else max(now_ms - before, MIN_INT64)
+    latest = MAX_INT64 if after is None else min(now_ms + after, MAX_INT64)
+    return earliest, latest
+
+
+def _refuse(found: RecordFaults, earliest: int, latest: int) -> None:
+    """Raise the error for bad records; a single timestamp out of range makes it INVALID_TIMESTAMP, as in Kafka."""
+    faults = _Faults(found, earliest, latest)
+    if found.untimely:
+        raise InvalidTimestampError(faults.untimely(found.timestamps[0]), found.untimely[0], faults)
+    for index, reason in faults:
+        raise InvalidRecordError(reason, index, faults)
+
+
+@dataclass(frozen=True, slots=True)
+class _Faults(Collection[tuple[int, str]]):
+    """All bad records with their reasons, which are built only when iterated: there may be millions."""
+
+    found: RecordFaults
+    earliest: int
+    latest: int
+
+    def __len__(self) -> int:
+        return len(self.found.misplaced) + len(self.found.keyless) + len(self.found.untimely)
+
+    def __contains__(self, fault: object) -> bool:
+        return any(fault == each for each in self)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        timed = zip(self.found.untimely, self.found.timestamps, strict=True)
+        return heapq.merge(
+            ((index, _MISPLACED) for index in self.found.misplaced),
+            ((index, _KEYLESS) for index in self.found.keyless),
+            ((index, self.untimely(timestamp)) for index, timestamp in timed),
         )
-    if after is not None and times.max_timestamp > now_ms + after:
-        raise InvalidTimestampError(
-            f"timestamp {times.max_timestamp} is more than {after} ms ahead of now ({now_ms})",
-            times.max_timestamp_index,
-        )
+
+    def untimely(self, timestamp: int) -> str:
+        """The reason why a timestamp is refused."""
+        if timestamp < self.earliest:
+            return f"timestamp {timestamp} is before {self.earliest}, the earliest that the topic takes now"
+        return f"timestamp {timestamp} is after {self.latest}, the latest that the topic takes now"

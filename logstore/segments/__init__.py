@@ -1,9 +1,15 @@
-"""Segments: the objects that hold the batches of many partitions, and every object key."""
+"""Segments, the objects that hold the batches of many partitions, and the keys of all objects."""
 
-from logstore.segments.layout import CorruptSegmentError, SegmentIdentity
-from logstore.segments.marker import ClusterMarker, ForeignStoreError, claim_store, read_marker
-from logstore.segments.merge import LiveRange, MergedRun, MergeOptions, merge_ranges
-from logstore.segments.paths import (
+from lacuna.logstore.segments.later import JournalEnd, LaterSegment, find_later
+from lacuna.logstore.segments.layout import CorruptSegmentError, SegmentIdentity
+from lacuna.logstore.segments.marker import (
+    ClusterMarker,
+    ForeignStoreError,
+    claim_store,
+    read_marker,
+)
+from lacuna.logstore.segments.merge import LiveRange, MergedRun, MergeOptions, merge_ranges
+from lacuna.logstore.segments.paths import (
     InvalidPathError,
     MetadataName,
     SegmentId,
@@ -14,21 +20,21 @@ from logstore.segments.paths import (
     segment_key,
     segments_prefix,
 )
-from logstore.segments.reader import (
+from lacuna.logstore.segments.reader import (
     SegmentFooter,
     SegmentSlice,
-    batches_in,
-    check_segment,
     open_segment,
     parse_end,
 )
-from logstore.segments.writer import SliceInput, WrittenSegment, WrittenSlice, write_segment
+from lacuna.logstore.segments.writer import SliceInput, WrittenSegment, WrittenSlice, write_segment
 
 __all__ = [
     "ClusterMarker",
     "CorruptSegmentError",
     "ForeignStoreError",
     "InvalidPathError",
+    "JournalEnd",
+    "LaterSegment",
     "LiveRange",
     "MergeOptions",
     "MergedRun",
@@ -40,9 +46,8 @@ __all__ = [
     "SliceInput",
     "WrittenSegment",
     "WrittenSlice",
-    "batches_in",
-    "check_segment",
     "claim_store",
+    "find_later",
     "lease_prefix",
     "merge_ranges",
     "metadata_prefix",

@@ -1,11 +1,11 @@
-"""Check every byte of a segment in a bounded number of bytes at a time, and say where the damage is.
+"""Check every byte of a segment, in bounded memory, and say where the damage is.
 
-`check_segment` raises at the first thing that is wrong. An audit goes on behind it, so that what is
-still whole is known: batches are given out as they are found, whatever is wrong elsewhere.
+A reader stops at the first thing that is wrong. An audit goes on after it, so that it finds everything
+that is still whole: batches are returned as they are found, whatever is wrong elsewhere.
 
     for part in audit_segment(store, key, object_size):
-        part.damages            # what is wrong in bytes [part.position, part.position + part.size)
-        part.batches            # the batches of it that are whole
+        part.damages            # what is wrong within the bytes [part.position, part.position + part.size)
+        part.batches            # the undamaged batches of the part
 
 Where the footer cannot be read, `audit_batches` checks ranges that are known from elsewhere.
 """
@@ -13,42 +13,43 @@ Where the footer cannot be read, `audit_batches` checks ranges that are known fr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from logstore.objects import ObjectStore, ShortReadError
-from logstore.records.batch import BatchHeader, RecordBatch
-from logstore.records.columns import ColumnBuilder
-from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
-from logstore.records.crc import crc32c
-from logstore.records.errors import (
+from lacuna.logstore.objects import ObjectStore, ShortReadError
+from lacuna.logstore.records.batch import BatchHeader, RecordBatch
+from lacuna.logstore.records.columns import ColumnBuilder
+from lacuna.logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
+from lacuna.logstore.records.crc import crc32c
+from lacuna.logstore.records.errors import (
     CorruptBatchError,
     InvalidRecordError,
     RecordsError,
     TruncatedBatchError,
 )
-from logstore.records.kernel import validate_records
-from logstore.records.layout import HEADER_SIZE, TimestampType
-from logstore.segments.layout import (
+from lacuna.logstore.records.kernel import validate_records
+from lacuna.logstore.records.layout import HEADER_SIZE, TimestampType
+from lacuna.logstore.segments.layout import (
     MAX_BLOCK_SIZE,
     TRAILER_SIZE,
+    VERSIONS,
     CorruptSegmentError,
     SegmentIdentity,
     Trailer,
     decode_trailer,
     encode_header,
 )
-from logstore.segments.mending import find_wrong_byte, find_wrong_byte_and_crc, mend
-from logstore.segments.paths import parse_segment_key
-from logstore.segments.reader import TAIL_SIZE, SegmentFooter, SegmentSlice, parse_end
+from lacuna.logstore.segments.mending import find_wrong_byte, find_wrong_byte_and_crc, mend
+from lacuna.logstore.segments.paths import parse_segment_key
+from lacuna.logstore.segments.reader import TAIL_SIZE, SegmentFooter, SegmentSlice, parse_end
 
 READ_BYTES: Final = 8 << 20
-"""Bytes of an object that are in memory at a time, unless one block is larger."""
+"""How many bytes are read at a time, unless one block is larger."""
 _SEARCHED_BYTES: Final = 1 << 20
-"""In damaged bytes beyond as many nobody looks for the single one that is wrong."""
+"""In a damaged range larger than this, the audit does not look for a single wrong byte: it takes too long."""
 
 
 _Batches: TypeAlias = list[tuple[int, BatchHeader]]
@@ -56,7 +57,7 @@ _Batches: TypeAlias = list[tuple[int, BatchHeader]]
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Something wrong in `size` bytes at `position` of the object, and nowhere outside of them."""
+    """Damage that lies within `size` bytes at `position` of the object, and `reason`, which describes it."""
 
     position: int
     size: int
@@ -65,10 +66,10 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class AuditedPart:
-    """What was found in a range of bytes. `found` is its slice, None outside of the slices.
+    """What was found in a range of bytes. `found` is the slice it belongs to, None outside the slices.
 
-    `batches` are those that are whole, as (position, header). `footer` is set in the first part of
-    a segment whose footer can be read.
+    `batches` are the undamaged ones, as (position, header). `footer` is set in the first part of a
+    segment whose footer can be read.
     """
 
     position: int
@@ -88,19 +89,19 @@ def audit_segment(
     read_bytes: int = READ_BYTES,
     whole: bytearray | None = None,
 ) -> Iterator[AuditedPart]:
-    """The parts of a segment, in order, the first one its header and its end.
+    """Audit a segment part by part, in order; the first part is its header and its end.
 
-    Only that one, without `footer`, where the end cannot be read. Without `reads_records` the
-    records are not decompressed and parsed. `whole` is the object, where it was read before. Raises
-    what the store raises.
+    If the end cannot be read, that is the only part, without `footer`. Without `reads_records` the records
+    are not decompressed and parsed. `whole` is the object, if it was read before. Raises what the store
+    raises.
     """
     source = _Source(store, key, object_size, read_bytes, whole)
     footer, damages = _read_end(source, key, object_size)
     if footer is None:
-        damages = [*_header_damages(source, key, None), *damages]
+        damages = [*_header_damages(source, key, _possible_identities(key)), *damages]
         yield AuditedPart(0, object_size, None, [], damages)
         return
-    damages = [*_header_damages(source, key, footer.identity.has_true_offsets), *damages]
+    damages = [*_header_damages(source, key, [footer.identity]), *damages]
     yield AuditedPart(0, footer.slices[0].position, None, [], damages, footer)
     for found in footer.slices:
         checker = _SliceChecker(found, footer.identity.has_true_offsets, reads_records)
@@ -112,10 +113,10 @@ def audit_segment(
 def audit_batches(
     store: ObjectStore, key: str, position: int, size: int, *, reads_records: bool = True
 ) -> AuditedPart:
-    """The batches of a range that begins with one, by their own checksums alone.
+    """Audit a range that begins with a batch, by the batches' own checksums alone.
 
-    A batch's base_offset and partition_leader_epoch are not covered by those. Raises what the store
-    raises; ShortReadError too, where the object ends before the range does.
+    Those do not cover a batch's base_offset and partition_leader_epoch. Raises what the store raises,
+    and so ShortReadError if the object ends before the range does.
     """
     data = memoryview(store.get(key, position, size))
     batches, damages = _walk(position, data, reads_records)
@@ -123,7 +124,7 @@ def audit_batches(
 
 
 class _Source:
-    """Reads of one object; of one that is not larger than `read_bytes` a single one."""
+    """Reads ranges of one object; an object of at most `read_bytes` is read once, whole."""
 
     def __init__(
         self,
@@ -138,7 +139,7 @@ class _Source:
         if whole is None and 0 < object_size <= read_bytes:
             try:
                 self._whole = store.get(key, 0, object_size)
-            except ShortReadError:  # it is shorter than was said: found where its end is read
+            except ShortReadError:  # the object is shorter: reading its end will show that
                 self._whole = None
 
     def get(self, key: str, position: int, size: int) -> bytearray | memoryview:
@@ -149,7 +150,7 @@ class _Source:
     def get_each(
         self, key: str, ranges: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, bytearray | memoryview]]:
-        """Positions and bytes of (position, size), the next one read while one is worked on."""
+        """Yield the position and bytes of each range; the next is read while the caller works on one."""
         if self._whole is not None:
             for position, size in ranges:
                 yield position, self.get(key, position, size)
@@ -165,13 +166,21 @@ class _Source:
                 yield position, read.result()
 
 
-def _header_damages(source: _Source, key: str, has_true_offsets: bool | None) -> list[Damage]:
-    """Whether the header is what the key says; the flags are either if they are not known."""
+def _possible_identities(key: str) -> list[SegmentIdentity]:
+    """The identities that the header of a segment with this key may have."""
     cluster_id, segment_id = parse_segment_key(key)
-    candidates = [
-        encode_header(SegmentIdentity(cluster_id, segment_id, flag))
-        for flag in ((False, True) if has_true_offsets is None else (has_true_offsets,))
+    return [
+        SegmentIdentity(cluster_id, segment_id, has_true_offsets, version)
+        for has_true_offsets in (False, True)
+        for version in VERSIONS
     ]
+
+
+def _header_damages(
+    source: _Source, key: str, identities: Sequence[SegmentIdentity]
+) -> list[Damage]:
+    """What is wrong with the header, which must be that of one of `identities`."""
+    candidates = [encode_header(identity) for identity in identities]
     size = len(candidates[0])
     try:
         header = bytes(source.get(key, 0, size))
@@ -186,7 +195,7 @@ def _header_damages(source: _Source, key: str, has_true_offsets: bool | None) ->
         ),
         key=len,
     )
-    reason = "the header is damaged or another segment's"
+    reason = "the header is damaged or belongs to another segment"
     if len(wrong) == 1:
         return [Damage(wrong[0], 1, f"{reason}: one byte is wrong")]
     return [Damage(wrong[0], wrong[-1] + 1 - wrong[0], reason)]
@@ -195,7 +204,7 @@ def _header_damages(source: _Source, key: str, has_true_offsets: bool | None) ->
 def _read_end(
     source: _Source, key: str, object_size: int
 ) -> tuple[SegmentFooter | None, list[Damage]]:
-    """The footer, also where a single byte of it or of the trailer is wrong; and what is wrong."""
+    """The footer, even if a single byte of it or of the trailer is wrong, and what is wrong."""
     tail_size = min(object_size, TAIL_SIZE)
     try:
         tail = bytes(source.get(key, object_size - tail_size, tail_size)) if tail_size else b""
@@ -229,7 +238,13 @@ def _read_footer(
 ) -> tuple[SegmentFooter | None, list[Damage]]:
     position, size = trailer.footer_position, trailer.footer_size
     if not size:
-        return None, [Damage(object_size - TRAILER_SIZE, TRAILER_SIZE, "it points to no footer")]
+        return None, [
+            Damage(
+                object_size - TRAILER_SIZE,
+                TRAILER_SIZE,
+                "the trailer says that the footer is empty",
+            )
+        ]
     data = bytes(source.get(key, position, size))
     try:
         return parse_end(key, object_size, data + tail), []
@@ -246,7 +261,7 @@ def _read_footer(
 
 
 def _groups(found: SegmentSlice, read_bytes: int) -> Iterator[tuple[int, int]]:
-    """Consecutive blocks, of together at most `read_bytes` or one that is larger."""
+    """Group consecutive blocks into ranges (position, size) of at most `read_bytes`, or of one larger block."""
     edges = found.block_positions
     start = edges[0]
     for before, edge in pairwise(edges):
@@ -267,7 +282,7 @@ class _SliceChecker:
         self._next_offset: int | None = found.block_offsets[0]
 
     def check(self, position: int, data: bytearray | memoryview) -> AuditedPart:
-        """The next blocks."""
+        """Check the blocks in `data`, which follow those of the call before and begin at `position`."""
         view = memoryview(data)
         part = AuditedPart(position, len(view), self._found, [], [])
         edges = self._found.block_positions
@@ -288,12 +303,12 @@ class _SliceChecker:
         elif not damages:
             damages = self._index_damages(position, block, batches)
         if damages:
-            self._next_offset = None  # what the next block begins with is told by the index alone
+            self._next_offset = None  # only the footer says at which offset the next block begins
         part.batches.extend(batches)
         part.damages.extend(damages)
 
     def _index_damages(self, position: int, block: memoryview, batches: _Batches) -> list[Damage]:
-        """Whether the footer says of a whole block what its batches say."""
+        """How the batches of an undamaged block contradict the footer."""
         found, index = self._found, self._block
         first_offset = found.block_offsets[index]
         reasons = []
@@ -306,30 +321,28 @@ class _SliceChecker:
         }
         if len(owners) > 1:
             reasons.append("it holds batches of two transactional producers")
-        if max(header.max_timestamp for _, header in batches) != found.block_max_timestamps[index]:
-            reasons.append("its largest timestamp is not that of the index")
         next_offset = first_offset if self._next_offset is None else self._next_offset
         if self._has_true_offsets:
             if batches[0][1].base_offset != first_offset:
-                reasons.append("its first offset is not that of the index")
+                reasons.append("its first offset is not the one in the footer")
             next_offset, is_ascending = _ascend(batches)
             if not is_ascending or next_offset > found.block_offsets[index + 1]:
                 reasons.append("its offsets are out of order")
         else:
             if next_offset != first_offset:
-                reasons.append("its first offset is not that of the index")
+                reasons.append("its first offset is not the one in the footer")
             next_offset += sum(header.last_offset_delta + 1 for _, header in batches)
         is_last = index == len(found.block_crcs) - 1
         if next_offset != found.block_offsets[index + 1] and (
             is_last or not self._has_true_offsets
         ):
-            reasons.append("it ends at another offset than the index says")
+            reasons.append("it does not end at the offset that the footer says")
         self._next_offset = next_offset
         return [Damage(position, len(block), f"block: {reason}") for reason in reasons]
 
 
 def _ascend(batches: _Batches) -> tuple[int, bool]:
-    """The offset behind batches with true offsets, and whether each follows the one before it."""
+    """The offset after batches with true offsets, and whether each follows the one before it."""
     next_offset = -1
     for _, header in batches:
         if header.base_offset < next_offset:
@@ -341,9 +354,9 @@ def _ascend(batches: _Batches) -> tuple[int, bool]:
 def _block_damage(
     position: int, block: memoryview, expected_crc: int, batches: _Batches, damages: list[Damage]
 ) -> tuple[Damage, _Batches]:
-    """The damage in a block whose checksum does not match, and the batches that are whole.
+    """The damage in a block whose checksum does not match, and the undamaged batches.
 
-    A single byte is told exactly if the checksums of the batches agree with the answer; else it is
+    The damage is a single byte if one is found and the checksums of the batches confirm it. Else it is
     the whole block, since the batches' checksums do not cover all of it.
     """
     reason = "the checksum of the block does not match"
@@ -373,7 +386,7 @@ def _walk(position: int, data: memoryview, reads_records: bool) -> tuple[_Batche
             if at + header.size > len(data):
                 raise TruncatedBatchError(at, header.size)
         except (CorruptBatchError, TruncatedBatchError):
-            damages.append(Damage(position + at, len(data) - at, "no batch where one must begin"))
+            damages.append(Damage(position + at, len(data) - at, "no batch begins where one must"))
             break
         reason = _fault_of(RecordBatch(header, data[at : at + header.size]), reads_records)
         if reason:
@@ -385,7 +398,7 @@ def _walk(position: int, data: memoryview, reads_records: bool) -> tuple[_Batche
 
 
 def _fault_of(batch: RecordBatch, reads_records: bool) -> str:
-    """What is wrong with one batch; empty: nothing."""
+    """What is wrong with one batch; empty if nothing is."""
     header = batch.header
     try:
         batch.verify()
@@ -404,7 +417,7 @@ def _fault_of(batch: RecordBatch, reads_records: bool) -> str:
 
 
 def _fault_of_records(batch: RecordBatch) -> str:
-    """Whether the records are as many as the header says, in order, with the times that it says."""
+    """What is wrong with the records, compared with the header's count, order and times; "" if nothing is."""
     header = batch.header
     if header.record_count == header.last_offset_delta + 1:
         section = batch.section() if header.codec else batch.data[HEADER_SIZE:]
@@ -421,7 +434,7 @@ def _fault_of_records(batch: RecordBatch) -> str:
 
 
 def _read_sparse(batch: RecordBatch) -> tuple[int, int]:
-    """Records and largest timestamp of a batch with offset holes."""
+    """The number of records and the largest timestamp of a batch whose offsets have holes."""
     builder = ColumnBuilder(
         keys=False, values=False, max_decompressed_bytes=DEFAULT_MAX_DECOMPRESSED_BYTES
     )
@@ -431,5 +444,5 @@ def _read_sparse(batch: RecordBatch) -> tuple[int, int]:
         found.append(rest)
     count = sum(columns.count for columns in found)
     if count and found[-1].offsets[-1] > batch.header.last_offset:
-        raise InvalidRecordError("a record lies behind the last offset of its batch")
+        raise InvalidRecordError("a record lies beyond the last offset of its batch")
     return count, max((max(columns.timestamps) for columns in found if columns.count), default=-1)

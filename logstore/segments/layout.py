@@ -1,15 +1,15 @@
-"""The bytes of a segment that are not batches, as values; all integers big-endian.
+"""Encode and decode the parts of a segment that are not batches; all integers are big-endian.
 
     header     magic 8, version u16, flags u16, lease_id u64, sequence u64,
-               cluster_id (u8 size, bytes), CRC-32C u32 of all that
+               cluster_id (u8 size, bytes), CRC-32C u32 of all before it
     slices     the batches of one partition after those of another, nothing between them
     footer     the message Footer of proto/segments/v1/segment.proto, lz4 block format
     trailer    footer position u64, footer size u32, its size decompressed u32, its CRC-32C u32,
-               version u16, flags u16, magic 8, CRC-32C u32 of all that: 36 bytes
+               version u16, flags u16, magic 8, CRC-32C u32 of all before it: 36 bytes
 
 Every byte is covered by one of the checksums: header, blocks (in the footer), footer, trailer. A
-reader begins at the end, since only the trailer has a known place: of an object whose end is
-missing nothing is read.
+reader begins at the end, since only the trailer has a known place. So it reads nothing of an object
+whose end is missing.
 
 Flags: bit 0: the batches carry true offsets.
 """
@@ -21,13 +21,15 @@ from dataclasses import dataclass
 import lz4.block
 from google.protobuf.message import DecodeError
 
-from logstore.records.crc import crc32c
-from logstore.segments.paths import InvalidPathError, SegmentId, check_cluster_id
-from logstore.segments.v1 import segment_pb2
+from lacuna.logstore.records.crc import crc32c
+from lacuna.logstore.segments.paths import InvalidPathError, SegmentId, check_cluster_id
+from lacuna.logstore.segments.v1 import segment_pb2
 
-VERSION = 1
+VERSION = 2
+"""The version that is written. Version 1 can be read; it also had the largest timestamp of each block."""
+VERSIONS = (1, VERSION)
 MAX_BLOCK_SIZE = 256 * 1024
-"""Bytes; a block is larger only if it is one batch."""
+"""In bytes; only a block of a single batch may be larger."""
 TOPIC_ID_SIZE = 16
 HAS_TRUE_OFFSETS = 1
 TRAILER_SIZE = 36
@@ -41,7 +43,7 @@ _MAX_FOOTER_SIZE = 256 * 1024 * 1024
 
 
 class CorruptSegmentError(Exception):
-    """Bytes of an object that are not what was written. `position` and `size` are the bad range."""
+    """An object's bytes are not what was written; `position` and `size` say which bytes."""
 
     def __init__(self, key: str, position: int, size: int, reason: str) -> None:
         super().__init__(key, position, size, reason)  # as args, so that it can be pickled
@@ -53,17 +55,18 @@ class CorruptSegmentError(Exception):
     def __str__(self) -> str:
         return (
             f"object {self.key!r}, {self.size} bytes at position {self.position}: {self.reason}; "
-            "nothing of it was used: restore the object, or audit the bucket to see what is lost"
+            "none of it was used: restore the object, or run `lacuna verify` to see what is lost"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentIdentity:
-    """What header and footer both say of the whole segment."""
+    """What both the header and the footer say about the whole segment."""
 
     cluster_id: str
     segment_id: SegmentId
     has_true_offsets: bool = False
+    version: int = VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +78,20 @@ class Trailer:
     footer_raw_size: int
     footer_crc: int
     has_true_offsets: bool
+    version: int
 
 
 def header_size(cluster_id: str) -> int:
-    """Bytes of the header, and so the position of the first slice."""
+    """The size of the header in bytes, which is also the position of the first slice."""
     return _HEADER.size + len(cluster_id) + _CRC.size
 
 
 def encode_header(identity: SegmentIdentity) -> bytes:
-    """The header of a segment that is about to be written."""
+    """The bytes of a segment's header."""
     cluster_id = check_cluster_id(identity.cluster_id).encode()
     fields = _HEADER.pack(
         _MAGIC,
-        VERSION,
+        identity.version,
         HAS_TRUE_OFFSETS if identity.has_true_offsets else 0,
         identity.segment_id.lease_id,
         identity.segment_id.sequence,
@@ -96,15 +100,12 @@ def encode_header(identity: SegmentIdentity) -> bytes:
     return _with_crc(fields + cluster_id)
 
 
-def check_header(key: str, identity: SegmentIdentity, header: bytes | bytearray) -> None:
-    """Raise `CorruptSegmentError` unless these first bytes are the header of the same segment."""
-    if header != encode_header(identity):
-        raise CorruptSegmentError(key, 0, len(header), "the header is damaged or another segment's")
-
-
-def encode_footer(identity: SegmentIdentity, slices: Sequence[segment_pb2.Slice]) -> bytes:
-    """The footer, not compressed yet."""
+def encode_footer(
+    identity: SegmentIdentity, slices: Sequence[segment_pb2.Slice], journal_position: int = 0
+) -> bytes:
+    """The footer, uncompressed. The writer knows the journal to be durable up to `journal_position`."""
     return segment_pb2.Footer(
+        journal_position=journal_position,
         cluster_id=identity.cluster_id,
         lease_id=identity.segment_id.lease_id,
         sequence=identity.segment_id.sequence,
@@ -116,7 +117,7 @@ def encode_footer(identity: SegmentIdentity, slices: Sequence[segment_pb2.Slice]
 def encode_end(
     footer: bytes, footer_position: int, *, has_true_offsets: bool
 ) -> tuple[bytes, bytes]:
-    """The compressed footer and the trailer behind it."""
+    """The compressed footer and the trailer after it."""
     compressed = lz4.block.compress(footer, store_size=False)
     trailer = _TRAILER.pack(
         footer_position,
@@ -141,19 +142,21 @@ def decode_trailer(key: str, object_size: int, data: bytes | bytearray | memoryv
 
     footer_position, size, raw_size, crc, version, flags, magic = _TRAILER.unpack_from(data)
     if magic != _END_MAGIC:
-        raise corrupt("the object does not end as a segment does: it is truncated or damaged")
+        raise corrupt("the object does not end like a segment: it is truncated or damaged")
     if crc32c(data[: _TRAILER.size]) != _CRC.unpack_from(data, _TRAILER.size)[0]:
         raise corrupt("the checksum of the trailer does not match")
-    if version != VERSION or flags & ~HAS_TRUE_OFFSETS:
-        raise corrupt(f"segment version {version}, flags {flags:#x}: written by a newer Lacuna")
+    if version not in VERSIONS or flags & ~HAS_TRUE_OFFSETS:
+        raise corrupt(
+            f"segment version {version}, flags {flags:#x}: written by a newer Lacuna, so read it with that version"
+        )
     if footer_position + size != position or raw_size > _MAX_FOOTER_SIZE:
-        raise corrupt("the trailer does not fit the object: a part in between is missing")
-    return Trailer(footer_position, size, raw_size, crc, bool(flags & HAS_TRUE_OFFSETS))
+        raise corrupt("the trailer does not fit the object: a part in the middle is missing")
+    return Trailer(footer_position, size, raw_size, crc, bool(flags & HAS_TRUE_OFFSETS), version)
 
 
 def decode_footer(
     key: str, trailer: Trailer, data: bytes | bytearray | memoryview
-) -> tuple[SegmentIdentity, Sequence[segment_pb2.Slice]]:
+) -> tuple[SegmentIdentity, segment_pb2.Footer]:
     """The footer from the bytes that the trailer points to. Raises `CorruptSegmentError`."""
 
     def corrupt(reason: str) -> CorruptSegmentError:
@@ -168,10 +171,11 @@ def decode_footer(
             check_cluster_id(footer.cluster_id),
             SegmentId(footer.lease_id, footer.sequence),
             footer.has_true_offsets,
+            trailer.version,
         )
     except (lz4.block.LZ4BlockError, DecodeError, InvalidPathError) as error:
         raise corrupt(f"the footer cannot be read ({error})") from error
-    return identity, footer.slices
+    return identity, footer
 
 
 def _with_crc(fields: bytes) -> bytes:

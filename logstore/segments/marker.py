@@ -1,14 +1,14 @@
 """The marker object that says which cluster a bucket prefix belongs to.
 
-A journal names its cluster too. A control plane or an agent that starts compares the two, so that
-neither a journal is joined to somebody else's bucket nor a bucket to somebody else's journal.
+A journal names its cluster too. Control planes and agents compare the two when they start, so that a
+journal is never used with the bucket of another cluster.
 """
 
 import json
 from dataclasses import dataclass
 
-from logstore.objects import ObjectExistsError, ObjectNotFoundError, ObjectStore
-from logstore.segments.paths import CLUSTER_MARKER_KEY, InvalidPathError, check_cluster_id
+from lacuna.logstore.objects import ObjectExistsError, ObjectNotFoundError, ObjectStore
+from lacuna.logstore.segments.paths import CLUSTER_MARKER_KEY, InvalidPathError, check_cluster_id
 
 MARKER_VERSION = 1
 _MAX_MARKER_SIZE = 4096
@@ -20,7 +20,7 @@ class ForeignStoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ClusterMarker:
-    """Whose prefix it is; `version` is that of the key layout in `paths`."""
+    """The cluster to which a bucket prefix belongs, and the version of the key layout in `paths`."""
 
     cluster_id: str
     version: int = MARKER_VERSION
@@ -40,9 +40,9 @@ def read_marker(store: ObjectStore) -> ClusterMarker | None:
 
 
 def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
-    """Make the prefix `cluster_id`'s if it is nobody's, and make sure that it is `cluster_id`'s.
+    """Claim the prefix for `cluster_id` unless it is claimed already; return its marker.
 
-    Of two clusters that claim it at once one succeeds. Raises `ForeignStoreError`.
+    If two clusters claim it at once, one succeeds. Raises `ForeignStoreError` if another cluster has it.
     """
     own = ClusterMarker(check_cluster_id(cluster_id))
     found = read_marker(store)
@@ -58,7 +58,7 @@ def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
 
 
 def check_marker(found: ClusterMarker | None, cluster_id: str) -> None:
-    """Raise `ForeignStoreError` unless the marker that was found is there and `cluster_id`'s."""
+    """Raise `ForeignStoreError` unless a marker was found and names `cluster_id`."""
     if found is None:
         raise ForeignStoreError(
             f"the bucket prefix has no {CLUSTER_MARKER_KEY}: it is empty or was wiped, and "
@@ -89,6 +89,7 @@ def _decode(text: bytes) -> ClusterMarker:
 
 def _not_ours(reason: str) -> ForeignStoreError:
     return ForeignStoreError(
-        f"{CLUSTER_MARKER_KEY} in the bucket prefix is not one of Lacuna's ({reason}): "
-        "name another prefix"
+        f"{CLUSTER_MARKER_KEY} in the bucket prefix cannot be read as Lacuna's ({reason}), so nothing was changed: "
+        "start again if this prefix is Lacuna's, since the store may have answered wrongly once; restore the "
+        "object from a backup if that does not help; name another prefix if it is not"
     )

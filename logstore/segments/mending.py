@@ -1,17 +1,17 @@
-"""Which single byte of some bytes is wrong, told from their CRC-32C alone.
+"""Find the single wrong byte of some bytes from their CRC-32C alone.
 
 The CRC-32C is linear: the difference of two checksums depends on the difference of the bytes only.
-A wrong byte with n bytes behind it shows as its own table entry after n steps over a zero byte; the
-steps can be taken backwards, so one pass from the end finds the byte. In up to 2^31 bits there is
-never a second answer of one byte; bytes that are wrong in more places have one by chance in about
-`len(data)` of 2^24 cases, so let another checksum confirm it.
+A wrong byte with n bytes after it changes the checksum by its own table entry, moved on by n zero bytes.
+These steps can be reversed, so one pass from the end finds the byte. In up to 2^31 bits there is never a
+second answer. But if several bytes are wrong, an answer is found by chance in about `len(data)` of 2^24
+cases, so let another checksum confirm it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from logstore.records.crc import crc32c
+from lacuna.logstore.records.crc import crc32c
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -21,7 +21,7 @@ _CRC_SIZE: Final = 4
 
 
 class WrongByte(NamedTuple):
-    """`position` in the bytes that were handed in, the byte there and the one that belongs there."""
+    """The position of the wrong byte in the data, its value, and the value that it should have."""
 
     position: int
     found: int
@@ -34,7 +34,7 @@ class WrongByte(NamedTuple):
 def find_wrong_byte(data: Buffer, expected_crc: int) -> WrongByte | None:
     """The one byte that makes the CRC-32C of `data` differ from `expected_crc`.
 
-    None where the checksum is right or more than one byte is wrong. About 0.2 µs a byte.
+    None if the checksum is right or more than one byte is wrong. Takes about 0.2 µs for each byte.
     """
     view = memoryview(data)
     difference = crc32c(view) ^ expected_crc
@@ -51,7 +51,7 @@ def find_wrong_byte(data: Buffer, expected_crc: int) -> WrongByte | None:
 
 
 def find_wrong_byte_and_crc(data: Buffer) -> WrongByte | None:
-    """As `find_wrong_byte`, of bytes that end with their own CRC-32C, which may be what is wrong."""
+    """Like `find_wrong_byte`, for bytes that end with their own CRC-32C; the wrong byte may be in that too."""
     view = memoryview(data)
     stored = int.from_bytes(view[-_CRC_SIZE:], "big")
     wrong = find_wrong_byte(view[:-_CRC_SIZE], stored)
@@ -66,13 +66,13 @@ def find_wrong_byte_and_crc(data: Buffer) -> WrongByte | None:
 
 
 def mend(data: Buffer, wrong: WrongByte) -> bytes:
-    """A copy with that byte put right."""
+    """A copy of `data` with the wrong byte corrected."""
     mended = bytearray(data)
     mended[wrong.position] = wrong.expected
     return bytes(mended)
 
 
-#: What one byte does to a checksum: the table of the byte-wise algorithm, and its inverses.
+#: How one byte changes a checksum: the table of the byte-wise algorithm, and its inverses.
 _TABLE: Final = [crc32c(bytes((byte,)), _ALL_ONES) ^ _ALL_ONES for byte in range(256)]
 _BYTES: Final = {entry: byte for byte, entry in enumerate(_TABLE)}
 _BY_TOP: Final = {entry >> 24: byte for byte, entry in enumerate(_TABLE)}

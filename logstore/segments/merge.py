@@ -1,13 +1,13 @@
 """Merge the live batches of one partition into fewer, larger ones with true offsets.
 
-Pure: ranges of bytes in, runs of batches out, a run at a time, so that memory is bounded by one
-range and one run whatever the partition holds. What is to be left out (aborted, expired) the caller
-does not hand in, or names record by record (`LiveRange.dropped`): it becomes a hole. What remains
-stays, record for record (S14, S19).
+Pure: ranges of bytes in, runs of batches out, one run at a time, so that memory is bounded by one range
+and one run, however large the partition is. The caller leaves out what must not be kept (aborted,
+expired), or names single records (`LiveRange.dropped`); these offsets become holes. All other records
+are kept (S14, S19).
 
-A batch that nothing is to happen to and that has at least `pass_through_size` bytes keeps them, but
-base_offset (S20). Others are coalesced with their neighbours and lose producer id and transactional
-bit, which nobody asks for below the last stable offset. The runs of a partition, in order, are one
+A batch of at least `pass_through_size` bytes that needs no change keeps its bytes, except base_offset
+(S20). Others are coalesced with their neighbours and lose producer id and transactional bit, which
+nobody needs below the last stable offset. The runs of a partition, in order, are one
 slice of a segment that has true offsets:
 
     runs = list(merge_ranges(ranges, end_offset))
@@ -25,19 +25,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from logstore.objects import Part
-from logstore.records.batch import BatchHeader
-from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, check_level
-from logstore.records.errors import CorruptBatchError, RecordsError, TruncatedBatchError
-from logstore.records.kernel import walk_and_patch, walk_stored
-from logstore.records.layout import NO_TIMESTAMP, Codec, TimestampType
-from logstore.records.rewriting import Rewriter, has_tombstones
-from logstore.segments.layout import MAX_BLOCK_SIZE, CorruptSegmentError
+from lacuna.logstore.objects import Part
+from lacuna.logstore.records.batch import BatchHeader
+from lacuna.logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, check_level
+from lacuna.logstore.records.errors import CorruptBatchError, RecordsError, TruncatedBatchError
+from lacuna.logstore.records.kernel import walk_and_patch, walk_stored
+from lacuna.logstore.records.layout import NO_TIMESTAMP, Codec, TimestampType
+from lacuna.logstore.records.rewriting import Rewriter, has_tombstones
+from lacuna.logstore.segments.layout import MAX_BLOCK_SIZE, CorruptSegmentError
 
 RUN_SIZE = 1024 * 1024
-"""Bytes of a run at most, unless one batch is larger."""
+"""The most bytes of a run, unless one batch is larger."""
 PASS_THROUGH_SIZE = 64 * 1024
-"""Bytes from which on a batch is not worth taking apart."""
+"""Batches of at least this many bytes are not worth rewriting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class LiveRange:
 
     `data` is writable and is patched in place. The offsets are those of the extent: without
     `has_true_offsets` the batches take exactly [base_offset, next_offset), with it they lie within.
-    `dropped` are the offsets of records to leave out, ascending; those that no record has, or that
-    lie outside the range, mean nothing.
+    `dropped` are the offsets of records to leave out, ascending; offsets that no record has, or that
+    lie outside the range, are ignored.
     """
 
     key: str
@@ -63,9 +63,9 @@ class LiveRange:
 class MergedRun:
     """Consecutive batches of one timestamp type, each buffer one batch, with true offsets.
 
-    `position` and `size` in bytes, the position within the partition's slice. `next_offset` is
-    behind the last batch; that of the last run is the end of what was merged, which closes a hole
-    at its tail.
+    `position` and `size` are in bytes, the position within the partition's slice. `next_offset` is the
+    offset after the last batch; for the last run it is the end of the merged offsets, even if a hole
+    comes before it.
     """
 
     batches: list[Part]
@@ -81,15 +81,14 @@ class MergedRun:
 class MergeOptions:
     """How batches are written; sizes in bytes.
 
-    `batch_size` bounds the uncompressed size of a batch that is written, unless one record is
-    larger; a block holds as many whole batches as fit MAX_BLOCK_SIZE, or one. `codec` is that of
-    all batches behind the merge, recoded where need be, but of one that is larger than what readers
-    decompress (it has one record, and came uncompressed); None: each batch keeps its producer's, a
-    coalesced one that of its first record. `compression_level` is the codec's own.
+    `batch_size` limits the uncompressed size of a batch that is written, unless one record is larger; a
+    block holds as many whole batches as fit MAX_BLOCK_SIZE, or one. All merged batches get `codec`,
+    except a batch of one record that is too large for readers to decompress. With None each batch keeps
+    its codec, and a coalesced batch gets that of its first record. `compression_level` is the codec's own.
 
-    Tombstones keep the delete horizon that their batch has (KIP-534). With `delete_horizon` (ms: the
-    time of the cleaning plus delete.retention.ms) those that have none get this one, and every
-    batch is looked into for them.
+    Tombstones keep the delete horizon of their batch (KIP-534). With `delete_horizon` (ms: the time of
+    the cleaning plus delete.retention.ms) those that have none get this one, and every batch is searched
+    for them.
     """
 
     run_size: int = RUN_SIZE
@@ -107,7 +106,7 @@ class MergeOptions:
             )
         if self.compression_level is not None:
             if self.codec is None:
-                raise ValueError("compression_level needs a codec that it is a level of")
+                raise ValueError("compression_level needs a codec that has levels")
             check_level(self.codec, self.compression_level)
 
 
@@ -119,8 +118,8 @@ def merge_ranges(
 ) -> Iterator[MergedRun]:
     """The runs that replace `ranges`, which are in order and end at or below `end_offset`.
 
-    No run where no record is left. Raises `CorruptSegmentError` for bytes that are not the batches
-    that the range says, ValueError for ranges that are out of order.
+    There is no run if no record is left. Raises `CorruptSegmentError` for bytes that are not the batches
+    of their range, ValueError for ranges that are out of order.
     """
     position = 0
     ready: _Run | None = None
@@ -154,7 +153,7 @@ def _merged_batches(
 
 
 class _StoredBatch(NamedTuple):
-    """A batch of a range and where it begins in its data."""
+    """A batch of a range, and where it begins in the range's data."""
 
     live: LiveRange
     start: int
@@ -182,7 +181,7 @@ def _batches_with_offsets(live: LiveRange) -> Iterator[_StoredBatch]:
 
 
 class _Rewrite:
-    """What is being rewritten, between batches that are passed through."""
+    """Rewrites the small batches, and passes through the batches that can stay as they are."""
 
     def __init__(self, options: MergeOptions) -> None:
         self._options = options
@@ -194,11 +193,11 @@ class _Rewrite:
             delete_horizon=options.delete_horizon,
         )
         self._is_writing = False
-        # A small batch that waits for a neighbour: one alone stays as it is.
+        # A small batch that waits for a neighbour; without one it stays as it is.
         self._lonely: _StoredBatch | None = None
 
     def add(self, batch: _StoredBatch) -> list[Part]:
-        """Take a batch; the batches that are done."""
+        """Add a batch; return the batches that are finished."""
         is_large = len(batch.data) >= self._options.pass_through_size
         is_first = not self._is_writing and self._lonely is None
         if (is_large or is_first) and self._may_stay(batch):
@@ -213,7 +212,7 @@ class _Rewrite:
         return [*self._writer.take()]
 
     def finish(self) -> list[Part]:
-        """What is left."""
+        """End the batch being written; return the batches that are left."""
         if self._lonely is not None:
             batch = self._lonely
             self._lonely = None
@@ -230,7 +229,7 @@ class _Rewrite:
             raise batch.corrupt(error) from error
 
     def _may_stay(self, batch: _StoredBatch) -> bool:
-        """Whether nothing is to happen to the batch."""
+        """Whether the batch can stay as it is: no record is dropped, and codec and horizon are right."""
         header = BatchHeader.parse(batch.data)
         dropped = batch.live.dropped
         if dropped is not None:

@@ -1,14 +1,14 @@
 """Every object key of Lacuna. No other module builds or takes apart a key.
 
-    cluster.json                                          the marker: whose prefix this is
+    cluster.json                                          the marker: to which cluster the prefix belongs
     <cluster_id>/segments/<lease>/<sequence>.seg          one segment
-    <cluster_id>/metadata/<from>-<until>/index            a snapshot of metadata, for readers without a server
-    <cluster_id>/metadata/<from>-<until>/part-<number>    what its index points to
+    <cluster_id>/metadata/<from>-<until>/index            a metadata snapshot, for readers without a server
+    <cluster_id>/metadata/<from>-<until>/part-<number>    a part of it, to which the index points
 
 `<lease>` is the lease id in 16 hexadecimal digits, *least significant first*: lease ids count
 upwards, so the leases that are written and read at the same time differ in the first digit, which
-is where S3 splits its key space under load. All objects of one lease still stand under one prefix,
-so that the collector finds what an ended lease left behind with one listing and never lists the
+is where S3 splits its key space under load. All objects of one lease still have one prefix, so that the
+collector finds what an ended lease left behind with one listing and never lists the
 bucket. `<sequence>` is 12 digits, most significant first: a lease's segments are listed in the
 order of writing.
 """
@@ -34,12 +34,12 @@ CLUSTER_MARKER_KEY = "cluster.json"
 
 
 class InvalidPathError(ValueError):
-    """A string that is no key, or an id that has none."""
+    """A string that is not a key, or an id for which there can be no key."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SegmentId:
-    """The lease under which a segment was written and the writer's own counter, from 0 or 1 on.
+    """The lease under which a segment was written, and its number among that lease's segments, from 0 or 1 on.
 
     Printed as `<lease>-<sequence>` in hexadecimal, without leading zeros.
     """
@@ -50,7 +50,7 @@ class SegmentId:
     def __post_init__(self) -> None:
         if not (0 <= self.lease_id <= MAX_LEASE_ID and 0 <= self.sequence <= MAX_SEQUENCE):
             raise InvalidPathError(
-                f"no segment id: lease {self.lease_id}, sequence {self.sequence}"
+                f"not a segment id: lease {self.lease_id}, sequence {self.sequence}"
             )
 
     def __str__(self) -> str:
@@ -58,17 +58,19 @@ class SegmentId:
 
     @classmethod
     def parse(cls, text: str) -> "SegmentId":
-        """The inverse of `str`."""
+        """Parse what `str` returns. Raises `InvalidPathError`."""
         match = _SEGMENT_ID.match(text)
         if match is None:
-            raise InvalidPathError(f"{text!r} is no segment id: it looks like 1f-2a")
+            raise InvalidPathError(f"{text!r} is not a segment id: a segment id looks like 1f-2a")
         return cls(int(match[1], 16), int(match[2], 16))
 
 
 def check_cluster_id(cluster_id: str) -> str:
-    """`cluster_id` if it can stand in a key, else `InvalidPathError`."""
+    """Return `cluster_id` if it can be part of a key, else raise `InvalidPathError`."""
     if not _CLUSTER_ID.match(cluster_id):
-        raise InvalidPathError(f"{cluster_id!r} is no cluster id: 1 to 64 letters, digits, - and _")
+        raise InvalidPathError(
+            f"{cluster_id!r} is not a cluster id: use 1 to 64 letters, digits, - and _"
+        )
     return cluster_id
 
 
@@ -79,29 +81,29 @@ def segment_key(cluster_id: str, segment_id: SegmentId) -> str:
 
 @lru_cache(maxsize=256)
 def lease_prefix(cluster_id: str, lease_id: int) -> str:
-    """What the keys of all segments of a lease start with, and no other key."""
+    """The prefix of the keys of all segments of a lease, and of no other key."""
     if not 0 <= lease_id <= MAX_LEASE_ID:
-        raise InvalidPathError(f"no lease id: {lease_id}")
+        raise InvalidPathError(f"not a lease id: {lease_id}")
     return segments_prefix(cluster_id) + f"{lease_id:016x}"[::-1] + "/"
 
 
 def segments_prefix(cluster_id: str) -> str:
-    """What the keys of all segments of a cluster start with; for audits, which list everything."""
+    """The prefix of the keys of all segments of a cluster; for audits, which list everything."""
     return f"{check_cluster_id(cluster_id)}/segments/"
 
 
 def parse_segment_key(key: str) -> tuple[str, SegmentId]:
-    """The cluster id and segment id of a segment's key; `InvalidPathError` for any other key."""
+    """The cluster id and segment id of a segment's key. Raises `InvalidPathError` for any other key."""
     match = _SEGMENT_KEY.match(key)
     if match is None:
-        raise InvalidPathError(f"{key!r} is no segment's key")
+        raise InvalidPathError(f"{key!r} is not the key of a segment")
     lease_id = int(match["lease"][::-1], 16)
     return match["cluster_id"], SegmentId(lease_id, int(match["sequence"], 16))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class MetadataName:
-    """A snapshot of metadata: when it was published, and until when what it speaks of is kept; ms."""
+    """The name of a metadata snapshot: when it was published, and until when the objects in it are kept; ms."""
 
     published_ms: int
     valid_until_ms: int
@@ -120,14 +122,14 @@ class MetadataName:
 
 
 def metadata_prefix(cluster_id: str) -> str:
-    """What the keys of all snapshots of metadata of a cluster start with, the oldest first."""
+    """The prefix of the keys of all metadata snapshots of a cluster; a listing has the oldest first."""
     return f"{check_cluster_id(cluster_id)}/metadata/"
 
 
 def parse_metadata_key(key: str) -> tuple[str, MetadataName, bool]:
-    """Cluster id, name, and whether it is the index; `InvalidPathError` for any other key."""
+    """The cluster id, the name, and whether it is the index's key. Raises `InvalidPathError` for any other key."""
     match = _METADATA_KEY.match(key)
     if match is None:
-        raise InvalidPathError(f"{key!r} is no key of a snapshot of metadata")
+        raise InvalidPathError(f"{key!r} is not the key of a metadata snapshot")
     name = MetadataName(int(match["from"], 16), int(match["until"], 16))
     return match["cluster_id"], name, match["object"] == "index"

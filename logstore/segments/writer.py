@@ -1,17 +1,17 @@
-"""Write a segment: from the batches of many partitions to the parts of one object.
+"""Write a segment: turn the batches of many partitions into the parts of one object.
 
-No payload is copied: the parts are the caller's own buffers with a header before and a footer
-behind them.
+No payload is copied: the parts are the caller's own buffers, with a header before them and a footer
+and trailer after them.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from logstore.objects import Part
-from logstore.records.crc import crc32c
-from logstore.records.layout import HEADER, HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL_BIT
-from logstore.segments.layout import (
+from lacuna.logstore.objects import Part
+from lacuna.logstore.records.crc import crc32c
+from lacuna.logstore.records.layout import HEADER, HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL_BIT
+from lacuna.logstore.segments.layout import (
     MAX_BLOCK_SIZE,
     TOPIC_ID_SIZE,
     SegmentIdentity,
@@ -19,8 +19,8 @@ from logstore.segments.layout import (
     encode_footer,
     encode_header,
 )
-from logstore.segments.paths import SegmentId
-from logstore.segments.v1 import segment_pb2
+from lacuna.logstore.segments.paths import SegmentId
+from lacuna.logstore.segments.v1 import segment_pb2
 
 
 class SliceInput(NamedTuple):
@@ -47,7 +47,7 @@ class WrittenSlice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenSegment:
-    """The object: `parts` go to `ObjectStore.put` as they are, `size` is their sum.
+    """A segment to put: `parts` are for `ObjectStore.put`, `size` is their size together, in bytes.
 
     `slices` are in the order of the input.
     """
@@ -64,12 +64,13 @@ def write_segment(
     slices: Iterable[SliceInput],
     *,
     has_true_offsets: bool = False,
+    journal_position: int = 0,
 ) -> WrittenSegment:
     """Lay out one segment. With `has_true_offsets` the base_offset of every batch is its offset in
-    the log.
+    the log. The writer knows the journal to be durable up to `journal_position`.
 
-    Raises ValueError for what no caller may hand in: no slices, a slice without batches, a
-    partition twice, a buffer that is not one batch, true offsets that do not ascend.
+    Raises ValueError for bad input: no slices, a slice without batches, a partition twice, a buffer that is
+    not one batch, true offsets that do not ascend.
     """
     identity = SegmentIdentity(cluster_id, segment_id, has_true_offsets)
     header = encode_header(identity)
@@ -81,7 +82,9 @@ def write_segment(
     for slice_input in slices:
         name = (slice_input.topic_id, slice_input.partition)
         if name in seen or len(slice_input.topic_id) != TOPIC_ID_SIZE or not slice_input.batches:
-            raise ValueError(f"slice of {name} is empty, comes twice or has no topic id")
+            raise ValueError(
+                f"the slice of {name} is empty, is given twice or has no valid topic id"
+            )
         seen.add(name)
         builder = _SliceBuilder(position, has_true_offsets)
         for batch in slice_input.batches:
@@ -91,8 +94,9 @@ def write_segment(
         footers.append(builder.footer(*name))
         position = builder.position
     if not written:
-        raise ValueError("a segment without slices would be an object for nothing")
-    end = encode_end(encode_footer(identity, footers), position, has_true_offsets=has_true_offsets)
+        raise ValueError("a segment needs at least one slice")
+    footer = encode_footer(identity, footers, journal_position)
+    end = encode_end(footer, position, has_true_offsets=has_true_offsets)
     parts.extend(end)
     size = position + sum(len(part) for part in end)
     return WrittenSegment(segment_id, parts, size, written)
@@ -114,7 +118,6 @@ class _SliceBuilder:
         self._sizes: list[int] = []
         self._crcs: list[int] = []
         self._offset_counts: list[int] = []
-        self._max_timestamps: list[int] = []
 
     def add(self, batch: Part) -> None:
         size = len(batch)
@@ -122,7 +125,7 @@ class _SliceBuilder:
             raise ValueError(f"a buffer of {size} bytes is not one record batch")
         fields = HEADER.unpack_from(batch)
         base_offset, batch_length, attributes = fields[0], fields[1], fields[5]
-        last_offset_delta, max_timestamp = fields[6], fields[8]
+        last_offset_delta = fields[6]
         if batch_length + LOG_OVERHEAD != size or last_offset_delta < 0:
             raise ValueError(f"a buffer of {size} bytes is not one record batch")
         owner = (fields[9], fields[10]) if attributes & TRANSACTIONAL_BIT else None
@@ -131,7 +134,6 @@ class _SliceBuilder:
             self._open_block(first_offset, owner)
         self._sizes[-1] += size
         self._crcs[-1] = crc32c(batch, self._crcs[-1])
-        self._max_timestamps[-1] = max(self._max_timestamps[-1], max_timestamp)
         self._batch_positions.append(self.position)
         self._batch_sizes.append(size)
         self.position += size
@@ -149,7 +151,6 @@ class _SliceBuilder:
 
     def footer(self, topic_id: bytes, partition: int) -> segment_pb2.Slice:
         last_count = self._next_offset - self._block_first_offset
-        earlier = [0, *self._max_timestamps]
         return segment_pb2.Slice(
             topic_id=topic_id,
             partition=partition,
@@ -157,17 +158,14 @@ class _SliceBuilder:
             block_sizes=self._sizes,
             block_crcs=self._crcs,
             block_offset_counts=[*self._offset_counts, last_count],
-            block_max_timestamps=[
-                own - before for own, before in zip(self._max_timestamps, earlier, strict=False)
-            ],
         )
 
     def _place(self, base_offset: int) -> int:
-        """The first offset of the next batch: its own where those are true, else counted from 0."""
+        """The offset at which the next batch begins: `base_offset` if offsets are true ones, else a count from 0."""
         if not self._has_true_offsets:
             return self._next_offset
         if base_offset < self._next_offset:
-            raise ValueError(f"batch at offset {base_offset} after offset {self._next_offset}")
+            raise ValueError(f"a batch begins at offset {base_offset}, before {self._next_offset}")
         return base_offset
 
     def _open_block(self, first_offset: int, owner: tuple[int, int] | None) -> None:
@@ -179,4 +177,3 @@ class _SliceBuilder:
         self._owner = owner
         self._sizes.append(0)
         self._crcs.append(0)
-        self._max_timestamps.append(-1)

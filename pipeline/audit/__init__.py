@@ -1,9 +1,8 @@
-"""The audit of a bucket: is every byte what was written, and does all of it fit the metadata?"""
+"""The audit of a bucket: checks that every byte is what was written, and that it agrees with the metadata."""
 
-from pipeline.audit.findings import Finding, Hit, Kind
-from pipeline.audit.job import AuditOptions, audit
-from pipeline.audit.progress import Progress
-from pipeline.audit.report import KeyCounts, PartitionReport, Report
+from lacuna.pipeline.audit.findings import Finding, Hit, Kind
+from lacuna.pipeline.audit.job import AuditOptions, audit
+from lacuna.pipeline.audit.report import KeyCounts, PartitionReport, Report
 
 __all__ = [
     "AuditOptions",
@@ -12,7 +11,6 @@ __all__ = [
     "KeyCounts",
     "Kind",
     "PartitionReport",
-    "Progress",
     "Report",
     "audit",
 ]

@@ -1,28 +1,29 @@
-"""What an audit finds, as values: what is wrong, where, whom it hits and what to do."""
+"""The findings of an audit, as values: what is wrong, where, which offsets it affects, and what to do."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-#: Findings of one task that are kept whole; of the others only their number is.
+#: The most findings that a task keeps; further ones are only counted.
 MAX_FINDINGS: Final = 500
 _SHOWN_HITS: Final = 5
 
 
 class Kind(StrEnum):
-    """What is wrong. Those of NOTES are not: they are said and do not fail an audit."""
+    """The kinds of finding. Those in NOTES are not errors: they are reported, but do not fail an audit."""
 
     DAMAGE = "damaged bytes"
     TRUNCATED = "object too short"
     MISSING = "missing object"
     EXTENT = "extent and object disagree"
     OFFSETS = "wrong offsets"
+    LOG_START = "log start behind lost records"
     OUTCOME = "wrong outcome"
     KEYS = "wrong number of keys"
     MARKER = "wrong cluster marker"
     METADATA = "damaged metadata snapshot"
-    FUTURE = "unknown lease"
+    FUTURE = "segment later than the journal"
     GARBAGE = "unreferenced object"
     FOREIGN = "unknown object"
 
@@ -30,26 +31,30 @@ class Kind(StrEnum):
 NOTES: Final = frozenset((Kind.GARBAGE, Kind.FOREIGN))
 
 _ADVICE: Final = {
-    Kind.DAMAGE: "restore the object from a copy of the bucket; its other bytes are whole",
+    Kind.DAMAGE: "restore the object from a copy of the bucket; the rest of the object is intact",
     Kind.TRUNCATED: "restore the object from a copy of the bucket",
     Kind.MISSING: "restore the object from a copy of the bucket (its versions, a backup)",
     Kind.EXTENT: "keep the bucket and the journal as they are and report this as a bug of Lacuna",
     Kind.OFFSETS: "keep the bucket and the journal as they are and report this as a bug of Lacuna",
+    Kind.LOG_START: "if the topic has retention, a version up to 0.1 may have compacted expired records away "
+    "without moving the log start: delete the records below the end of these offsets "
+    "(kafka-delete-records.sh, or DeleteRecords of any client), then consumers learn of it as on Kafka. If not, "
+    "keep the bucket and the journal as they are and report this as a bug of Lacuna",
     Kind.OUTCOME: "keep the bucket and the journal as they are and report this as a bug of Lacuna",
-    Kind.KEYS: "compact the topic anew; if it comes again, report it as a bug of Lacuna",
-    Kind.MARKER: "put the object back as a text that names the cluster",
+    Kind.KEYS: "compact the topic again; if the finding comes back, report it as a bug of Lacuna",
+    Kind.MARKER: "restore this object with the text that names the cluster",
     Kind.METADATA: "publish a new snapshot with `lacuna metadata publish`",
     Kind.FUTURE: "the journal is older than the bucket: restore a newer copy of the journal before "
-    "anything is collected",
-    Kind.GARBAGE: "nothing, collection removes it; but if the journal was restored from an older copy, "
-    "these may be acknowledged records: keep collection off",
-    Kind.FOREIGN: "nothing, or remove it: Lacuna did not write it and never touches it",
+    "anything is collected; or start with --accept-loss",
+    Kind.GARBAGE: "nothing: collection deletes it; but if the journal was restored from an older copy, "
+    "these may be acknowledged records: do not let collection run",
+    Kind.FOREIGN: "nothing, or delete it: Lacuna did not write it and never touches it",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Offsets [first_offset, end_offset) of a partition that a finding is about."""
+    """The offsets of a partition, from `first_offset` to `end_offset` (exclusive), that a finding affects."""
 
     topic: str
     partition: int
@@ -66,7 +71,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing. `size` bytes at `position` of the object `key`; empty and -1 where it is about none."""
+    """One finding, about `size` bytes at `position` in the object `key`.
+
+    `key` is empty if it is about no object, and `position` is -1 if it is about no bytes of it.
+    """
 
     kind: Kind
     reason: str
@@ -77,16 +85,16 @@ class Finding:
 
     @property
     def is_note(self) -> bool:
-        """Whether nothing is wrong for all that."""
+        """Whether this is only a note, not an error."""
         return self.kind in NOTES
 
     @property
     def advice(self) -> str:
-        """What to do."""
+        """What an operator should do about it."""
         return _ADVICE[self.kind]
 
     def with_hits(self, hits: Iterable[Hit]) -> "Finding":
-        """The same with those."""
+        """A copy of the finding with these hits."""
         return replace(self, hits=tuple(hits))
 
     def __str__(self) -> str:
@@ -104,7 +112,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """Findings and notes, of each at most `limit`; the others are counted only."""
+    """Collects errors and notes, at most `limit` of each; further ones are only counted."""
 
     errors: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
@@ -114,11 +122,11 @@ class Findings:
 
     @property
     def found(self) -> list[Finding]:
-        """All that were kept, the notes last."""
+        """All findings that were kept, the notes last."""
         return [*self.errors, *self.notes]
 
     def add(self, finding: Finding) -> None:
-        """Keeps one, while there is room for its like."""
+        """Adds a finding, or only counts it if the limit is reached."""
         kept = self.notes if finding.is_note else self.errors
         if len(kept) < self.limit:
             kept.append(finding)
@@ -128,7 +136,7 @@ class Findings:
             self.errors_left_out += 1
 
     def add_all(self, others: "Findings") -> None:
-        """Keeps those of another list, while there is room."""
+        """Adds the findings of another collection, and its counts of those left out."""
         for finding in others.found:
             self.add(finding)
         self.errors_left_out += others.errors_left_out

@@ -1,39 +1,68 @@
-"""What is in a bucket, object by object, and what becomes of those that nothing refers to."""
+"""Lists the objects of a bucket, and judges the segments that nothing refers to."""
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from controlplane.v1.cluster_pb2 import OpenLease, ReleaseLease
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import FilterUncommitted
-from controlplane.v1.log_pb2 import SegmentId as SegmentMessage
-from logstore.objects import ObjectNotFoundError, ObjectStore
-from logstore.segments import (
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import FilterUncommitted
+from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentMessage
+from lacuna.logstore.objects import ObjectNotFoundError, ObjectStore
+from lacuna.logstore.segments import (
     InvalidPathError,
+    JournalEnd,
+    LaterSegment,
     SegmentId,
+    find_later,
     parse_metadata_key,
     parse_segment_key,
     segment_key,
 )
-from logstore.segments.paths import CLUSTER_MARKER_KEY, MAX_SEQUENCE
-from pipeline.audit.findings import Finding, Findings, Kind
-from pipeline.audit.tables import Column, Rows
-from pipeline.control import ControlPlane
+from lacuna.logstore.segments.paths import CLUSTER_MARKER_KEY, MAX_SEQUENCE
+from lacuna.pipeline.audit.findings import Finding, Findings, Kind
+from lacuna.pipeline.audit.tables import Rows
+from lacuna.pipeline.control import ControlPlane
 
 _ASKED_AT_ONCE: Final = 10_000
-_PROBE_LEASE_MS: Final = 1_000
+#: The size of an object that is not in the listing, because it was written later.
+UNKNOWN_SIZE: Final = -1
 
-Segments = np.dtype([("lease_id", "i8"), ("sequence", "i8"), ("size", "i8")])
+
+class Segments:
+    """A list of segments with their sizes in bytes, grouped by lease; it takes 16 bytes per segment."""
+
+    def __init__(self) -> None:
+        self._leases: dict[int, tuple[array[int], array[int]]] = {}
+
+    def add(self, segment: SegmentId, size: int) -> None:
+        """Adds a segment of `size` bytes. Those of one lease must come in the order of their sequences."""
+        sequences, sizes = self._leases.setdefault(segment.lease_id, (array("q"), array("q")))
+        sequences.append(segment.sequence)
+        sizes.append(size)
+
+    def __bool__(self) -> bool:
+        return bool(self._leases)
+
+    def __iter__(self) -> Iterator[tuple[SegmentId, int]]:
+        """The segments and their sizes, in the order of their ids."""
+        for lease_id in sorted(self._leases):
+            for sequence, size in zip(*self._leases[lease_id], strict=True):
+                yield SegmentId(lease_id, sequence), size
+
+    def size_of(self, lease_id: int, sequence: int) -> int:
+        """The size of a segment in bytes, or UNKNOWN_SIZE if it is not in the list."""
+        sequences, sizes = self._leases.get(lease_id, ((), ()))
+        index = bisect_left(sequences, sequence)
+        is_there = index < len(sequences) and sequences[index] == sequence
+        return sizes[index] if is_there else UNKNOWN_SIZE
 
 
 class MetadataObject(NamedTuple):
-    """An object of a metadata snapshot."""
+    """An object of a metadata snapshot; `size` in bytes."""
 
     key: str
     size: int
@@ -41,9 +70,9 @@ class MetadataObject(NamedTuple):
 
 @dataclass(slots=True)
 class Inventory:
-    """One listing of a bucket. `segments` have the dtype `Segments`, ordered by id; sizes in bytes."""
+    """The listing of a bucket, with the number and bytes of all its objects."""
 
-    segments: Rows
+    segments: Segments = field(default_factory=Segments)
     metadata: list[MetadataObject] = field(default_factory=list)
     has_marker: bool = False
     objects: int = 0
@@ -52,9 +81,8 @@ class Inventory:
 
 
 def take_inventory(store: ObjectStore, cluster_id: str) -> Inventory:
-    """Lists the whole bucket. Keys that are not of this cluster are findings."""
-    lease_ids, sequences, sizes = array("q"), array("q"), array("q")
-    inventory = Inventory(np.empty(0, Segments))
+    """Lists the whole bucket. Objects whose keys are not of this cluster become findings."""
+    inventory = Inventory()
     for info in store.list():
         inventory.objects += 1
         inventory.bytes += info.size
@@ -63,16 +91,11 @@ def take_inventory(store: ObjectStore, cluster_id: str) -> Inventory:
             continue
         segment = _parse(info.key, cluster_id)
         if segment is not None:
-            lease_ids.append(segment.lease_id)
-            sequences.append(segment.sequence)
-            sizes.append(info.size)
+            inventory.segments.add(segment, info.size)
         elif _is_metadata(info.key, cluster_id):
             inventory.metadata.append(MetadataObject(info.key, info.size))
         else:
             inventory.findings.add(_foreign(info.key, info.size))
-    segments = np.empty(len(sizes), Segments)
-    segments["lease_id"], segments["sequence"], segments["size"] = lease_ids, sequences, sizes
-    inventory.segments = np.sort(segments, order=("lease_id", "sequence"))
     return inventory
 
 
@@ -99,11 +122,11 @@ def _foreign(key: str, size: int) -> Finding:
 
 
 class Unreferenced(NamedTuple):
-    """How many segments no extent lies in, by what the control plane says of them.
+    """How many segments have no extent, by what the control plane says about them.
 
-    `garbage` was never committed and never will be. `replaced` waits for collection. What is
-    `of_the_living` was written under a lease that has not ended: it is being written, was replaced, or
-    failed.
+    `garbage` segments were never committed and never will be; `garbage_bytes` is their size. `replaced` ones wait for
+    collection. Those `of_the_living` were written under a lease that has not ended: they are being written, were
+    replaced, or failed.
     """
 
     garbage: int = 0
@@ -113,19 +136,16 @@ class Unreferenced(NamedTuple):
 
 
 def unreferenced_of(inventory: Inventory, table: Rows) -> list[tuple[SegmentId, int]]:
-    """Listed segments that no extent of the table lies in, with their sizes."""
-    is_used = np.isin(ids_of(inventory.segments), ids_of(table))
-    left = inventory.segments[~is_used]
-    return [
-        (SegmentId(lease_id, sequence), size)
-        for lease_id, sequence, size in left[["lease_id", "sequence", "size"]].tolist()
-    ]
-
-
-def ids_of(rows: Rows) -> "np.ndarray[tuple[int], np.dtype[np.complex128]]":
-    """One value for each segment id; exact below 2^53, and no lease counts further."""
-    ids: Column = rows["lease_id"]
-    return ids.astype(np.float64) + 1j * rows["sequence"].astype(np.float64)
+    """The listed segments that have no extent in the table, with their sizes in bytes."""
+    used = (SegmentId(*segment) for segment, _ in table.objects())
+    next_used = next(used, None)
+    left = []
+    for segment, size in inventory.segments:
+        while next_used is not None and next_used < segment:
+            next_used = next(used, None)
+        if segment != next_used:
+            left.append((segment, size))
+    return left
 
 
 def judge_unreferenced(
@@ -135,13 +155,14 @@ def judge_unreferenced(
     cluster_id: str,
     findings: Findings,
 ) -> Unreferenced:
-    """Tells garbage and what a lost journal forgot from what is replaced or still being written.
+    """Decides which unreferenced segments are garbage, replaced, or still being written, and counts them.
 
-    Ask after the extents: what was committed since is known then, and no garbage.
+    Adds findings for garbage and for segments later than the journal. Call it after the extents were read: the control
+    plane knows segments committed since then, so they do not count as garbage.
     """
     sizes = dict(left)
     unknown = sorted(_uncommitted(control, sizes))
-    # One that was replaced long ago may have been collected, and forgotten, since the listing.
+    # A segment that was replaced long ago may have been collected and forgotten since the listing.
     strays = [each for each in unknown if _is_there(store, segment_key(cluster_id, each))]
     for segment in strays:
         findings.add(_garbage(segment_key(cluster_id, segment), sizes[segment]))
@@ -149,10 +170,7 @@ def judge_unreferenced(
     ended = _ended_leases(control, {segment.lease_id for segment in rest})
     known = [segment for segment in rest if segment.lease_id in ended]
     open_ones = [segment for segment in rest if segment.lease_id not in ended]
-    if open_ones:
-        newest = _newest_lease(control)
-        for segment in [each for each in open_ones if each.lease_id > newest]:
-            findings.add(_future(segment_key(cluster_id, segment), sizes[segment], segment, newest))
+    _compare(control, store, open_ones, cluster_id, findings)
     return Unreferenced(
         len(strays), sum(sizes[each] for each in strays), len(known), len(open_ones)
     )
@@ -167,7 +185,7 @@ def _is_there(store: ObjectStore, key: str) -> bool:
 
 
 def _uncommitted(control: ControlPlane, segments: Iterable[SegmentId]) -> Iterator[SegmentId]:
-    """Those of ended leases that the control plane does not know."""
+    """The segments of ended leases that the control plane does not know."""
     left = iter(segments)
     while asked := list(islice(left, _ASKED_AT_ONCE)):
         messages = [
@@ -179,33 +197,46 @@ def _uncommitted(control: ControlPlane, segments: Iterable[SegmentId]) -> Iterat
 
 
 def _ended_leases(control: ControlPlane, lease_ids: Iterable[int]) -> set[int]:
-    """Of these the ended ones: of them no segment counts that is not known, whatever its number."""
+    """The leases among these that have ended: only of those does the control plane report unknown segments."""
     probes = (SegmentId(lease_id, MAX_SEQUENCE) for lease_id in lease_ids)
     return {found.lease_id for found in _uncommitted(control, probes)}
 
 
-def _newest_lease(control: ControlPlane) -> int:
-    """A lease id above all that were given out before; it is given back at once."""
-    opened = control.call(Command(open_lease=OpenLease(duration_ms=_PROBE_LEASE_MS))).lease_opened
-    control.call(Command(release_lease=ReleaseLease(lease_id=opened.lease_id)))
-    return opened.lease_id
+def _compare(
+    control: ControlPlane,
+    store: ObjectStore,
+    segments: Iterable[SegmentId],
+    cluster_id: str,
+    findings: Findings,
+) -> None:
+    """Adds findings for segments later than the journal, by their lease or by the position in their footer."""
+    end = control.journal_end()
+    found = [LaterSegment(segment_key(cluster_id, each), each, 0) for each in segments]
+    newest = find_later(store, cluster_id, end)
+    if newest is not None:
+        found = [newest, *(each for each in found if each.key != newest.key)]
+    now = control.journal_end()  # agents kept writing meanwhile
+    for segment in found:
+        if now.is_before(segment):
+            findings.add(_future(segment, now))
 
 
 def _garbage(key: str, size: int) -> Finding:
     return Finding(
         kind=Kind.GARBAGE,
-        reason="written and never committed, and whoever wrote it is gone",
+        reason="it was written but never committed, and its writer is gone",
         key=key,
         position=0,
         size=size,
     )
 
 
-def _future(key: str, size: int, segment: SegmentId, newest: int) -> Finding:
-    return Finding(
-        kind=Kind.FUTURE,
-        reason=f"lease {segment.lease_id:x} was never given out, {newest:x} is the newest one",
-        key=key,
-        position=0,
-        size=size,
-    )
+def _future(segment: LaterSegment, end: JournalEnd) -> Finding:
+    lease_id = segment.segment_id.lease_id
+    reason = f"lease {lease_id:x} was never issued, {end.next_lease_id:x} is the next one"
+    if lease_id < end.next_lease_id:
+        reason = (
+            f"it was written when the journal was at position {segment.journal_position}, but the "
+            f"journal is at {end.position} now"
+        )
+    return Finding(kind=Kind.FUTURE, reason=reason, key=segment.key)

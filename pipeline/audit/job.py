@@ -1,9 +1,9 @@
 """The audit of a bucket: the driver's part.
 
-On a live cluster everything moves, so the order is what makes a finding one: a pin first, which keeps
-what is live from collection; then the listing; then the logs, so that what is in the bucket without
-being referred to was so in the moment of the listing or went since; then the control plane is asked
-about that. An object that a log names is there, listed or not, or it is lost.
+On a live cluster everything changes meanwhile, so findings are only valid because of the order of the steps. First a
+pin, which keeps live objects from collection. Then the listing. Then the logs: a listed object to which no log refers
+was unreferenced at the time of the listing, or has become so since. Then the control plane is asked about these
+objects. An object that a log names must exist, listed or not; otherwise it is lost.
 """
 
 import time
@@ -13,48 +13,50 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from logstore.objects import ObjectStoreError
-from logstore.segments import ForeignStoreError, SegmentId, segments_prefix
-from pipeline.audit.findings import Findings
-from pipeline.audit.inventory import (
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.logstore.objects import ObjectStoreError
+from lacuna.logstore.segments import ForeignStoreError, SegmentId, segments_prefix
+from lacuna.pipeline.audit.findings import Findings
+from lacuna.pipeline.audit.inventory import (
     Inventory,
     judge_unreferenced,
     take_inventory,
     unreferenced_of,
 )
-from pipeline.audit.keys import compacted_offsets, count_keys
-from pipeline.audit.logs import check_log, check_outcomes
-from pipeline.audit.matching import PartitionName
-from pipeline.audit.objects import ObjectTask, TaskResult, check_listed, check_objects
-from pipeline.audit.ongoing import check_ongoing
-from pipeline.audit.progress import Progress, Watcher
-from pipeline.audit.report import KeyCounts, Read, Report, partition_reports
-from pipeline.audit.stored import check_marker_bytes, check_metadata
-from pipeline.audit.tables import Rows, table_of
-from pipeline.audit.tasks import TASK_BYTES, plan_tasks
-from pipeline.control import ControlPlane
-from pipeline.errors import PipelineError, StaleMetadataError
-from pipeline.extents import PartitionKey, PartitionLog
-from pipeline.holding import ReadHold
-from pipeline.location import ClusterLocation
-from pipeline.metadata import CONTROL, MetadataSource, open_metadata
-from pipeline.stores import shared_store
+from lacuna.pipeline.audit.keys import compacted_offsets, count_keys
+from lacuna.pipeline.audit.logs import check_log, check_outcomes
+from lacuna.pipeline.audit.matching import PartitionName
+from lacuna.pipeline.audit.objects import ObjectTask, TaskResult, check_listed, check_objects
+from lacuna.pipeline.audit.ongoing import check_ongoing
+from lacuna.pipeline.audit.picture import Sparse
+from lacuna.pipeline.audit.report import KeyCounts, Read, Report, partition_reports
+from lacuna.pipeline.audit.stored import check_marker_bytes, check_metadata
+from lacuna.pipeline.audit.tables import Rows, table_of
+from lacuna.pipeline.audit.tasks import TASK_BYTES, plan_tasks
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.errors import PipelineError, StaleMetadataError
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.holding import ReadHold
+from lacuna.pipeline.location import ClusterLocation
+from lacuna.pipeline.metadata import CONTROL, MetadataSource, open_metadata
+from lacuna.pipeline.progress import Progress
+from lacuna.pipeline.stores import shared_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: A topic that is deleted while logs are read: they are read again, so often.
+#: How often the logs are read again if a topic is deleted while they are read.
 _TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditOptions:
-    """What to audit. `topics` empty: all, and the bucket's other objects; else those topics alone.
+    """What to audit. Without `topics`: all topics, and the bucket's other objects.
 
-    `metadata` is "control" or "bucket" (a snapshot of metadata: no server is needed). Without
-    `reads_records` records are not decompressed and parsed, without `reads_objects` no object is read.
+    `metadata` is "control" (the control plane) or "bucket" (a metadata snapshot, which needs no server). Without
+    `reads_records`, records are not decompressed and parsed; without `reads_objects`, no object is read. `counts_keys`
+    counts distinct keys, with Spark. If there are fewer than `spark_from_bytes` to read and no keys to count, this
+    process reads them without Spark. `task_bytes` is about how much a task reads.
     """
 
     topics: tuple[str, ...] = ()
@@ -62,6 +64,7 @@ class AuditOptions:
     reads_objects: bool = True
     reads_records: bool = True
     counts_keys: bool = False
+    spark_from_bytes: int = 0
     task_bytes: int = TASK_BYTES
 
 
@@ -75,7 +78,7 @@ def audit(
     open_spark: OpenSpark | None,
     progress: Progress | None = None,
 ) -> Report:
-    """Audits a cluster's bucket; without `open_spark` in this process alone, and keys are not counted.
+    """Audits a cluster's bucket. Without `open_spark`, this process reads all of it, and keys are not counted.
 
     Raises PipelineError, ControlPlaneUnavailable, StoreMisconfiguredError, ForeignStoreError.
     """
@@ -111,7 +114,7 @@ class _Audit:
             inventory = self._look()
             logs = self._logs()
             table = table_of(logs)
-            self._progress.step("metadata")
+            self._progress.stage("metadata")
             unsettled = self._check_metadata(logs, table)
             read = Read(inventory=inventory)
             keys: dict[int, KeyCounts] = {}
@@ -121,6 +124,8 @@ class _Audit:
                     found = check_listed(self._store, self._source.cluster_id, task)
                     self._findings.add_all(found)
             else:
+                if not self._needs_spark(tasks):
+                    open_spark = None
                 with nullcontext() if open_spark is None else open_spark() as spark:
                     self._read(spark, tasks, read)
                     if spark is not None and self._options.counts_keys:
@@ -129,23 +134,23 @@ class _Audit:
                 hold.check()
         return self._report(logs, read, keys, unsettled, time.perf_counter() - begin)
 
-    # What there is.
+    # The bucket and the logs.
 
     def _pin(self) -> AbstractContextManager[ReadHold | None]:
         source = self._source
         return ReadHold(source) if isinstance(source, ControlPlane) else nullcontext()
 
     def _look(self) -> Inventory:
-        """Lists the bucket, and checks what is no segment."""
-        self._progress.step("listing")
+        """Lists the bucket and checks the cluster's marker."""
+        self._progress.stage("listing")
         cluster_id = self._source.cluster_id
         marker = check_marker_bytes(self._store, cluster_id)
         inventory = take_inventory(self._store, cluster_id)
-        if marker is not None and not len(inventory.segments):
+        if marker is not None and not inventory.segments:
             raise ForeignStoreError(
-                f"the bucket {self._location.store} holds nothing below "
-                f"{segments_prefix(cluster_id)} and its marker is not this cluster's: name the bucket "
-                "that goes with this control plane"
+                f"the bucket {self._location.store} holds nothing below {segments_prefix(cluster_id)} "
+                "and its marker names another cluster or none: give the bucket that belongs to this "
+                "control plane"
             )
         if marker is not None:
             self._findings.add(marker)
@@ -158,9 +163,9 @@ class _Audit:
             try:
                 return self._source.partition_logs(keys)
             except StaleMetadataError:
-                continue  # a topic was deleted between the two
+                continue  # a topic was deleted between these two calls
         raise StaleMetadataError(
-            "topics are deleted so fast that their partitions cannot be read: try again, or name "
+            "topics are being deleted too quickly to read their partitions: try again, or choose "
             "topics with --topic"
         )
 
@@ -170,7 +175,7 @@ class _Audit:
         missing = [name for name in names if name not in topics]
         if missing:
             raise PipelineError(
-                f"there is no topic {missing[0]!r}: `lacuna topics list` shows those there are"
+                f"there is no topic {missing[0]!r}: `lacuna topics list` shows the topics that exist"
             )
         return [
             (topics[name].topic_id, number)
@@ -202,14 +207,14 @@ class _Audit:
         if not self._options.topics:
             left = unreferenced_of(inventory, table)
             if isinstance(self._source, ControlPlane):
-                self._progress.step("unreferenced objects")
+                self._progress.stage("unreferenced objects")
                 read.unreferenced = judge_unreferenced(
                     self._source, self._store, left, self._source.cluster_id, self._findings
                 )
             elif left:
                 self._remarks.append(
-                    f"{len(left)} objects are not named by the snapshot of metadata: only the control "
-                    "plane knows which of them are garbage"
+                    f"{len(left)} objects are not in the metadata snapshot: only the control plane "
+                    "knows which of them are garbage"
                 )
             if self._options.reads_objects:
                 found, size = check_metadata(self._store, inventory.metadata)
@@ -222,9 +227,13 @@ class _Audit:
         }
         return list(plan_tasks(inventory, table, left, names, self._options.task_bytes))
 
+    def _needs_spark(self, tasks: Iterable[ObjectTask]) -> bool:
+        size = sum(task.size for task in tasks)
+        return self._options.counts_keys or size >= self._options.spark_from_bytes
+
     def _read(self, spark: "SparkSession | None", tasks: list[ObjectTask], read: Read) -> None:
-        self._progress.step("objects")
-        self._progress.total(sum(task.size for task in tasks))
+        self._progress.stage("objects")
+        self._progress.expect(sum(task.size for task in tasks))
         total = TaskResult(findings=Findings(limit=10_000))
         run = self._run_here if spark is None else partial(self._run, spark)
         for result in run(tasks) if tasks else ():
@@ -235,25 +244,20 @@ class _Audit:
         read.unreferenced_batch_bytes = total.unreferenced_bytes
         read.task_seconds = total.seconds
         read.counts = total.counts
-        sparse = np.array(total.sparse, dtype=np.int64).reshape(-1, 4)
-        read.sparse = sparse[np.lexsort((sparse[:, 1], sparse[:, 0]))]
+        read.sparse = _by_partition(total.sparse)
 
     def _run(self, spark: "SparkSession", tasks: list[ObjectTask]) -> Iterable[TaskResult]:
-        context = spark.sparkContext
-        done = context.accumulator(0)
+        from lacuna.pipeline.spark_tasks import run_tasks
+
         check = self._checker()
+        results: dict[int, TaskResult] = {}
 
-        def work(some: Iterable[ObjectTask]) -> Iterable[TaskResult]:
-            for task in some:
-                yield check(task)
-                done.add(task.size)
+        def ended(number: int, result: TaskResult) -> None:
+            results[number] = result
+            self._progress.advance(tasks[number].size)
 
-        results = context.parallelize(tasks, len(tasks)).mapPartitions(work)
-        watcher = Watcher(lambda: int(done.value), self._progress)
-        try:
-            yield from results.collect()
-        finally:
-            watcher.close()
+        run_tasks(spark.sparkContext, tasks, lambda task, _: check(task), ended)
+        return [results[number] for number in range(len(tasks))]
 
     def _run_here(self, tasks: list[ObjectTask]) -> Iterable[TaskResult]:
         check = self._checker()
@@ -262,7 +266,7 @@ class _Audit:
             self._progress.advance(task.size)
 
     def _checker(self) -> Callable[[ObjectTask], TaskResult]:
-        """What a task does, wherever it runs."""
+        """The function that checks a task's objects, here or in an executor."""
         url, cluster_id = self._location.store, self._source.cluster_id
         reads_records = self._options.reads_records
         return lambda task: check_objects(
@@ -272,11 +276,11 @@ class _Audit:
     def _count_keys(
         self, spark: "SparkSession", logs: Sequence[PartitionLog]
     ) -> dict[int, KeyCounts]:
-        """Of a sound bucket: to count keys is to read it again, which ends at the first damage."""
+        """Counts keys, but only if no error was found: counting reads all again and fails at the first damage."""
         if self._findings.errors:
-            self._remarks.append("keys were not counted, as something is wrong: mend that first")
+            self._remarks.append("keys were not counted because something is wrong: fix that first")
             return {}
-        self._progress.step("keys")
+        self._progress.stage("keys")
         source = self._source
         compacted = compacted_offsets(source, logs) if isinstance(source, ControlPlane) else {}
         counted, found = count_keys(spark, self._location.store, source.cluster_id, logs, compacted)
@@ -312,3 +316,13 @@ class _Audit:
             unsettled=unsettled,
             remarks=self._remarks,
         )
+
+
+def _by_partition(sparse: Sequence[int]) -> dict[int, list[Sparse]]:
+    """`Matcher.sparse` as sorted lists by partition index."""
+    found: dict[int, list[Sparse]] = {}
+    for index, *extent in zip(*[iter(sparse)] * 4, strict=True):
+        found.setdefault(index, []).append(Sparse(*extent))
+    for extents in found.values():
+        extents.sort()
+    return found

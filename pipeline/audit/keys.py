@@ -1,7 +1,7 @@
-"""How many keys a partition has, counted by Spark: exact, through a shuffle.
+"""Counts the distinct keys of partitions with Spark, exactly, through a shuffle.
 
-Of a topic that is compacted by key the control plane says up to which offset no key has two values;
-there the records must be as many as the keys.
+For a topic that is compacted by key, the control plane knows the offset below which no key has two values: below it,
+there must be as many records with a key as distinct keys.
 """
 
 import pickle
@@ -9,17 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from controlplane.topic_configs import is_compacted
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import PlanCompaction
-from logstore.records.columns import scan_keys
-from pipeline.audit.findings import Finding, Hit, Kind
-from pipeline.audit.report import KeyCounts
-from pipeline.control import ControlPlane
-from pipeline.extents import PartitionKey, PartitionLog, Piece
-from pipeline.loading import BLOCK_BYTES, cut_pieces, load_blocks
-from pipeline.stores import shared_store
+from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.shared.topic_configs import is_compacted
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import PlanCompaction
+from lacuna.logstore.records.columns import scan_keys
+from lacuna.pipeline.audit.findings import Finding, Hit, Kind
+from lacuna.pipeline.audit.report import KeyCounts
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.loading import BLOCK_BYTES, cut_pieces, load_blocks
+from lacuna.pipeline.stores import shared_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,14 +29,14 @@ if TYPE_CHECKING:
 
 _SCHEMA: Final = "partition int, is_compacted boolean, key binary"
 _SHUFFLES: Final = "spark.sql.shuffle.partitions"
-#: Stored bytes for each shuffle partition; the keys are a part of them.
+#: Stored bytes per shuffle partition; the keys are only a part of them.
 _SHUFFLE_BYTES: Final = 64 << 20
 _MOST_SHUFFLES: Final = 2_000
 _TASK_BYTES: Final = 8 * BLOCK_BYTES
 
 
 class _KeyTask(NamedTuple):
-    """Pieces to read of one partition; below `compacted_to` no key has two values."""
+    """Pieces of one partition to read; below `compacted_to` no key has two values."""
 
     partition: int
     compacted_to: int
@@ -50,11 +52,10 @@ def count_keys(
     logs: Sequence[PartitionLog],
     compacted: Mapping[PartitionKey, int],
 ) -> tuple[dict[int, KeyCounts], list[Finding]]:
-    """Counts by index of the log, of committed records; and what contradicts `compacted`.
+    """Counts the keys of committed records, by index of the log, and finds partitions that contradict `compacted`.
 
-    That says for some partitions below which offset no key has two values.
-
-    Raises DamagedDataError and DataLossError as reading does: count the keys of a sound bucket.
+    `compacted` gives, for some partitions, the offset below which no key has two values. Raises DamagedDataError and
+    DataLossError if the bucket is not sound.
     """
     tasks = [
         _KeyTask(
@@ -88,7 +89,7 @@ def count_keys(
 
 @contextmanager
 def _shuffled_in(spark: "SparkSession", tasks: Sequence[_KeyTask]) -> Iterator[None]:
-    """As many shuffle partitions as there is to shuffle; Spark's own default of 200 is for more."""
+    """Sets the number of shuffle partitions for the block by the bytes to read; Spark's default of 200 suits more."""
     size = sum(piece.size for task in tasks for piece in task.pieces)
     wanted = max(spark.sparkContext.defaultParallelism, size // _SHUFFLE_BYTES)
     before = spark.conf.get(_SHUFFLES)
@@ -102,7 +103,10 @@ def _shuffled_in(spark: "SparkSession", tasks: Sequence[_KeyTask]) -> Iterator[N
 def compacted_offsets(
     control: ControlPlane, logs: Sequence[PartitionLog]
 ) -> dict[PartitionKey, int]:
-    """Up to where topics with cleanup.policy=compact were compacted, where the log is still the same."""
+    """The offset up to which each partition with cleanup.policy=compact was compacted.
+
+    Leaves out partitions that have changed since `logs` were read.
+    """
     topics = control.topics()
     asked = [
         TopicPartition(topic_id=log.topic_id, partition=log.partition)
@@ -116,7 +120,7 @@ def compacted_offsets(
         reply = control.call(Command(plan_compaction=plan)).compaction_plan
         for each in reply.ranges:
             key = each.partition.topic_id, each.partition.partition
-            # A range that does not begin at the log start was compacted by itself.
+            # If a range does not begin at the log start, keys were compared within that range only.
             if each.version == versions[key] and each.first_offset <= each.log_start_offset:
                 found[key] = each.compacted_to
         asked = list(reply.left_out)
@@ -161,7 +165,7 @@ def _count(
 
 
 def _keys_of(store_url: str, cluster_id: str, task: _KeyTask) -> "Iterator[pa.RecordBatch]":
-    """The keys of a task's records, a batch of rows for each block."""
+    """Yields the keys of a task's records, in batches of rows."""
     import numpy as np
     import pyarrow as pa
 

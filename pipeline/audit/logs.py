@@ -1,30 +1,38 @@
-"""Whether what metadata says of the partitions makes sense by itself; pure.
+"""Checks that the metadata of partitions is consistent in itself; pure.
 
-Lacuna stores no control records, so markers take no offsets: what was never rewritten has no holes. Below
-the last stable offset compaction leaves some: within an extent that it wrote, between two, and where of
-everything that it looked at nothing was left, also between extents that it never touched. At and above
-the last stable offset nothing is ever rewritten: a hole there is lost data.
+Lacuna stores no control records, so markers take no offsets, and offsets that were never rewritten have no holes. Below
+the last stable offset, compaction leaves holes: within an extent that it wrote, between two of them, and where nothing
+was left of a range that it rewrote, which may lie between extents that it never touched. A hole at the front of the log
+is explained up to the offset at which the control plane says that nothing live was lost. At and above the last stable
+offset nothing is ever rewritten, so a hole there is lost data.
 """
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import accumulate, islice
+from operator import sub
+from typing import Final, TypeVar
 
-import numpy as np
+from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
+from lacuna.controlplane.shared.log.live import is_dead
+from lacuna.pipeline.audit.findings import Finding, Hit, Kind
+from lacuna.pipeline.audit.tables import ExtentRow, Outcome, Rows, bounds_of, rows_of
+from lacuna.pipeline.extents import PartitionLog
 
-from controlplane.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
-from pipeline.audit.findings import Finding, Hit, Kind
-from pipeline.audit.tables import Column, Fate, Rows, rows_of, within_dead
-from pipeline.extents import PartitionLog
+T = TypeVar("T")
 
 _KNOWN_FLAGS: Final = FLAG_LOG_APPEND_TIME | FLAG_TRUE_OFFSETS
-#: Of one kind of finding in one partition, only so many are told.
+#: The most findings that one check reports for one partition.
 _MOST: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hole:
-    """Offsets [first_offset, end_offset) in no extent; `is_explained` where compaction may leave it."""
+    """A hole: the offsets from `first_offset` to `end_offset` (exclusive) are in no extent.
+
+    `is_explained` says that compaction may have left it.
+    """
 
     first_offset: int
     end_offset: int
@@ -32,26 +40,25 @@ class Hole:
 
 
 def holes_of(log: PartitionLog) -> list[Hole]:
-    """What lies in no extent, from the log start to the high watermark, cut at the last stable offset."""
-    bases = np.asarray(log.extents.base_offsets, dtype=np.int64)
-    nexts = np.asarray(log.extents.next_offsets, dtype=np.int64)
-    firsts = np.concatenate(([log.log_start_offset], np.maximum(nexts, log.log_start_offset)))
-    ends = np.concatenate((bases, [log.high_watermark]))
+    """The holes from the log start to the high watermark; one that spans the last stable offset is cut there."""
     found = []
-    for index in np.flatnonzero(firsts < ends):
-        first, end = int(firsts[index]), int(ends[index])
+    first = log.log_start_offset
+    ends = (*log.extents.base_offsets, log.high_watermark)
+    nexts = (*log.extents.next_offsets, log.high_watermark)
+    for end, following in zip(ends, nexts, strict=True):
         stable = min(end, log.last_stable_offset)
         if first < stable:
             found.append(Hole(first_offset=first, end_offset=stable, is_explained=True))
         if max(first, stable) < end:
             found.append(Hole(first_offset=max(first, stable), end_offset=end, is_explained=False))
+        first = max(following, log.log_start_offset)
     return found
 
 
 def check_log(log: PartitionLog) -> list[Finding]:
-    """What is wrong with one partition's metadata."""
+    """Finds what is wrong with the metadata of one partition by itself."""
     rows = rows_of(log)
-    checks = (_check_offsets, _check_order, _check_identity, _check_dead)
+    checks = (_check_offsets, _check_front, _check_order, _check_identity, _check_dead)
     findings = [found for check in checks for found in check(log, rows)]
     reason = (
         "acknowledged records are in no extent, above the last stable offset "
@@ -66,9 +73,11 @@ def check_log(log: PartitionLog) -> list[Finding]:
 
 
 def _finding(log: PartitionLog, kind: Kind, first: int, end: int, reason: str) -> Finding:
-    return Finding(
-        kind=kind, reason=reason, hits=(Hit(log.topic, log.partition, int(first), int(end)),)
-    )
+    return Finding(kind=kind, reason=reason, hits=(Hit(log.topic, log.partition, first, end),))
+
+
+def _of_extent(log: PartitionLog, kind: Kind, row: ExtentRow, reason: str) -> Finding:
+    return _finding(log, kind, row.base_offset, row.next_offset, reason)
 
 
 def _check_offsets(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
@@ -82,160 +91,152 @@ def _check_offsets(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
             f"log start {start}, last stable offset {stable} and high watermark {end} are out of "
             "order",
         )
-    if len(rows) and rows["next_offset"][-1] > end:
+    bases, nexts = log.extents.base_offsets, log.extents.next_offsets
+    if len(rows) and nexts[-1] > end:
+        reason = f"an extent ends beyond the high watermark {end}"
+        yield _finding(log, Kind.OFFSETS, end, nexts[-1], reason)
+    if len(rows) and nexts[0] <= start:
+        reason = f"an extent lies wholly below the log start {start}"
+        yield _finding(log, Kind.OFFSETS, bases[0], nexts[0], reason)
+
+
+def _check_front(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
+    """Checks that nothing live was lost between the log start and the first extent.
+
+    Only aborted or superseded records may be removed there without moving the log start.
+    """
+    known_to = max(log.log_start_offset, log.vacated_to)
+    front = log.extents.base_offsets[0] if len(rows) else log.high_watermark
+    front = min(front, log.last_stable_offset)
+    if known_to < front:
         yield _finding(
             log,
-            Kind.OFFSETS,
-            end,
-            rows["next_offset"][-1],
-            f"an extent ends behind the high watermark {end}",
-        )
-    if len(rows) and rows["next_offset"][0] <= start:
-        yield _finding(
-            log,
-            Kind.OFFSETS,
-            rows["base_offset"][0],
-            rows["next_offset"][0],
-            f"an extent lies wholly below the log start {start}",
+            Kind.LOG_START,
+            known_to,
+            front,
+            f"the log begins at {log.log_start_offset} but its first extent at {front}, and nothing "
+            "records that the offsets between were aborted or superseded",
         )
 
 
 def _check_order(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
-    bases, nexts = rows["base_offset"], rows["next_offset"]
-    for index in _some(bases >= nexts):
-        yield _finding(log, Kind.OFFSETS, bases[index], nexts[index], "an extent without offsets")
-    for index in _some(bases[1:] < nexts[:-1]):
+    for row in _some(row for row in rows if row.base_offset >= row.next_offset):
+        yield _of_extent(log, Kind.OFFSETS, row, "an extent without offsets")
+    bases, nexts = log.extents.base_offsets, log.extents.next_offsets
+    for end, base in _some(
+        (end, base) for end, base in zip(nexts, islice(bases, 1, None), strict=False) if base < end
+    ):
         yield _finding(
             log,
             Kind.OFFSETS,
-            bases[index + 1],
-            max(bases[index + 1], nexts[index]),
-            f"two extents hold the same offsets: one ends at {nexts[index]}, the next one begins at "
-            f"{bases[index + 1]}",
+            base,
+            end,
+            f"two extents hold the same offsets: one ends at {end}, the next one begins at {base}",
         )
 
 
 def _check_identity(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
-    """Transactional extents have a producer; rewritten ones have neither; no flag is unknown."""
-    is_merged = (rows["flags"] & FLAG_TRUE_OFFSETS) != 0
-    is_transactional = rows["transaction"] != 0
-    wrong = (
-        ((rows["flags"] & ~np.uint8(_KNOWN_FLAGS)) != 0)
-        | (rows["size"] <= 0)
-        | (rows["position"] < 0)
-        | (is_transactional != (rows["producer_id"] >= 0))
-        | (is_merged & is_transactional)
+    """Checks each extent: a transactional one has a producer, a rewritten one has neither, and all flags are known."""
+    for row in _some(filter(_contradicts_itself, rows)):
+        shown = ("position", "size", "producer_id", "transaction", "flags")
+        values = ", ".join(f"{name} {getattr(row, name)}" for name in shown)
+        reason = f"an extent whose columns contradict each other: {values}"
+        yield _of_extent(log, Kind.EXTENT, row, reason)
+
+
+def _contradicts_itself(row: ExtentRow) -> bool:
+    is_transactional = row.transaction != 0
+    return (
+        row.flags & ~_KNOWN_FLAGS != 0
+        or row.size <= 0
+        or row.position < 0
+        or is_transactional != (row.producer_id >= 0)
+        or (is_transactional and row.flags & FLAG_TRUE_OFFSETS != 0)
     )
-    for index in _some(wrong):
-        yield _finding(
-            log,
-            Kind.EXTENT,
-            rows["base_offset"][index],
-            rows["next_offset"][index],
-            "an extent whose columns contradict each other: "
-            + ", ".join(
-                f"{name} {rows[name][index]}"
-                for name in ("position", "size", "producer_id", "transaction", "flags")
-            ),
-        )
 
 
 def _check_dead(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
-    """Ranges of aborted records are ordered and made of whole transactional extents."""
-    firsts = np.asarray(log.dead.firsts, dtype=np.int64)
-    ends = np.asarray(log.dead.ends, dtype=np.int64)
-    out_of_order = firsts >= ends
-    out_of_order[1:] |= firsts[1:] < ends[:-1]
-    for index in _some(out_of_order | (ends > log.high_watermark)):
-        yield _finding(
-            log, Kind.OUTCOME, firsts[index], ends[index], "a dead range is out of order"
-        )
-    is_dead = within_dead(log, rows["base_offset"])
-    is_cut = is_dead != within_dead(log, rows["next_offset"] - 1)
-    for index in _some(is_cut):
-        yield _finding(
-            log,
-            Kind.OUTCOME,
-            rows["base_offset"][index],
-            rows["next_offset"][index],
-            "a dead range ends within an extent",
-        )
-    for index in _some(is_dead & (rows["transaction"] == 0)):
-        yield _finding(
-            log,
-            Kind.OUTCOME,
-            rows["base_offset"][index],
-            rows["next_offset"][index],
-            "an extent of no transaction is aborted",
-        )
-    yield from _check_dead_are_filled(log, firsts, ends, rows)
-
-
-def _check_dead_are_filled(
-    log: PartitionLog, firsts: Column, ends: Column, rows: Rows
-) -> Iterator[Finding]:
-    """Above the log start a dead range is made of extents: compaction takes both away together."""
-    if not len(firsts) or not len(rows):
+    """Checks that dead ranges are in order and consist of whole transactional extents."""
+    edge = 0
+    disordered = []
+    for first, end in zip(log.dead.firsts, log.dead.ends, strict=True):
+        if first >= end or first < edge or end > log.high_watermark:
+            disordered.append((first, end))
+        edge = end
+    for first, end in _some(disordered):
+        yield _finding(log, Kind.OUTCOME, first, end, "a dead range is out of order")
+    if not len(log.dead):
         return
-    bases, nexts = rows["base_offset"], rows["next_offset"]
-    filled = np.concatenate(([0], np.cumsum(nexts - bases)))
-    first = np.searchsorted(bases, firsts, side="left")
-    last = np.searchsorted(bases, ends, side="left")
-    begins = np.maximum(firsts, min(log.log_start_offset, int(bases[0])))
-    for index in _some(filled[last] - filled[first] < ends - begins):
-        yield _finding(
-            log,
-            Kind.OUTCOME,
-            firsts[index],
-            ends[index],
-            "a dead range has offsets that are in no extent",
-        )
+    for row in _some(row for row in rows if _is_cut(log, row)):
+        yield _of_extent(log, Kind.OUTCOME, row, "a dead range ends within an extent")
+    for row in _some(row for row in rows if row.outcome == Outcome.ABORTED and not row.transaction):
+        yield _of_extent(log, Kind.OUTCOME, row, "an extent of no transaction is aborted")
+    yield from _check_dead_are_filled(log)
 
 
-def _some(wrong: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> list[int]:
-    return [int(index) for index in np.flatnonzero(wrong)[:_MOST]]
+def _is_cut(log: PartitionLog, row: ExtentRow) -> bool:
+    return (row.outcome == Outcome.ABORTED) != is_dead(log.dead, row.next_offset - 1)
+
+
+def _check_dead_are_filled(log: PartitionLog) -> Iterator[Finding]:
+    """Checks that extents fill the dead ranges above the log start: compaction removes both together."""
+    bases, nexts = log.extents.base_offsets, log.extents.next_offsets
+    if not bases:
+        return
+    filled = list(accumulate(map(sub, nexts, bases), initial=0))
+    start = min(log.log_start_offset, bases[0])
+    for first, end in _some(
+        (first, end)
+        for first, end in zip(log.dead.firsts, log.dead.ends, strict=True)
+        if filled[bisect_left(bases, end)] - filled[bisect_left(bases, first)]
+        < end - max(first, start)
+    ):
+        reason = "a dead range has offsets that are in no extent"
+        yield _finding(log, Kind.OUTCOME, first, end, reason)
+
+
+def _some(wrong: Iterable[T]) -> Iterator[T]:
+    return islice(wrong, _MOST)
 
 
 def check_outcomes(logs: Sequence[PartitionLog], table: Rows) -> list[Finding]:
-    """Whether every transaction has one fate in all partitions (S1), and one producer.
+    """Finds transactions with different outcomes in different partitions (S1), or with several producers.
 
-    What is not decided yet in the moment that a partition was looked at contradicts nothing.
+    A transaction that was undecided when a partition was read contradicts nothing there.
     """
-    rows = table[table["transaction"] != 0]
-    transactions = rows["transaction"]
-    is_dead = rows["fate"] == Fate.ABORTED
-    is_committed = rows["fate"] == Fate.COMMITTED
+    dead: set[int] = set()
+    committed: set[int] = set()
+    producers: dict[int, int] = {}
+    several: set[int] = set()
+    for row in table:
+        if row.transaction:
+            if row.outcome == Outcome.ABORTED:
+                dead.add(row.transaction)
+            elif row.outcome == Outcome.COMMITTED:
+                committed.add(row.transaction)
+            if producers.setdefault(row.transaction, row.producer_id) != row.producer_id:
+                several.add(row.transaction)
     findings = []
-    for found in np.intersect1d(transactions[is_dead], transactions[is_committed])[:_MOST]:
-        own = rows[transactions == found]
-        findings.append(
-            Finding(
-                kind=Kind.OUTCOME,
-                reason=f"transaction {found} of producer {own['producer_id'][0]} is aborted in one "
-                "place and committed in another",
-                hits=_hits(logs, own),
-            )
+    for found in _some(sorted(dead & committed)):
+        reason = (
+            f"transaction {found} of producer {producers[found]} is aborted in one place and "
+            "committed in another"
         )
-    pairs = np.unique(np.stack((transactions, rows["producer_id"]), axis=1), axis=0)
-    numbers, counts = np.unique(pairs[:, 0], return_counts=True)
-    for found in numbers[counts > 1][:_MOST]:
-        own = rows[transactions == found]
-        findings.append(
-            Finding(
-                kind=Kind.OUTCOME,
-                reason=f"transaction {found} has several producers: "
-                + ", ".join(str(each) for each in np.unique(own["producer_id"])),
-                hits=_hits(logs, own),
-            )
-        )
+        findings.append(_of_transaction(logs, table, found, reason))
+    for found in _some(sorted(several)):
+        own = sorted({row.producer_id for row in table if row.transaction == found})
+        reason = f"transaction {found} has several producers: {', '.join(map(str, own))}"
+        findings.append(_of_transaction(logs, table, found, reason))
     return findings
 
 
-def _hits(logs: Sequence[PartitionLog], rows: Rows) -> tuple[Hit, ...]:
-    """A hit for each partition of some extents."""
-    found = []
-    for index in np.unique(rows["partition"])[:_MOST]:
-        own, log = rows[rows["partition"] == index], logs[index]
-        first, end = int(own["base_offset"].min()), int(own["next_offset"].max())
-        found.append(Hit(log.topic, log.partition, first, end))
-    return tuple(found)
+def _of_transaction(
+    logs: Sequence[PartitionLog], table: Rows, transaction: int, reason: str
+) -> Finding:
+    """A finding about a transaction, with a hit for each of its partitions."""
+    own = (row for row in table if row.transaction == transaction)
+    hits = tuple(
+        Hit(logs[index].topic, logs[index].partition, first, end)
+        for index, first, end in bounds_of(own)[:_MOST]
+    )
+    return Finding(kind=Kind.OUTCOME, reason=reason, hits=hits)

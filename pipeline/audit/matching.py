@@ -1,26 +1,24 @@
-"""Whether the batches of an object are those that the control plane's extents say; pure.
+"""Compares the batches of an object with the control plane's extents; pure.
 
-Both come in the order of their positions, so one pass is enough and one extent is held at a time.
+Both come in the order of their positions, so a single pass suffices, which works on one extent at a time.
 """
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-import numpy as np
-
-from controlplane.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
-from logstore.records.batch import BatchHeader
-from logstore.records.layout import NO_PRODUCER_ID, TimestampType
-from logstore.segments.audit import AuditedPart, Damage
-from pipeline.audit.findings import MAX_FINDINGS, Finding, Findings, Hit, Kind
-from pipeline.audit.tables import Fate, Rows
+from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
+from lacuna.logstore.records.batch import BatchHeader
+from lacuna.logstore.records.layout import NO_PRODUCER_ID, TimestampType
+from lacuna.logstore.segments.audit import AuditedPart, Damage
+from lacuna.pipeline.audit.findings import MAX_FINDINGS, Finding, Findings, Hit, Kind
+from lacuna.pipeline.audit.tables import ExtentRow, Outcome
 
 
 class PartitionName(NamedTuple):
-    """Which partition an index of the table stands for."""
+    """The partition that an index in the table stands for."""
 
     topic: str
     topic_id: bytes
@@ -29,24 +27,19 @@ class PartitionName(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """What was found of one partition, by `Fate`."""
+    """The batches found in one partition, and its records by `Outcome`."""
 
-    records: "np.ndarray[tuple[int], np.dtype[np.int64]]"
+    records: list[int] = field(default_factory=lambda: [0] * len(Outcome))
     batches: int = 0
 
-    @classmethod
-    def empty(cls) -> "Counts":
-        """Nothing yet."""
-        return cls(np.zeros(len(Fate), np.int64))
-
     def add(self, other: "Counts") -> None:
-        """Adds what another task found."""
-        self.records += other.records
+        """Adds the counts of another task."""
+        self.records = [one + two for one, two in zip(self.records, other.records, strict=True)]
         self.batches += other.batches
 
 
 class _Span(NamedTuple):
-    """A whole batch: its bytes, and its offsets (as stored where those are true)."""
+    """An intact batch: its bytes in the object, its base offset as stored, and its number of offsets."""
 
     position: int
     size: int
@@ -54,30 +47,19 @@ class _Span(NamedTuple):
     offsets: int
 
 
-#: Columns of a row that an extent is looked at by, in this order.
-_FIELDS: Final = (
-    "position",
-    "size",
-    "base_offset",
-    "next_offset",
-    "max_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "flags",
-    "fate",
-    "partition",
-)
-
-
 class Matcher:
-    """Compares one object with its extents (rows in order of position).
+    """Compares one object with its extents, which are given as rows in order of position.
 
-    `sparse` gets four numbers for each whole extent with holes in it: index of the partition, base
-    offset, next offset, how many of its offsets have no record.
+    `sparse` gets four numbers for each sound extent with holes in it: the partition's index, the base offset, the next
+    offset, and the number of offsets without a record.
     """
 
     def __init__(
-        self, key: str, rows: Rows, names: Mapping[int, PartitionName], findings: Findings
+        self,
+        key: str,
+        rows: Iterable[ExtentRow],
+        names: Mapping[int, PartitionName],
+        findings: Findings,
     ) -> None:
         self.counts: dict[int, Counts] = {}
         self.sparse: array[int] = array("q")
@@ -88,12 +70,12 @@ class Matcher:
         self._damages: list[Damage] = []
         self._hits: list[list[Hit]] = []
         self._is_payload: list[bool] = []
-        self._extents = [_Extent(*row) for row in rows[list(_FIELDS)].tolist()]
+        self._extents = [_Extent(row) for row in rows]
         self._apart()
         self._at = 0
 
     def add(self, part: AuditedPart, *, is_payload: bool) -> None:
-        """The next part of the object; without `is_payload` its header and its end, which hold no records."""
+        """Takes the next part of the object. `is_payload` is False for its header and end, which hold no records."""
         for damage in part.damages:
             if len(self._damages) == MAX_FINDINGS:
                 self._findings.errors_left_out += 1
@@ -106,12 +88,12 @@ class Matcher:
             self._add_batch(position, header, owner)
 
     def finish(self) -> None:
-        """Nothing follows."""
+        """Ends the comparison, and adds the findings about damage and the remaining extents."""
         while self._at < len(self._extents):
             self._finish_extent(self._extents[self._at])
             self._at += 1
         for damage, hits in zip(self._damages, self._hits, strict=True):
-            lost = "" if hits else "; no partition's records are hit"
+            lost = "" if hits else "; no partition's records are affected"
             self._findings.add(
                 Finding(
                     kind=Kind.DAMAGE,
@@ -124,7 +106,7 @@ class Matcher:
             )
 
     def _apart(self) -> None:
-        """Tells of extents that share bytes, and keeps those that begin behind the one before."""
+        """Reports extents that share bytes with the one before, and removes them."""
         kept: list[_Extent] = []
         for extent in self._extents:
             if kept and extent.position < kept[-1].end:
@@ -151,12 +133,12 @@ class Matcher:
         reason = extent.take(position, header)
         name = self._names[extent.partition]
         if owner is not None and owner != (name.topic_id, name.partition):
-            reason = f"the object holds there partition {owner[1]} of topic {owner[0].hex()}"
+            reason = f"there the object holds partition {owner[1]} of topic {owner[0].hex()}"
         if reason and not extent.is_told:
             extent.is_told = True
             self._tell(extent, reason)
-        counts = self.counts.setdefault(extent.partition, Counts.empty())
-        counts.records[extent.fate] += header.record_count
+        counts = self.counts.setdefault(extent.partition, Counts())
+        counts.records[extent.outcome] += header.record_count
         counts.batches += 1
 
     def _finish_extent(self, extent: "_Extent") -> None:
@@ -195,34 +177,38 @@ class Matcher:
 
 
 class _Extent:
-    """One extent and what was found of it."""
+    """One extent, and the batches found in it."""
 
-    __slots__ = (*_FIELDS, "end", "is_told", "newest", "records", "spans")
+    __slots__ = (
+        "base_offset",
+        "end",
+        "flags",
+        "is_told",
+        "max_timestamp",
+        "newest",
+        "next_offset",
+        "outcome",
+        "partition",
+        "position",
+        "producer_epoch",
+        "producer_id",
+        "records",
+        "size",
+        "spans",
+    )
 
-    def __init__(
-        self,
-        position: int,
-        size: int,
-        base_offset: int,
-        next_offset: int,
-        max_timestamp: int,
-        producer_id: int,
-        producer_epoch: int,
-        flags: int,
-        fate: int,
-        partition: int,
-    ) -> None:
-        self.position = position
-        self.size = size
-        self.base_offset = base_offset
-        self.next_offset = next_offset
-        self.max_timestamp = max_timestamp
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.flags = flags
-        self.fate = fate
-        self.partition = partition
-        self.end = position + size
+    def __init__(self, row: ExtentRow) -> None:
+        self.position = row.position
+        self.size = row.size
+        self.base_offset = row.base_offset
+        self.next_offset = row.next_offset
+        self.max_timestamp = row.max_timestamp
+        self.producer_id = row.producer_id
+        self.producer_epoch = row.producer_epoch
+        self.flags = row.flags
+        self.outcome = row.outcome
+        self.partition = row.partition
+        self.end = row.end
         self.is_told = False
         self.newest = -1
         self.records = 0
@@ -234,11 +220,11 @@ class _Extent:
 
     @property
     def holes(self) -> int:
-        """Offsets without a record, once all batches were seen."""
+        """The number of offsets without a record, once all batches were taken."""
         return self.next_offset - self.base_offset - self.records
 
     def take(self, position: int, header: BatchHeader) -> str:
-        """Counts a whole batch within; what is wrong with it, if anything."""
+        """Counts an intact batch within the extent; returns what is wrong with it, or ""."""
         offsets = header.last_offset_delta + 1
         before = self.spans[-1] if self.spans else None
         self.spans.append(_Span(position, header.size, header.base_offset, offsets))
@@ -260,9 +246,7 @@ class _Extent:
         if header.producer_id == NO_PRODUCER_ID:
             return ""
         if header.is_transactional != (self.producer_id != NO_PRODUCER_ID):
-            return (
-                f"the batch at {position} is of a transaction and the extent is not, or the reverse"
-            )
+            return f"the batch at {position} is of a transaction and the extent is not, or the other way round"
         if header.is_transactional and (header.producer_id, header.producer_epoch) != (
             self.producer_id,
             self.producer_epoch,
@@ -274,7 +258,7 @@ class _Extent:
         return ""
 
     def fault(self) -> str:
-        """What is wrong once all of its batches were seen and no byte is damaged."""
+        """What is wrong with the extent, or "", once all its batches were taken and none of its bytes is damaged."""
         if not self.spans:
             return "no batch lies there"
         edge = self.position
@@ -299,7 +283,7 @@ class _Extent:
         )
 
     def offsets_of(self, damage: Damage) -> tuple[int, int]:
-        """[first, end): the offsets between the whole batches before the damage and behind it."""
+        """The offsets [first, end) that the damage may affect: those between the intact batches around it."""
         first, edge = self.base_offset, self.position
         for span in self.spans:
             if span.position != edge or span.position + span.size > damage.position:

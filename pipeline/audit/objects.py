@@ -1,36 +1,38 @@
-"""What a task does: read objects whole, in ranges, and compare them with their extents."""
+"""The work of a task: it reads whole objects, in ranges, and compares them with their extents."""
 
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
+from lacuna.logstore.objects import (
+    ObjectNotFoundError,
+    ObjectStore,
+    ObjectStoreError,
+    ShortReadError,
+)
+from lacuna.logstore.segments import SegmentId, segment_key
+from lacuna.logstore.segments.audit import READ_BYTES, audit_batches, audit_segment
+from lacuna.pipeline.audit.findings import Finding, Findings, Hit, Kind
+from lacuna.pipeline.audit.inventory import UNKNOWN_SIZE
+from lacuna.pipeline.audit.matching import Counts, Matcher, PartitionName
+from lacuna.pipeline.audit.tables import ExtentRow, Rows, bounds_of
+from lacuna.pipeline.errors import PipelineError
 
-from logstore.objects import ObjectNotFoundError, ObjectStore, ObjectStoreError, ShortReadError
-from logstore.segments import SegmentId, segment_key
-from logstore.segments.audit import READ_BYTES, audit_batches, audit_segment
-from pipeline.audit.findings import Finding, Findings, Hit, Kind
-from pipeline.audit.matching import Counts, Matcher, PartitionName
-from pipeline.audit.tables import Rows
-from pipeline.errors import PipelineError
-
-#: Objects up to this size are read whole before it is their turn, so many of them at most.
+#: Objects up to this size are read ahead as a whole, at most _MOST_AHEAD at a time.
 _SMALL_BYTES: Final = 1 << 20
 _MOST_AHEAD: Final = 16
-#: A size that is not known from the listing: the object came after it.
-UNKNOWN_SIZE: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectTask:
     """Segments to check, as (lease id, sequence, size in bytes), and the extents of each.
 
-    Those of the object i are rows[firsts[i]:firsts[i + 1]], in order of position, none where nothing
-    refers to it. `names` says of each partition index in the rows which it is.
+    The extents of segment i are rows[firsts[i]:firsts[i + 1]], in order of position; there are none if nothing refers
+    to it. `names` maps the partition indexes in the rows to partitions.
     """
 
     segments: Sequence[tuple[int, int, int]]
@@ -40,13 +42,17 @@ class ObjectTask:
 
     @property
     def size(self) -> int:
-        """Bytes to read."""
+        """The number of bytes to read, as far as it is known."""
         return sum(max(size, 0) for _, _, size in self.segments)
+
+    def rows_of(self, index: int) -> list[ExtentRow]:
+        """The extents of the segment with this index."""
+        return list(self.rows[self.firsts[index] : self.firsts[index + 1]])
 
 
 @dataclass(slots=True)
 class TaskResult:
-    """What a task found. `unreferenced_bytes` are batches in no extent; `sparse` as in `Matcher`."""
+    """What a task found. `unreferenced_bytes` is the size of batches in no extent; `sparse` is as in `Matcher`."""
 
     objects: int = 0
     bytes_read: int = 0
@@ -57,7 +63,7 @@ class TaskResult:
     findings: Findings = field(default_factory=Findings)
 
     def add(self, other: "TaskResult") -> None:
-        """Adds what another task found."""
+        """Adds the result of another task."""
         self.objects += other.objects
         self.bytes_read += other.bytes_read
         self.unreferenced_bytes += other.unreferenced_bytes
@@ -65,13 +71,13 @@ class TaskResult:
         self.findings.add_all(other.findings)
         self.sparse.extend(other.sparse)
         for index, counts in other.counts.items():
-            self.counts.setdefault(index, Counts.empty()).add(counts)
+            self.counts.setdefault(index, Counts()).add(counts)
 
 
 def check_objects(
     store: ObjectStore, cluster_id: str, task: ObjectTask, *, reads_records: bool = True
 ) -> TaskResult:
-    """Checks every object of a task. Raises PipelineError where the store fails."""
+    """Reads and checks every object of a task. Raises PipelineError if the store fails."""
     result = TaskResult()
     begin = time.perf_counter()
     keys = [
@@ -80,13 +86,14 @@ def check_objects(
     ]
     sizes = [size for _, _, size in task.segments]
     for index, coming in enumerate(_read_ahead(store, keys, sizes)):
-        rows = task.rows[task.firsts[index] : task.firsts[index + 1]]
+        rows = task.rows_of(index)
         key = keys[index]
         try:
             whole = None if coming is None else coming.result()
             _check_object(store, key, sizes[index], whole, rows, task.names, result, reads_records)
         except ObjectNotFoundError:
-            if len(rows):  # pinned: it may not go; what nothing refers to may be collected any time
+            # With extents it is pinned, so it is lost; an unreferenced one may be collected at any time.
+            if rows:
                 result.findings.add(_missing(key, rows, task.names))
         except ShortReadError as error:
             result.findings.add(_short(error, rows, task.names))
@@ -98,14 +105,14 @@ def check_objects(
 
 
 def check_listed(store: ObjectStore, cluster_id: str, task: ObjectTask) -> Findings:
-    """Whether a task's objects are there and long enough for their extents; none is read.
+    """Finds objects of a task that are missing or too short for their extents, without reading any.
 
-    Raises PipelineError where the store fails.
+    Raises PipelineError if the store fails.
     """
     findings = Findings()
     for index, (lease_id, sequence, listed) in enumerate(task.segments):
-        rows = task.rows[task.firsts[index] : task.firsts[index + 1]]
-        if not len(rows):
+        rows = task.rows_of(index)
+        if not rows:
             continue
         key = segment_key(cluster_id, SegmentId(lease_id, sequence))
         try:
@@ -114,17 +121,16 @@ def check_listed(store: ObjectStore, cluster_id: str, task: ObjectTask) -> Findi
             findings.add(_missing(key, rows, task.names))
             continue
         except ObjectStoreError as error:
-            raise PipelineError(f"object {key!r} could not be looked at: {error}") from error
-        is_beyond = rows["position"] + rows["size"] > size
-        if is_beyond.any():
-            findings.add(_beyond(key, size, rows[is_beyond], task.names))
+            raise PipelineError(f"object {key!r} could not be examined: {error}") from error
+        if beyond := [row for row in rows if row.end > size]:
+            findings.add(_beyond(key, size, beyond, task.names))
     return findings
 
 
 def _read_ahead(
     store: ObjectStore, keys: Sequence[str], sizes: Sequence[int]
 ) -> Iterator[Future[bytearray] | None]:
-    """For each object its bytes, which come while others are checked; None for a large one."""
+    """Yields, for each object, a future of its bytes, read while others are checked; None for a large object."""
     at_once = max(1, min(store.reads_at_once, _MOST_AHEAD))
     coming: deque[Future[bytearray] | None] = deque()
     with ThreadPoolExecutor(at_once, thread_name_prefix="audit") as executor:
@@ -141,16 +147,15 @@ def _check_object(
     key: str,
     size: int,
     whole: bytearray | None,
-    rows: Rows,
+    rows: Sequence[ExtentRow],
     names: Mapping[int, PartitionName],
     result: TaskResult,
     reads_records: bool,
 ) -> None:
     size = store.size(key) if size == UNKNOWN_SIZE else size
-    is_beyond = rows["position"] + rows["size"] > size
-    if is_beyond.any():
-        result.findings.add(_beyond(key, size, rows[is_beyond], names))
-    rows = rows[~is_beyond]
+    if beyond := [row for row in rows if row.end > size]:
+        result.findings.add(_beyond(key, size, beyond, names))
+        rows = [row for row in rows if row.end <= size]
     matcher = Matcher(key, rows, names, result.findings)
     has_footer = False
     for part in audit_segment(store, key, size, reads_records=reads_records, whole=whole):
@@ -165,17 +170,18 @@ def _check_object(
     result.unreferenced_bytes += matcher.unreferenced_bytes
     result.sparse.extend(matcher.sparse)
     for index, counts in matcher.counts.items():
-        result.counts.setdefault(index, Counts.empty()).add(counts)
+        result.counts.setdefault(index, Counts()).add(counts)
 
 
-def _ranges(rows: Rows) -> Iterator[tuple[int, int]]:
-    """The extents, neighbours joined while that is not too much at once."""
+def _ranges(rows: Iterable[ExtentRow]) -> Iterator[tuple[int, int]]:
+    """The (position, size) of the extents, with neighbours joined up to READ_BYTES."""
     begin = end = -1
-    for position, size in zip(rows["position"].tolist(), rows["size"].tolist(), strict=True):
+    for row in rows:
+        position, size = row.position, row.size
         if position == end and end + size - begin <= READ_BYTES:
             end += size
             continue
-        if position < end:  # shares bytes with the one before, which is told elsewhere
+        if position < end:  # it shares bytes with the one before, which Matcher reports
             continue
         if begin >= 0:
             yield begin, end - begin
@@ -184,28 +190,28 @@ def _ranges(rows: Rows) -> Iterator[tuple[int, int]]:
         yield begin, end - begin
 
 
-def _hits(rows: Rows, names: Mapping[int, PartitionName]) -> tuple[Hit, ...]:
-    found = []
-    for index in np.unique(rows["partition"]).tolist():
-        own, name = rows[rows["partition"] == index], names[index]
-        first, end = int(own["base_offset"].min()), int(own["next_offset"].max())
-        found.append(Hit(name.topic, name.partition, first, end))
-    return tuple(found)
+def _hits(rows: Iterable[ExtentRow], names: Mapping[int, PartitionName]) -> tuple[Hit, ...]:
+    return tuple(
+        Hit(names[index].topic, names[index].partition, first, end)
+        for index, first, end in bounds_of(rows)
+    )
 
 
-def _missing(key: str, rows: Rows, names: Mapping[int, PartitionName]) -> Finding:
+def _missing(key: str, rows: Sequence[ExtentRow], names: Mapping[int, PartitionName]) -> Finding:
     return Finding(
         kind=Kind.MISSING,
-        reason=f"it is not in the bucket, and {len(rows)} extents lie in it",
+        reason=f"it is not in the bucket, but {len(rows)} extents refer to it",
         key=key,
         hits=_hits(rows, names),
     )
 
 
-def _short(error: ShortReadError, rows: Rows, names: Mapping[int, PartitionName]) -> Finding:
+def _short(
+    error: ShortReadError, rows: Sequence[ExtentRow], names: Mapping[int, PartitionName]
+) -> Finding:
     return Finding(
         kind=Kind.TRUNCATED,
-        reason=f"{error.available} of the bytes are there",
+        reason=f"only {error.available} of the bytes are there",
         key=error.key,
         position=error.position,
         size=error.size,
@@ -213,15 +219,16 @@ def _short(error: ShortReadError, rows: Rows, names: Mapping[int, PartitionName]
     )
 
 
-def _beyond(key: str, object_size: int, rows: Rows, names: Mapping[int, PartitionName]) -> Finding:
-    """Extents that lie behind the end of their object."""
-    first, last = rows[0], rows[-1]
-    begin = int(first["position"])
+def _beyond(
+    key: str, object_size: int, rows: Sequence[ExtentRow], names: Mapping[int, PartitionName]
+) -> Finding:
+    """The finding for extents that extend past the end of their object."""
+    begin = rows[0].position
     return Finding(
         kind=Kind.TRUNCATED,
         reason=f"it ends at {object_size}, and {len(rows)} extents go on behind that",
         key=key,
         position=begin,
-        size=int(last["position"] + last["size"]) - begin,
+        size=rows[-1].end - begin,
         hits=_hits(rows, names),
     )

@@ -1,36 +1,34 @@
-"""Whether ongoing transactions are what holds back the last stable offsets, and nothing else (S3)."""
+"""Checks that ongoing transactions, and nothing else, hold back the last stable offsets (S3)."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-import numpy as np
-
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import PartitionState, ReadPartitions
-from controlplane.v1.transactions_pb2 import DescribeProducers, PartitionProducers
-from pipeline.audit.findings import Finding, Hit, Kind
-from pipeline.audit.tables import Fate, Rows
-from pipeline.control import ControlPlane
-from pipeline.extents import PartitionLog
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import PartitionState, ReadPartitions
+from lacuna.controlplane.v1.transactions_pb2 import DescribeProducers, PartitionProducers
+from lacuna.pipeline.audit.findings import Finding, Hit, Kind
+from lacuna.pipeline.audit.tables import ExtentRow, Outcome, Rows
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.extents import PartitionLog
 
 _ASKED_AT_ONCE: Final = 500
-#: A last stable offset that moves between two looks is looked at again, so often.
+#: How often a last stable offset is read at most, if it keeps moving.
 _LOOKS: Final = 5
 
 
 def check_ongoing(
     control: ControlPlane, logs: Sequence[PartitionLog], table: Rows
 ) -> tuple[list[Finding], int]:
-    """What is wrong, and in how many partitions the last stable offset never stood still.
+    """Finds wrong last stable offsets; also returns in how many partitions the offset never stood still.
 
-    A last stable offset only moves forward: where it is the same before and after the producers were
-    asked, it is the one that they saw.
+    A last stable offset only moves forward. If it is the same before and after the producers are described, it is the
+    one that belongs to their description.
     """
     findings: list[Finding] = []
     left = list(range(len(logs)))
-    decided = _decided(table)
-    undecided = table[table["fate"] == Fate.UNDECIDED]
+    decided, undecided = _split(table)
     for _ in range(_LOOKS):
         moving: list[int] = []
         for start in range(0, len(left), _ASKED_AT_ONCE):
@@ -54,7 +52,7 @@ def check_ongoing(
                     moving.append(index)
                     continue
                 findings += _check(logs[index], one, two, producers)
-                findings += _check_open(logs[index], index, undecided, producers, decided)
+                findings += _check_open(logs[index], undecided[index], producers, decided)
         left = moving
         if not left:
             break
@@ -69,7 +67,11 @@ def _states(control: ControlPlane, asked: Sequence[TopicPartition]) -> Sequence[
 def _check(
     log: PartitionLog, before: PartitionState, after: PartitionState, producers: PartitionProducers
 ) -> list[Finding]:
-    """The last stable offset is the first offset of the oldest ongoing transaction, else the end."""
+    """Checks the last stable offset.
+
+    It must be where the oldest ongoing transaction begins, or the log start if that is later. Without such a
+    transaction it must be the high watermark, which is read before and after since it may grow meanwhile.
+    """
     starts = [
         each.current_txn_start_offset
         for each in producers.producers
@@ -88,40 +90,43 @@ def _check(
     return [_finding(log, f"the last stable offset is {stable}, but {reason}", stable)]
 
 
-def _decided(table: Rows) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """Transactions that were decided in some partition when it was looked at."""
-    fates = (table["fate"] == Fate.ABORTED) | (table["fate"] == Fate.COMMITTED)
-    found: np.ndarray[tuple[int], np.dtype[np.int64]] = np.unique(
-        table["transaction"][fates & (table["transaction"] != 0)]
-    )
-    return found
+def _split(table: Rows) -> tuple[set[int], Mapping[int, list[ExtentRow]]]:
+    """The transactions that some partition showed as decided, and the undecided extents of each partition."""
+    decided: set[int] = set()
+    undecided: defaultdict[int, list[ExtentRow]] = defaultdict(list)
+    for row in table:
+        if row.outcome == Outcome.UNDECIDED:
+            undecided[row.partition].append(row)
+        elif row.transaction:
+            decided.add(row.transaction)
+    return decided, undecided
 
 
 def _check_open(
     log: PartitionLog,
-    index: int,
-    undecided: Rows,
+    undecided: Sequence[ExtentRow],
     producers: PartitionProducers,
-    decided: "np.ndarray[tuple[int], np.dtype[np.int64]]",
+    decided: set[int],
 ) -> list[Finding]:
-    """What is ongoing here, and was so when all partitions had been looked at, is decided nowhere."""
+    """Checks that a transaction that is still ongoing here was not read as decided in another partition."""
     findings = []
     for each in producers.producers:
         if each.current_txn_start_offset < 0:
             continue
-        own = undecided[
-            (undecided["partition"] == index)
-            & (undecided["producer_id"] == each.producer_id)
-            & (undecided["base_offset"] >= each.current_txn_start_offset)
-        ]
+        own = {
+            row.transaction
+            for row in undecided
+            if row.producer_id == each.producer_id
+            and row.base_offset >= each.current_txn_start_offset
+        }
         findings += [
             _finding(
                 log,
-                f"transaction {transaction} of producer {each.producer_id} is ongoing here and "
-                "decided in another place",
+                f"transaction {transaction} of producer {each.producer_id} is ongoing here but "
+                "was ended in another place",
                 each.current_txn_start_offset,
             )
-            for transaction in np.intersect1d(own["transaction"], decided)
+            for transaction in sorted(own & decided)
         ]
     return findings
 

@@ -1,19 +1,18 @@
-"""A partition as one line: what lies where between its log start and its high watermark; pure."""
+"""Draws a partition as one line that shows what lies between its log start and its high watermark; pure."""
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Final, TypeAlias
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pipeline.audit.logs import holes_of
-from pipeline.audit.tables import Fate, rows_of
-from pipeline.extents import PartitionLog
+from lacuna.pipeline.audit.logs import holes_of
+from lacuna.pipeline.audit.tables import spans_of
+from lacuna.pipeline.extents import PartitionLog
 
 
 class Cell(StrEnum):
-    """What a place of the line shows; the letter is what is printed where there are no colours."""
+    """What one place in the line shows; the letter is printed if there are no colours."""
 
     COMMITTED = "C"
     ABORTED = "A"
@@ -23,16 +22,19 @@ class Cell(StrEnum):
     DAMAGED = "X"
 
 
-_CELL_OF: dict[Fate, Cell] = {
-    Fate.COMMITTED: Cell.COMMITTED,
-    Fate.ABORTED: Cell.ABORTED,
-    Fate.COMPACTED: Cell.COMPACTED,
-    Fate.UNDECIDED: Cell.UNDECIDED,
-}
-#: Extents with holes in them, in order: base offset, next offset, how many offsets have no record.
-Sparse: TypeAlias = NDArray[np.int64]
-NOT_SPARSE: Final = np.empty((0, 3), np.int64)
-#: Of kinds that take as many offsets of a place the first is shown.
+#: By `Outcome`.
+_CELLS: Final = (Cell.COMMITTED, Cell.ABORTED, Cell.COMPACTED, Cell.UNDECIDED)
+
+
+class Sparse(NamedTuple):
+    """A number of offsets, `held`, somewhere from `first_offset` to `end_offset` (exclusive)."""
+
+    first_offset: int
+    end_offset: int
+    held: int
+
+
+#: If several kinds have equally many offsets in a place, the first of them in this order is shown.
 _SHOWN: tuple[Cell, ...] = (
     Cell.UNDECIDED,
     Cell.ABORTED,
@@ -43,46 +45,44 @@ _SHOWN: tuple[Cell, ...] = (
 
 
 def draw(
-    log: PartitionLog, damaged: Iterable[tuple[int, int]], width: int, sparse: Sparse = NOT_SPARSE
+    log: PartitionLog,
+    damaged: Iterable[tuple[int, int]],
+    width: int,
+    sparse: Sequence[Sparse] = (),
 ) -> str:
-    """`width` letters of `Cell`, fewer where there are fewer offsets; empty for an empty partition.
+    """The line as letters of `Cell`: `width` of them, or one per offset if there are fewer offsets.
 
-    A place shows what most of its offsets are; damage is shown however little it is. `damaged` are
-    offsets [first, end). Where in a sparse extent its holes are is not known: as many of its places
-    show holes as there are, one here and one there.
+    A place shows what most of its offsets are, but damage is always shown. `damaged` are ranges of offsets
+    [first, end). `sparse` are extents, in order, with the numbers of their missing offsets. Where in the extent these
+    are is unknown, so their share of the extent's places shows holes, evenly spread.
     """
     offsets = log.high_watermark - log.log_start_offset
     width = min(width, max(offsets, 0))
     if not width:
         return ""
-    edges = log.log_start_offset + (np.arange(width + 1, dtype=np.int64) * offsets) // width
-    rows = rows_of(log)
-    shares: dict[Cell, NDArray[np.float64]] = {}
-    for fate, cell in _CELL_OF.items():
-        own = rows[rows["fate"] == fate]
-        shares[cell] = _covered(own["base_offset"], own["next_offset"], edges)
-    holes = holes_of(log)
-    shares[Cell.HOLE] = _covered(
-        np.array([hole.first_offset for hole in holes], dtype=np.int64),
-        np.array([hole.end_offset for hole in holes], dtype=np.int64),
-        edges,
-    )
-    thinned = _covered(sparse[:, 0], sparse[:, 1], edges, sparse[:, 2])
-    most = np.argmax(np.stack([shares[cell] for cell in _SHOWN]), axis=0)
-    line = [_SHOWN[index] for index in most.tolist()]
-    _thin(line, thinned / np.maximum(shares[Cell.COMPACTED], 1))
+    edges = [log.log_start_offset + place * offsets // width for place in range(width + 1)]
+    ranges: dict[Cell, list[Sparse]] = {cell: [] for cell in _SHOWN}
+    for first, end, outcome in spans_of(log):
+        ranges[_CELLS[outcome]].append(Sparse(first, end, end - first))
+    for hole in holes_of(log):
+        size = hole.end_offset - hole.first_offset
+        ranges[Cell.HOLE].append(Sparse(hole.first_offset, hole.end_offset, size))
+    shares = {cell: _covered(own, edges) for cell, own in ranges.items()}
+    line = [max(_SHOWN, key=lambda cell: shares[cell][place]) for place in range(width)]
+    thinned = zip(_covered(sparse, edges), shares[Cell.COMPACTED], strict=True)
+    _thin(line, [holes / max(compacted, 1) for holes, compacted in thinned])
     for first, end in damaged:
-        start = int(np.searchsorted(edges, max(first, int(edges[0])), side="right")) - 1
-        stop = int(np.searchsorted(edges, end, side="left"))
+        start = bisect_right(edges, max(first, edges[0])) - 1
+        stop = bisect_left(edges, end)
         for index in range(max(start, 0), min(stop, width)):
             line[index] = Cell.DAMAGED
     return "".join(line)
 
 
-def _thin(line: list[Cell], shares: NDArray[np.float64]) -> None:
-    """Of what is compacted, makes such shares holes, spread evenly."""
+def _thin(line: list[Cell], shares: Iterable[float]) -> None:
+    """Turns these shares of the compacted places into holes, spread evenly."""
     due = 0.0
-    for index, share in enumerate(shares.tolist()):
+    for index, share in enumerate(shares):
         if line[index] is Cell.COMPACTED:
             due += share
             if due >= 1 / 2:
@@ -90,23 +90,16 @@ def _thin(line: list[Cell], shares: NDArray[np.float64]) -> None:
                 due -= 1
 
 
-def _covered(
-    firsts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    edges: NDArray[np.int64],
-    counts: NDArray[np.int64] | None = None,
-) -> NDArray[np.float64]:
-    """How many offsets of each place lie in these ranges, which are in order and apart.
-
-    Or, with `counts`, how many of so many that are spread evenly over each range.
-    """
-    if not len(firsts):
-        return np.zeros(len(edges) - 1)
-    sizes = ends - firsts
-    counts = sizes if counts is None else counts
-    before = np.concatenate(([0], np.cumsum(counts)))
-    index = np.searchsorted(firsts, edges, side="right") - 1
-    at = np.maximum(index, 0)
-    within = np.clip(edges - firsts[at], 0, sizes[at]) * (counts[at] / sizes[at])
-    total = np.where(index >= 0, before[at] + within, 0)
-    return np.diff(total.astype(np.float64))
+def _covered(ranges: Sequence[Sparse], edges: Sequence[int]) -> list[float]:
+    """How many offsets of these ranges, which must be in order and disjoint, lie in each place between two edges."""
+    firsts = [each.first_offset for each in ranges]
+    before = list(accumulate((each.held for each in ranges), initial=0))
+    totals = []
+    for edge in edges:
+        index = bisect_right(firsts, edge) - 1
+        total = float(before[max(index, 0)])
+        if index >= 0:
+            first, end, held = ranges[index]
+            total += held * min(edge - first, end - first) / max(end - first, 1)
+        totals.append(total)
+    return [after - total for total, after in pairwise(totals)]

@@ -1,25 +1,23 @@
-"""What an audit says at its end, as values."""
+"""The report of an audit, as values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
-from pipeline.audit.findings import Finding
-from pipeline.audit.inventory import Inventory, Unreferenced
-from pipeline.audit.logs import holes_of
-from pipeline.audit.matching import Counts
-from pipeline.audit.picture import Sparse, draw
-from pipeline.audit.tables import Column, Fate, Rows, rows_of
-from pipeline.extents import PartitionLog
+from lacuna.pipeline.audit.findings import Finding
+from lacuna.pipeline.audit.inventory import Inventory, Unreferenced
+from lacuna.pipeline.audit.logs import holes_of
+from lacuna.pipeline.audit.matching import Counts
+from lacuna.pipeline.audit.picture import Sparse, draw
+from lacuna.pipeline.audit.tables import Outcome, spans_of
+from lacuna.pipeline.extents import PartitionLog
 
 PICTURE_WIDTH = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts:
-    """Committed records of a partition by key: all, those without one, distinct keys."""
+    """Numbers for a partition: its committed records, those of them without a key, and its distinct keys."""
 
     records: int
     null_keys: int
@@ -28,11 +26,11 @@ class KeyCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """One partition. Offsets are counted from metadata, records from the objects that were read.
+    """The report on one partition. Offsets are counted from the metadata, records from the objects that were read.
 
-    `committed`, `aborted`, `compacted`, `undecided` and `holes` are numbers of offsets and add up to
-    high_watermark - log_start_offset; holes within what was compacted are known, and told from it,
-    only where objects were read. The four of records are None where none was.
+    `committed`, `aborted`, `compacted`, `undecided` and `holes` are numbers of offsets that add up to high_watermark -
+    log_start_offset. If no objects were read, holes within compacted extents are unknown and count as `compacted`, and
+    the four numbers of records are None.
     """
 
     topic: str
@@ -60,7 +58,10 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The whole of it. `seconds` of the audit, `task_seconds` of all tasks together; sizes in bytes."""
+    """The whole report. `seconds` is the duration of the audit, `task_seconds` that of all tasks together.
+
+    Sizes are in bytes. `unsettled` is the number of partitions whose last stable offset could not be checked.
+    """
 
     cluster_id: str
     metadata: str
@@ -82,12 +83,12 @@ class Report:
 
     @property
     def errors(self) -> list[Finding]:
-        """Findings that are more than a note."""
+        """The findings that are not notes."""
         return [finding for finding in self.findings if not finding.is_note]
 
     @property
     def notes(self) -> list[Finding]:
-        """The others."""
+        """The findings that are notes."""
         return [finding for finding in self.findings if finding.is_note]
 
     @property
@@ -96,7 +97,7 @@ class Report:
         return not self.errors and not self.errors_left_out
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """The report as plain values that `json` can write."""
         found = asdict(self)
         found["unreferenced"] = self.unreferenced._asdict()
         found["is_sound"] = self.is_sound
@@ -113,7 +114,7 @@ def partition_reports(
     findings: Sequence[Finding],
     keys: Mapping[int, KeyCounts],
 ) -> list[PartitionReport]:
-    """A report for each log; `keys` by its index."""
+    """Makes a report for each log, in order; `keys` has its counts of keys by index, if they were counted."""
     hits: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for finding in findings:
         for hit in () if finding.is_note else finding.hits:
@@ -121,58 +122,61 @@ def partition_reports(
             found.append((hit.first_offset, hit.end_offset))
     reports = []
     for index, log in enumerate(logs):
-        own = None if read.counts is None else read.counts.get(index, Counts.empty())
+        own = None if read.counts is None else read.counts.get(index, Counts())
         damaged = hits.get((log.topic, log.partition), [])
-        reports.append(_partition_report(log, own, read.sparse_of(index), damaged, keys.get(index)))
+        reports.append(
+            _partition_report(log, own, read.sparse.get(index, ()), damaged, keys.get(index))
+        )
     return reports
 
 
 def _partition_report(
     log: PartitionLog,
     counts: Counts | None,
-    sparse: Sparse,
+    sparse: Sequence[Sparse],
     damaged: list[tuple[int, int]],
     keys: KeyCounts | None,
 ) -> PartitionReport:
-    rows = rows_of(log)
-    offsets = {fate: _offsets(rows, fate, log) for fate in Fate}
-    within = min(int(sparse[:, 2].sum()), offsets[Fate.COMPACTED])
+    offsets = _offsets(log)
+    within = min(sum(each.held for each in sparse), offsets[Outcome.COMPACTED])
     between = sum(hole.end_offset - hole.first_offset for hole in holes_of(log))
-    records = [None] * len(Fate) if counts is None else counts.records.tolist()
+    records = [None] * len(Outcome) if counts is None else counts.records
     return PartitionReport(
         topic=log.topic,
         partition=log.partition,
         log_start_offset=log.log_start_offset,
         last_stable_offset=log.last_stable_offset,
         high_watermark=log.high_watermark,
-        extents=len(rows),
-        objects=len(np.unique(rows[["lease_id", "sequence"]])),
-        bytes=int(rows["size"].sum()),
+        extents=len(log.extents),
+        objects=len(set(zip(log.extents.lease_ids, log.extents.sequences, strict=True))),
+        bytes=sum(log.extents.sizes),
         dead_ranges=len(log.dead),
-        committed=offsets[Fate.COMMITTED],
-        aborted=offsets[Fate.ABORTED],
-        compacted=offsets[Fate.COMPACTED] - within,
-        undecided=offsets[Fate.UNDECIDED],
+        committed=offsets[Outcome.COMMITTED],
+        aborted=offsets[Outcome.ABORTED],
+        compacted=offsets[Outcome.COMPACTED] - within,
+        undecided=offsets[Outcome.UNDECIDED],
         holes=between + within,
-        committed_records=records[Fate.COMMITTED],
-        aborted_records=records[Fate.ABORTED],
-        compacted_records=records[Fate.COMPACTED],
-        undecided_records=records[Fate.UNDECIDED],
+        committed_records=records[Outcome.COMMITTED],
+        aborted_records=records[Outcome.ABORTED],
+        compacted_records=records[Outcome.COMPACTED],
+        undecided_records=records[Outcome.UNDECIDED],
         findings=len(damaged),
         picture=draw(log, damaged, PICTURE_WIDTH, sparse),
         keys=keys,
     )
 
 
-def _offsets(rows: Rows, fate: Fate, log: PartitionLog) -> int:
-    own = rows[rows["fate"] == fate]
-    first = np.maximum(own["base_offset"], log.log_start_offset)
-    return int(np.maximum(own["next_offset"] - first, 0).sum())
+def _offsets(log: PartitionLog) -> list[int]:
+    """The number of offsets with each `Outcome`, counted from the log start."""
+    found = [0] * len(Outcome)
+    for first, end, outcome in spans_of(log):
+        found[outcome] += max(end - max(first, log.log_start_offset), 0)
+    return found
 
 
 @dataclass(slots=True)
 class Read:
-    """What reading the objects gave: numbers for the report."""
+    """What was found by listing and reading the objects: numbers for the report."""
 
     inventory: Inventory | None = None
     unreferenced: Unreferenced = field(default_factory=Unreferenced)
@@ -181,11 +185,5 @@ class Read:
     unreferenced_batch_bytes: int = 0
     task_seconds: float = 0.0
     counts: dict[int, Counts] | None = None
-    sparse: Column = field(default_factory=lambda: np.empty((0, 4), np.int64))
-    """As `Matcher` says, ordered by partition and base offset."""
-
-    def sparse_of(self, partition: int) -> Sparse:
-        """Extents with holes in them of the partition with that index, in order."""
-        first, end = np.searchsorted(self.sparse[:, 0], (partition, partition + 1))
-        own: Sparse = self.sparse[first:end, 1:]
-        return own
+    sparse: dict[int, list[Sparse]] = field(default_factory=dict)
+    """By the index of the partition, in order: extents with holes in them, as many as they count."""

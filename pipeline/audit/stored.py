@@ -1,23 +1,23 @@
-"""The objects of a bucket that are no segments: the cluster's marker and snapshots of metadata."""
+"""Checks the objects of a bucket that are not segments: the cluster's marker and metadata snapshots."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from controlplane.v1.metadata_pb2 import StoredPartition
-from logstore.objects import ObjectNotFoundError, ObjectStore
-from logstore.objects.store import wall_clock_ms
-from logstore.segments import ClusterMarker, MetadataName, parse_metadata_key
-from logstore.segments.paths import CLUSTER_MARKER_KEY
-from pipeline.audit.findings import Finding, Findings, Kind
-from pipeline.audit.inventory import MetadataObject
-from pipeline.errors import DamagedDataError
-from pipeline.metadata.layout import decode_index, decode_partition
+from lacuna.controlplane.v1.metadata_pb2 import StoredPartition
+from lacuna.logstore.objects import ObjectNotFoundError, ObjectStore
+from lacuna.logstore.objects.store import wall_clock_ms
+from lacuna.logstore.segments import ClusterMarker, MetadataName, parse_metadata_key
+from lacuna.logstore.segments.paths import CLUSTER_MARKER_KEY
+from lacuna.pipeline.audit.findings import Finding, Findings, Kind
+from lacuna.pipeline.audit.inventory import MetadataObject
+from lacuna.pipeline.errors import DamagedDataError
+from lacuna.pipeline.metadata.layout import decode_index, decode_partition
 
 _MAX_MARKER_BYTES = 4096
 
 
 def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
-    """Whether the marker is byte for byte what was written for this cluster."""
+    """The finding if the marker is missing or is not byte for byte what was written for this cluster, else None."""
     expected = ClusterMarker(cluster_id).encode()
     try:
         size = store.size(CLUSTER_MARKER_KEY)
@@ -39,10 +39,10 @@ def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
 
 
 def check_metadata(store: ObjectStore, objects: Sequence[MetadataObject]) -> tuple[Findings, int]:
-    """Checks every byte of the snapshots that were listed; the bytes that were read.
+    """Checks every byte of the listed metadata snapshots; returns the findings and the number of bytes read.
 
-    One that goes meanwhile is out of date; parts without an index are being written, or were left
-    by a publisher that died, and nobody reads them.
+    A snapshot may be deleted meanwhile if it has expired. Parts without an index are not checked: they are being
+    written, or were left by a publisher that died, and nobody reads them.
     """
     findings, bytes_read = Findings(), 0
     for key in [each.key for each in objects]:
@@ -52,7 +52,7 @@ def check_metadata(store: ObjectStore, objects: Sequence[MetadataObject]) -> tup
                 found, read = _check_snapshot(store, key, cluster_id, name)
             except ObjectNotFoundError as error:
                 if name.valid_until_ms > wall_clock_ms():
-                    findings.add(_damage(error.key, 0, 0, "it is gone before its time"))
+                    findings.add(_damage(error.key, 0, 0, "it was deleted before it expired"))
                 continue
             findings.add_all(found)
             bytes_read += read
@@ -67,7 +67,7 @@ def _check_snapshot(
     try:
         index = decode_index(key, data)
     except DamagedDataError:
-        findings.add(_damage(key, 0, len(data), "its checksum or its form is wrong"))
+        findings.add(_damage(key, 0, len(data), "its checksum or its format is wrong"))
         return findings, len(data)
     read = len(data)
     by_part: defaultdict[int, list[StoredPartition]] = defaultdict(list)

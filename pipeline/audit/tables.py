@@ -1,22 +1,21 @@
-"""The extents of all partitions in one table, so that those of an object are found together."""
+"""The extents of all partitions in one table, so that those of an object are next to each other.
 
-from collections.abc import Sequence
+It does not use numpy, because the audit must run with nothing but Lacuna itself installed.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
-from typing import Final, TypeAlias
+from itertools import groupby
+from typing import Final, NamedTuple, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from controlplane.extents import FLAG_TRUE_OFFSETS
-from pipeline.extents import PartitionLog
-
-#: A structured array of `ROW`s.
-Rows: TypeAlias = NDArray[np.void]
-Column: TypeAlias = NDArray[np.int64]
+from lacuna.controlplane.shared.extents import COLUMNS, FLAG_TRUE_OFFSETS
+from lacuna.controlplane.shared.log.live import dead_slices
+from lacuna.pipeline.extents import PartitionLog
 
 
-class Fate(IntEnum):
-    """What became of an extent, in the order of a picture's legend."""
+class Outcome(IntEnum):
+    """What became of an extent's records, in the order of a picture's legend."""
 
     COMMITTED = 0
     ABORTED = 1
@@ -24,72 +23,123 @@ class Fate(IntEnum):
     UNDECIDED = 3
 
 
-#: `partition` is the index of a log in the list that the table was made of.
-ROW: Final = np.dtype(
-    [
-        ("lease_id", "i8"),
-        ("sequence", "i8"),
-        ("position", "i8"),
-        ("size", "i8"),
-        ("base_offset", "i8"),
-        ("next_offset", "i8"),
-        ("max_timestamp", "i8"),
-        ("producer_id", "i8"),
-        ("transaction", "i8"),
-        ("partition", "i4"),
-        ("producer_epoch", "i2"),
-        ("flags", "u1"),
-        ("fate", "u1"),
-    ]
-)
+class ExtentRow(NamedTuple):
+    """An extent: its columns in the order of `COLUMNS`, then its partition and its outcome.
 
-_COLUMNS: Final = {
-    "lease_id": "lease_ids",
-    "sequence": "sequences",
-    "position": "positions",
-    "size": "sizes",
-    "base_offset": "base_offsets",
-    "next_offset": "next_offsets",
-    "max_timestamp": "max_timestamps",
-    "producer_id": "producer_ids",
-    "transaction": "transactions",
-    "producer_epoch": "producer_epochs",
-    "flags": "flags",
-}
+    `partition` is the index of a log in the list that the table was made from; `outcome` is an `Outcome`.
+    """
+
+    lease_id: int
+    sequence: int
+    position: int
+    size: int
+    base_offset: int
+    next_offset: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    transaction: int
+    flags: int
+    partition: int
+    outcome: int
+
+    @property
+    def end(self) -> int:
+        """The position after the extent's last byte."""
+        return self.position + self.size
+
+
+_TYPECODES: Final = (*COLUMNS.values(), "i", "B")
+_LEASE_IDS, _SEQUENCES, _POSITIONS = range(3)
+_ABORTED: Final = bytes((Outcome.ABORTED,))
+
+
+class Rows:
+    """A sequence of `ExtentRow`s, stored as columns that take about 80 bytes per extent."""
+
+    __slots__ = ("_columns",)
+
+    def __init__(self, columns: Sequence["array[int]"]) -> None:
+        self._columns = columns
+
+    @classmethod
+    def of(cls, rows: Iterable[ExtentRow]) -> Self:
+        """Stores these rows, in their order."""
+        columns = [array(code) for code in _TYPECODES]
+        for row in rows:
+            for column, value in zip(columns, row, strict=True):
+                column.append(value)
+        return cls(columns)
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __iter__(self) -> Iterator[ExtentRow]:
+        return map(ExtentRow._make, zip(*self._columns, strict=True))
+
+    def __getitem__(self, some: slice) -> "Rows":
+        return Rows([column[some] for column in self._columns])
+
+    def objects(self) -> Iterator[tuple[tuple[int, int], int]]:
+        """Each run of adjacent rows in the same segment: its (lease id, sequence), and the number of rows."""
+        ids = zip(self._columns[_LEASE_IDS], self._columns[_SEQUENCES], strict=True)
+        return ((segment, sum(1 for _ in same)) for segment, same in groupby(ids))
+
+    def by_object(self) -> "Rows":
+        """A copy that is ordered by object and position."""
+        order = list(range(len(self)))
+        for key in (_POSITIONS, _SEQUENCES, _LEASE_IDS):
+            order.sort(key=self._columns[key].__getitem__)
+        return Rows(
+            [
+                array(code, map(column.__getitem__, order))
+                for code, column in zip(_TYPECODES, self._columns, strict=True)
+            ]
+        )
 
 
 def rows_of(log: PartitionLog, index: int = 0) -> Rows:
-    """The extents of one partition, in order of offset."""
-    rows = np.empty(len(log.extents), ROW)
-    for name, column in _COLUMNS.items():
-        rows[name] = getattr(log.extents, column)
-    rows["partition"] = index
-    rows["fate"] = _fates(log, rows)
-    return rows
+    """The extents of one partition, in order of offset; `index` is the partition index of the rows."""
+    columns = [getattr(log.extents, name) for name in COLUMNS]
+    partition = array("i", (index,)) * len(log.extents)
+    return Rows([*columns, partition, array("B", outcomes_of(log))])
 
 
 def table_of(logs: Sequence[PartitionLog]) -> Rows:
-    """The extents of all, ordered by object and position."""
-    if not logs:
-        return np.empty(0, ROW)
-    rows = np.concatenate([rows_of(log, index) for index, log in enumerate(logs)])
-    order = np.lexsort((rows["position"], rows["sequence"], rows["lease_id"]))
-    return rows[order]
+    """The extents of all logs, ordered by object and position."""
+    columns: list[array[int]] = [array(code) for code in _TYPECODES]
+    for index, log in enumerate(logs):
+        for column, values in zip(columns, rows_of(log, index)._columns, strict=True):
+            column.extend(values)
+    return Rows(columns).by_object()
 
 
-def within_dead(log: PartitionLog, offsets: Column) -> NDArray[np.bool_]:
-    """Whether each offset lies in a range of aborted records."""
-    firsts, ends = np.asarray(log.dead.firsts), np.asarray(log.dead.ends)
-    if not len(firsts):
-        return np.zeros(len(offsets), bool)
-    index = np.searchsorted(firsts, offsets, side="right") - 1
-    return (index >= 0) & (ends[np.maximum(index, 0)] > offsets)
+def bounds_of(rows: Iterable[ExtentRow]) -> list[tuple[int, int, int]]:
+    """For each partition with extents in `rows`: its index, their first offset, and the offset after their last."""
+    found: dict[int, tuple[int, int]] = {}
+    for row in rows:
+        first, end = found.get(row.partition, (row.base_offset, row.next_offset))
+        found[row.partition] = min(first, row.base_offset), max(end, row.next_offset)
+    return [(partition, *found[partition]) for partition in sorted(found)]
 
 
-def _fates(log: PartitionLog, rows: Rows) -> NDArray[np.uint8]:
-    fates = np.full(len(rows), Fate.COMMITTED, np.uint8)
-    is_open = (rows["transaction"] != 0) & (rows["base_offset"] >= log.last_stable_offset)
-    fates[is_open] = Fate.UNDECIDED
-    fates[(rows["flags"] & FLAG_TRUE_OFFSETS) != 0] = Fate.COMPACTED
-    fates[within_dead(log, rows["base_offset"])] = Fate.ABORTED
-    return fates
+def spans_of(log: PartitionLog) -> Iterator[tuple[int, int, int]]:
+    """The base offset, next offset and `Outcome` of each extent, in order."""
+    extents = log.extents
+    return zip(extents.base_offsets, extents.next_offsets, outcomes_of(log), strict=True)
+
+
+def outcomes_of(log: PartitionLog) -> bytearray:
+    """The `Outcome` of each extent. Assumes that extents and dead ranges are in order, which other checks verify."""
+    extents = log.extents
+    outcomes = bytearray(len(extents))
+    for index in range(extents.first_ending_after(log.last_stable_offset), len(extents)):
+        if extents.transactions[index]:
+            outcomes[index] = Outcome.UNDECIDED
+    if any(extents.flags):
+        for index, flags in enumerate(extents.flags):
+            if flags & FLAG_TRUE_OFFSETS:
+                outcomes[index] = Outcome.COMPACTED
+    for start, stop in dead_slices(extents, log.dead, 0, len(extents)):
+        outcomes[start:stop] = _ABORTED * (stop - start)
+    return outcomes

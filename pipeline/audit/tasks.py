@@ -1,19 +1,17 @@
-"""Which task reads which objects; pure."""
+"""Divides the objects of a bucket into tasks; pure."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
-import numpy as np
-
-from logstore.segments import SegmentId
-from pipeline.audit.inventory import Inventory, ids_of
-from pipeline.audit.matching import PartitionName
-from pipeline.audit.objects import UNKNOWN_SIZE, ObjectTask
-from pipeline.audit.tables import Rows
+from lacuna.logstore.segments import SegmentId
+from lacuna.pipeline.audit.inventory import Inventory
+from lacuna.pipeline.audit.matching import PartitionName
+from lacuna.pipeline.audit.objects import ObjectTask
+from lacuna.pipeline.audit.tables import Rows
 
 TASK_BYTES: Final = 64 << 20
-#: Objects of a task; small ones cost a read each, not their bytes.
+#: The most objects of a task; a small object costs as much as a read of _READ_COST bytes.
 _TASK_OBJECTS: Final = 2_000
 _READ_COST: Final = 64 << 10
 
@@ -25,16 +23,13 @@ def plan_tasks(
     names: dict[int, PartitionName],
     task_bytes: int = TASK_BYTES,
 ) -> Iterator[ObjectTask]:
-    """Tasks of about `task_bytes` each: what extents lie in, then what none does."""
-    ids = ids_of(table)
-    is_first = np.concatenate(([True], ids[1:] != ids[:-1]))
-    starts: list[int] = np.flatnonzero(is_first[: len(ids)]).tolist()
-    bounds = [*starts, len(table)]
-    sizes = _sizes(inventory, table[starts])
-    objects = [
-        (int(table["lease_id"][start]), int(table["sequence"][start]), size)
-        for start, size in zip(bounds, sizes, strict=False)
-    ]
+    """Yields tasks of about `task_bytes` each: first the segments with extents, then the unreferenced ones.
+
+    `unreferenced` has segments with their sizes in bytes; `names` maps the table's partition indexes to partitions.
+    """
+    found = list(table.objects())
+    bounds = list(accumulate((count for _, count in found), initial=0))
+    objects = [(*segment, inventory.segments.size_of(*segment)) for segment, _ in found]
     for first, stop in _cut(objects, task_bytes):
         begin, end = bounds[first], bounds[stop]
         rows = table[begin:end]
@@ -42,27 +37,15 @@ def plan_tasks(
             objects[first:stop],
             [bound - begin for bound in bounds[first : stop + 1]],
             rows,
-            {index: names[index] for index in np.unique(rows["partition"]).tolist()},
+            {row.partition: names[row.partition] for row in rows},
         )
     strays = [(segment.lease_id, segment.sequence, size) for segment, size in unreferenced]
     for first, stop in _cut(strays, task_bytes):
         yield ObjectTask(strays[first:stop], [0] * (stop - first + 1), table[:0], {})
 
 
-def _sizes(inventory: Inventory, objects: Rows) -> list[int]:
-    """The listed size of each object; UNKNOWN_SIZE where it was not listed."""
-    if not len(inventory.segments):
-        return [UNKNOWN_SIZE] * len(objects)
-    listed, wanted = ids_of(inventory.segments), ids_of(objects)
-    at = np.minimum(np.searchsorted(listed, wanted), len(listed) - 1)
-    found: list[int] = np.where(
-        listed[at] == wanted, inventory.segments["size"][at], UNKNOWN_SIZE
-    ).tolist()
-    return found
-
-
 def _cut(objects: Sequence[tuple[int, int, int]], task_bytes: int) -> Iterator[tuple[int, int]]:
-    """Indexes [first, stop) of consecutive objects that one task reads."""
+    """The index ranges [first, stop) of consecutive objects that each task reads."""
     edges, cost = [0], 0
     for index, (_, _, size) in enumerate(objects):
         is_full = cost + size > task_bytes or index - edges[-1] == _TASK_OBJECTS

@@ -1,4 +1,4 @@
 """Compaction at scale: the control plane plans, Spark rewrites, the driver swaps.
 
-See docs/adr/0015-compaction-on-spark.md for why it is cut the way it is.
+docs/adr/0015-compaction-on-spark.md gives the reasons for this division.
 """

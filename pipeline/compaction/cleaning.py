@@ -1,12 +1,12 @@
 """Compaction by key, as one Spark job: the last record of each key stays.
 
-    scan      keys and offsets of every task's records, values left aside
+    scan      reads the keys and offsets of every task's records, without the values
     shuffle   by (range, key): all but the last offset of a key are superseded
-    shuffle   by task: its superseded offsets, in order
-    rewrite   which reads them beside the blocks, a batch of offsets at a time
+    shuffle   by task: brings it its superseded offsets, in order
+    rewrite   reads these offsets alongside the blocks, one batch of offsets at a time
 
-Both shuffles are Spark's own and spill to disk, so memory is bounded however many keys there are. What
-is compared are the keys themselves: with a hash in their place two keys that collide would lose a record.
+Both shuffles are Spark's own and spill to disk, so memory is bounded however many keys there are. The keys themselves
+are compared, not their hashes: if the hashes of two keys collided, a record would be lost.
 """
 
 import pickle
@@ -19,15 +19,15 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession, Window, functions
 
-from logstore.objects import ObjectStore
-from logstore.records.column_layout import BinaryColumn, RecordColumns
-from logstore.records.columns import scan_keys
-from logstore.records.errors import RecordsError
-from pipeline.compaction.planning import Share
-from pipeline.compaction.rewriting import Dropped, RewriteTask, TaskResult, rewrite
-from pipeline.errors import DamagedDataError, DataLossError, PipelineError
-from pipeline.loading import Block, damaged, load_blocks
-from pipeline.stores import shared_store
+from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.records.column_layout import BinaryColumn, RecordColumns
+from lacuna.logstore.records.columns import scan_keys
+from lacuna.logstore.records.errors import RecordsError
+from lacuna.pipeline.compaction.planning import Share
+from lacuna.pipeline.compaction.rewriting import Dropped, RewriteTask, TaskResult, rewrite
+from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
+from lacuna.pipeline.loading import Block, damaged, load_blocks
+from lacuna.pipeline.stores import shared_store
 
 _TASKS: Final = "task int, share int, offset long, payload binary"
 _KEYS: Final = "task int, share int, range int, offset long, key binary, is_past boolean"
@@ -41,16 +41,17 @@ _KEYS_ARROW: Final = pa.schema(
         ("is_past", pa.bool_()),
     ]
 )
-#: Before all offsets of a task comes the task itself.
+#: The share and offset of the row with the task itself, so that it sorts before the task's offsets.
 _FIRST: Final = -1
-#: Before all offsets of a share comes why its keys could not be read, in the place of a key.
+#: The offset of a row that says why a share's keys could not be read, so that it sorts before the share's offsets.
 _DAMAGE: Final = -1
 
 
 def clean(spark: SparkSession, tasks: Sequence[RewriteTask], now_ms: int) -> list[TaskResult]:
-    """Rewrites the tasks of one unit without superseded records and without tombstones past their time.
+    """Rewrites the tasks of one unit without superseded records and without tombstones past their delete horizon.
 
-    A key is one key within all tasks of a range. Raises what Spark raises where a task fails.
+    Keys are compared across all tasks of a range. `now_ms` is the time of the plan. Raises Spark's error if a task
+    fails.
     """
     rows = [(index, _FIRST, _FIRST, pickle.dumps(task)) for index, task in enumerate(tasks)]
     given = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), _TASKS)
@@ -64,8 +65,10 @@ def clean(spark: SparkSession, tasks: Sequence[RewriteTask], now_ms: int) -> lis
 
 
 def _superseded(keys: DataFrame) -> DataFrame:
-    """(task, share, offset) of all records but the last of each key, and of tombstones past their time; and
-    of each share that is damaged, with the reason.
+    """Rows (task, share, offset, payload) of all records that must go, and of all shares that are damaged.
+
+    Records go if they are not the last of their key, or are tombstones past their delete horizon; their payload is
+    null. The payload of a damaged share's row is the reason.
     """
     later = functions.lead("offset").over(Window.partitionBy("range", "key").orderBy("offset"))
     marked = keys.withColumn("later", later)
@@ -75,7 +78,7 @@ def _superseded(keys: DataFrame) -> DataFrame:
     )
 
 
-# In the executors.
+# The functions below run in the executors.
 
 
 def _scanner(now_ms: int) -> Any:
@@ -88,8 +91,10 @@ def _scanner(now_ms: int) -> Any:
 
 
 def _scan_task(number: int, task: RewriteTask, now_ms: int) -> Iterator[pa.RecordBatch]:
-    """The keys of all shares. A damaged one says so: what its unread keys supersede, or leave to be
-    superseded, nobody knows, so that its rewrite has to fail even if the bytes are well by then.
+    """Yields the keys of all the task's shares, and a row with the reason for each damaged share.
+
+    Which records the unread keys of a damaged share supersede is unknown, so its rewrite must fail even if its bytes
+    can be read by then.
     """
     store = shared_store(task.store_url)
     for index, share in enumerate(task.shares):
@@ -102,7 +107,7 @@ def _scan_task(number: int, task: RewriteTask, now_ms: int) -> Iterator[pa.Recor
 
 
 def _keys_of(store: ObjectStore, task: RewriteTask, share: Share) -> Iterator[RecordColumns]:
-    """Raises as `load_blocks`, and DamagedDataError for records that cannot be read."""
+    """The keys of one share. Raises as `load_blocks` does, and DamagedDataError for records that cannot be parsed."""
     blocks = load_blocks(
         store, task.cluster_id, share.pieces(), block_bytes=task.settings.block_bytes
     )
@@ -114,7 +119,7 @@ def _keys_of(store: ObjectStore, task: RewriteTask, share: Share) -> Iterator[Re
 
 
 def _damage_in(block: Block, cluster_id: str, error: RecordsError) -> DamagedDataError:
-    """The error that names the piece of the block which cannot be scanned."""
+    """The error for a block that cannot be scanned, naming the damaged piece."""
     view = memoryview(block.data)
     for piece, start in zip(block.pieces, block.starts, strict=False):
         try:
@@ -128,7 +133,7 @@ def _damage_in(block: Block, cluster_id: str, error: RecordsError) -> DamagedDat
 def _key_batch(
     number: int, index: int, share: Share, columns: RecordColumns, now_ms: int
 ) -> pa.RecordBatch:
-    """Rows of the records that have a key; one without supersedes nothing and is never superseded."""
+    """Rows of the records that have a key; a record without one neither supersedes others nor is superseded."""
     count = columns.count
     assert columns.keys is not None
     assert columns.tombstones is not None
@@ -160,10 +165,10 @@ def _binary(column: BinaryColumn, count: int) -> pa.Array:
 
 
 def _rewrite_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """One task: its first row is the task, the others are the offsets that go, by share."""
+    """Rewrites one task; its first row is the task, the others are the offsets to drop, ordered by share."""
     context = TaskContext.get()
     if context is None:
-        raise PipelineError("a rewrite runs in a task of Spark's")
+        raise PipelineError("a rewrite must run in a Spark task")
     rest = iter(batches)
     first = next((batch for batch in rest if batch.num_rows), None)
     if first is None:
@@ -175,14 +180,16 @@ def _rewrite_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 class _OffsetStream(Dropped):
-    """Superseded offsets as they come from the shuffle, in order of share and offset."""
+    """The superseded offsets of a task, read batch by batch from the shuffle, in order of share and offset."""
 
     def __init__(self, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> None:
         self._rest = rest
         self._take(first)
 
     def below(self, share: int, end_offset: int) -> "array[int] | None":
-        """As Dropped says; what is left of earlier shares, which failed, is passed over.
+        """The share's superseded offsets below `end_offset` that no earlier call returned; None if there are none.
+
+        Skips leftover offsets of earlier shares, whose rewrite failed.
 
         Raises DamagedDataError for a share whose keys could not be read.
         """

@@ -1,38 +1,38 @@
-"""The swap of a unit, and what became of its ranges."""
+"""Swaps in the rewritten extents of a unit, and says what became of its ranges."""
 
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from controlplane.client import ControlPlaneUnavailable
-from controlplane.errors import ErrorCode
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import ExtentsSwapped, SwapExtents
-from pipeline.compaction.planning import PlannedRange, Unit
-from pipeline.compaction.report import Trouble, Work
-from pipeline.compaction.rewriting import TaskResult
-from pipeline.compaction.swapping import prepare_swap
-from pipeline.control import ControlPlane, check
-from pipeline.extents import PartitionKey
-from pipeline.holding import JobHold, hold_lost
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import ExtentsSwapped, SwapExtents
+from lacuna.pipeline.compaction.planning import PlannedRange, Unit
+from lacuna.pipeline.compaction.report import Trouble, Work
+from lacuna.pipeline.compaction.rewriting import TaskResult
+from lacuna.pipeline.compaction.swapping import prepare_swap
+from lacuna.pipeline.control import ControlPlane, check
+from lacuna.pipeline.holding import JobHold, hold_lost
 
-#: A swap whose answer was lost is sent again for so many seconds.
+#: For how many seconds a swap whose answer was lost is sent again.
 _SWAP_AGAIN_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.5
 
 _REASONS: Final = {
-    ErrorCode.PLAN_STALE: "it changed while it was compacted; the next run plans it again",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "its topic was deleted meanwhile",
+    ErrorCode.PLAN_STALE: "it changed during compaction; the next run will plan it again",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "its topic was deleted during compaction",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitOutcome:
-    """What became of a unit's ranges, and what it took.
+    """What became of a unit's ranges, and the work that it took.
 
-    `refused` is told for all that were not taken, `stale` are those among them that a new plan may take.
-    `failed` is told for all that failed, `damaged` are those among them that could not be read.
+    `refused` reports the ranges that the control plane refused; `stale` are the ranges among them that a new plan may
+    get accepted. `failed` reports the ranges that failed; `damaged` are the ranges among them that could not be read.
     """
 
     swapped: Sequence[PlannedRange] = ()
@@ -43,7 +43,7 @@ class UnitOutcome:
     work: Work = field(default_factory=Work)
 
     def without_refusals(self, keys: Collection[PartitionKey]) -> Self:
-        """The same, but what is told of these partitions."""
+        """A copy that does not report the stale ranges of these partitions as refused."""
         names = {(found.topic, found.partition) for found in self.stale if found.key in keys}
         refused = [each for each in self.refused if (each.topic, each.partition) not in names]
         return replace(self, refused=refused)
@@ -52,9 +52,9 @@ class UnitOutcome:
 def commit(
     control: ControlPlane, unit: Unit, lease_id: int, results: Sequence[TaskResult]
 ) -> UnitOutcome:
-    """Swaps in what the tasks have written.
+    """Swaps in the extents that the unit's tasks wrote under the lease.
 
-    Raises ControlPlaneUnavailable, CommandRefused; StaleMetadataError where the lease was lost.
+    Raises ControlPlaneUnavailable, CommandRefused; StaleMetadataError if the lease was lost.
     """
     prepared = prepare_swap(unit, lease_id, results)
     codes: Sequence[int] = ()
@@ -78,7 +78,7 @@ def commit(
 
 
 def troubles(found: Iterable[tuple[PlannedRange, str]]) -> list[Trouble]:
-    """Ranges with the reasons why they stay."""
+    """The Trouble to report for each (range, reason why the range was not changed)."""
     return [Trouble(each.topic, each.partition, reason) for each, reason in found]
 
 
@@ -90,7 +90,7 @@ def _reason(code: int) -> str:
 
 
 def _swap(control: ControlPlane, command: SwapExtents) -> ExtentsSwapped:
-    """The same command gets the same answer, so a lost one is asked for again."""
+    """Sends the swap, again if the answer is lost: a repeated command gets the same answer."""
     give_up = time.monotonic() + _SWAP_AGAIN_SECONDS
     while True:
         try:
@@ -102,12 +102,16 @@ def _swap(control: ControlPlane, command: SwapExtents) -> ExtentsSwapped:
 
 
 def _work(unit: Unit, results: Sequence[TaskResult]) -> Work:
+    bytes_between = sum(result.bytes_between for result in results)
+    aborted_bytes = sum(found.aborted_bytes for found in unit.ranges)
     return Work(
         tasks=len(unit.tasks),
         puts=sum(result.puts for result in results),
         gets=sum(result.gets for result in results),
         bytes_read=sum(result.bytes_read for result in results),
         bytes_written=sum(result.bytes_written for result in results),
-        aborted_bytes_not_read=sum(found.aborted_bytes for found in unit.ranges),
+        bytes_between=bytes_between,
+        # `bytes_between` may include batches that were refused; then even more aborted bytes were not read.
+        aborted_bytes_not_read=max(0, aborted_bytes - bytes_between),
         expired_bytes_not_read=sum(found.expired_bytes for found in unit.ranges),
     )

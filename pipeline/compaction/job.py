@@ -1,4 +1,4 @@
-"""The driver of a compaction: plans with the control plane, has Spark rewrite, swaps unit by unit."""
+"""The driver of a compaction: gets plans from the control plane, has Spark rewrite, and swaps unit by unit."""
 
 import time
 from collections import Counter, deque
@@ -8,45 +8,47 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import PlanCompaction
-from pipeline.compaction.committing import UnitOutcome, commit
-from pipeline.compaction.planning import (
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import PlanCompaction
+from lacuna.pipeline.compaction.committing import UnitOutcome, commit
+from lacuna.pipeline.compaction.planning import (
     FoundRange,
     PlannedRange,
     Unit,
     fitting_task_bytes,
     make_units,
 )
-from pipeline.compaction.progress import NoProgress, Progress
-from pipeline.compaction.report import (
+from lacuna.pipeline.compaction.report import (
     CompactionReport,
     Sizes,
     Trouble,
     changes,
     sum_work,
 )
-from pipeline.compaction.settings import CompactionSettings
-from pipeline.control import ControlPlane, check
-from pipeline.errors import PipelineError, StaleMetadataError
-from pipeline.extents import PartitionKey, PartitionLog
-from pipeline.holding import JobHold
-from pipeline.stores import check_store
+from lacuna.pipeline.compaction.settings import CompactionSettings
+from lacuna.pipeline.control import ControlPlane, check
+from lacuna.pipeline.errors import PipelineError, StaleMetadataError
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.holding import JobHold
+from lacuna.pipeline.progress import Progress
+from lacuna.pipeline.stores import check_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Partitions of one question to the control plane.
+#: How many partitions one request to the control plane names.
 _PARTITIONS_AT_ONCE: Final = 1_000
 
 Topics = Mapping[PartitionKey, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Ranges as of `now_ms` of the control plane, cut for tasks that read `task_bytes`, and who was not
-    looked at.
+class RewritePlan:
+    """The ranges to rewrite, planned at the control plane's time `now_ms`, and cut for tasks that read `task_bytes`.
+
+    `left_out` are the partitions that this plan did not look at.
     """
 
     now_ms: int
@@ -56,9 +58,9 @@ class Plan:
 
 
 class Compaction:
-    """Compacts partitions of one cluster; `run` as often as you like.
+    """Compacts partitions of one cluster; `run` may be called repeatedly.
 
-    `open_spark` gives the session and is called only where there is something to rewrite.
+    `open_spark` returns a Spark session and is called only if there is something to rewrite.
     """
 
     def __init__(
@@ -73,12 +75,12 @@ class Compaction:
         self._store_url = store_url
         self._settings = settings
         self._open_spark = open_spark
-        self._progress = progress or NoProgress()
+        self._progress = progress or Progress()
         check_store(store_url, control.cluster_id)
 
-    def plan(self, topics: Sequence[str] = ()) -> list[Plan]:
-        """What a run would rewrite first; nothing is changed. Raises as `run`."""
-        found: list[Plan] = []
+    def plan(self, topics: Sequence[str] = ()) -> list[RewritePlan]:
+        """The plans of what a run would rewrite first. Changes nothing. Raises as `run` does."""
+        found: list[RewritePlan] = []
         waiting = deque(partitions_of(self._control, topics).items())
         while waiting:
             group = dict(islice(_drain(waiting), _PARTITIONS_AT_ONCE))
@@ -88,10 +90,10 @@ class Compaction:
         return found
 
     def run(self, topics: Sequence[str] = ()) -> CompactionReport:
-        """Compacts the topics with these names or patterns, all by default; returns when nothing is left.
+        """Compacts the topics with these names or patterns, by default all, until nothing is left to compact.
 
-        Raises PipelineError, ControlPlaneUnavailable, CommandRefused, and what Spark raises: what was
-        swapped stays, the rest is as it was.
+        Raises PipelineError, ControlPlaneUnavailable, CommandRefused, and Spark's errors. Ranges that were swapped by
+        then stay so; the rest is unchanged.
         """
         started = time.monotonic()
         partitions = partitions_of(self._control, topics)
@@ -114,12 +116,11 @@ class Compaction:
         )
 
     def _rounds(self, partitions: Topics, before: Sizes, hold: JobHold) -> Iterator[UnitOutcome]:
-        """Group after group. A partition comes again while it has more, or after it was refused.
+        """Compacts the partitions group by group, and yields the outcome of each unit.
 
-        What is behind damage is planned in this run, too, unless it is cleaned by key: older values in
-        what is damaged would count as looked at then.
-
-        Refusals that are tried again are left out of the outcomes.
+        A partition is planned again while it has more to compact, or after it was refused; refusals that are tried
+        again are left out of the outcomes. Ranges that follow a damaged one are planned in this run too, unless they
+        are cleaned by key: the older values in the damaged range would then count as cleaned.
         """
         waiting = deque(partitions.items())
         reached: dict[PartitionKey, int] = {}
@@ -128,7 +129,7 @@ class Compaction:
         while waiting:
             group = dict(islice(_drain(waiting), _PARTITIONS_AT_ONCE))
             plan = self._plan(group, reached if self._settings.rewrites_all else passed)
-            ends = {found.key: found.end_offset for found in plan.ranges}  # of each one's last
+            ends = {found.key: found.end_offset for found in plan.ranges}  # of the last range
             stuck = {key for key, end in ends.items() if end <= reached.get(key, -1)}
             reached.update(ends)
             ranges = [
@@ -154,9 +155,9 @@ class Compaction:
     def _retried(
         self, ranges: Sequence[PlannedRange], refusals: Mapping[PartitionKey, int]
     ) -> set[PartitionKey]:
-        """Partitions that are planned again if they are refused now.
+        """The partitions that are planned again if they are refused now.
 
-        Where everything is rewritten, only those whose refusal leaves nothing rewritten.
+        If everything is rewritten, these are only partitions with a single range, where a refusal undoes all the work.
         """
         settings = self._settings
         pieces = Counter(found.key for found in ranges)
@@ -168,7 +169,7 @@ class Compaction:
         }
 
     def _worth_it(self, ranges: Sequence[PlannedRange], before: Sizes) -> Iterator[PlannedRange]:
-        """The ranges of partitions that the threshold does not leave alone."""
+        """The ranges of the partitions whose wasted share reaches the threshold."""
         settings = self._settings
         waste: dict[PartitionKey, float] = {}
         for found in ranges:
@@ -178,8 +179,8 @@ class Compaction:
             if waste[found.key] >= settings.threshold:
                 yield found
 
-    def _plan(self, group: Topics, reached: Mapping[PartitionKey, int]) -> Plan:
-        """`reached` says below where partitions are not looked at any more in this run."""
+    def _plan(self, group: Topics, reached: Mapping[PartitionKey, int]) -> RewritePlan:
+        """Gets a plan for these partitions; `reached` gives the offset from which to plan each."""
         settings = self._settings
         request = PlanCompaction(
             partitions=[
@@ -203,11 +204,13 @@ class Compaction:
         task_bytes = fitting_task_bytes(live_bytes, settings.task_bytes)
         ranges = [piece for each in found for piece in each.pieces(task_bytes)]
         left_out = [(each.topic_id, each.partition) for each in reply.left_out]
-        return Plan(now_ms, task_bytes, ranges, left_out)
+        return RewritePlan(now_ms, task_bytes, ranges, left_out)
 
-    def _rewrite(self, units: Sequence[Unit], plan: Plan, hold: JobHold) -> Iterator[UnitOutcome]:
-        """The units' outcomes as they come; what nothing is left of needs no Spark."""
-        self._progress.begin(sum(unit.live_bytes for unit in units))
+    def _rewrite(
+        self, units: Sequence[Unit], plan: RewritePlan, hold: JobHold
+    ) -> Iterator[UnitOutcome]:
+        """Rewrites the units and yields their outcomes as they come. Units without live records need no Spark."""
+        self._progress.expect(sum(unit.live_bytes for unit in units))
         for unit in units:
             if not unit.tasks:
                 yield commit(self._control, unit, hold.lease_id, [])
@@ -215,7 +218,7 @@ class Compaction:
         if not units:
             return
         spark = self._open_spark()
-        from pipeline.compaction.running import UnitRunner
+        from lacuna.pipeline.compaction.running import UnitRunner
 
         settings = self._settings.rewrite
         runner = UnitRunner(spark, self._control, hold, self._store_url, settings, plan.now_ms)
@@ -224,7 +227,7 @@ class Compaction:
             yield outcome
 
     def _sizes(self, partitions: Topics) -> Sizes:
-        """Of the partitions that are there; topics may be deleted while they are looked at."""
+        """The sizes of the partitions that still exist; topics may be deleted meanwhile."""
         sizes = Sizes()
         keys = iter(partitions)
         while some := list(islice(keys, _PARTITIONS_AT_ONCE)):
@@ -243,15 +246,15 @@ class Compaction:
 
 
 def partitions_of(control: ControlPlane, topics: Sequence[str] = ()) -> dict[PartitionKey, str]:
-    """All partitions of the topics with these names or shell patterns, all topics without any.
+    """The partitions, with their topics' names, of the topics that match these names or shell patterns.
 
-    Raises PipelineError for a name or pattern that nothing matches.
+    Without `topics`, all partitions. Raises PipelineError for a name or pattern that matches nothing.
     """
     known = control.topics()
     for wanted in topics:
         if not any(fnmatchcase(name, wanted) for name in known):
             raise PipelineError(
-                f"no topic is called {wanted}: `lacuna topics list` shows which there are"
+                f"no topic matches {wanted}: `lacuna topics list` shows the topics that exist"
             )
     return {
         (topic.topic_id, partition): name

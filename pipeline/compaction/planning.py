@@ -1,38 +1,40 @@
-"""From the control plane's plan to tasks; pure.
+"""Turns the control plane's plan into tasks; pure.
 
-A **share** is what one task rewrites of one range: consecutive live extents. A **unit** is what is
-swapped in one command: small ranges that share a task, or the tasks of a large one that is cleaned by key.
+A **share** is the part of a range that one task rewrites: consecutive live extents. A **unit** is what one command
+swaps in: small ranges that share tasks, or one large range, whose shares have a task each.
 """
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, compress, pairwise
 from typing import Final
 
-from controlplane.extents import COLUMNS, DeadRanges, ExtentTable
-from controlplane.v1.log_pb2 import CompactionRange
-from pipeline.extents import PartitionKey, Piece
+from lacuna.controlplane.shared.extents import COLUMNS, DeadRanges, ExtentTable
+from lacuna.controlplane.shared.log.live import live_mask
+from lacuna.controlplane.shared.log.pieces import Piece, all_pieces
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.log_pb2 import CompactionRange
 
-#: A plan is cut into about so many tasks, unless they would be smaller or larger than asked: all cores
-#: have work to its end, while segments are as large as that allows.
+#: A plan is cut into about this many tasks, unless they would be too small or too large: then all cores have work until
+#: the end, and segments are as large as that allows.
 WANTED_TASKS: Final = 32
 LEAST_TASK_BYTES: Final = 16 << 20
-#: Of one task, so that its result and its segments' footers stay small.
+#: The most shares of one task, so that its result and its segments' footers stay small.
 MAX_SHARES: Final = 1_000
-#: Of one unit of small partitions that are compacted by key: they share one shuffle.
+#: The most tasks of a unit of small partitions that are compacted by key, since they share one shuffle.
 MAX_TASKS: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRange:
-    """What is to be rewritten of one partition at a time: all extents of [first_offset, end_offset).
+    """A range of one partition to rewrite: all its extents from `first_offset` to `end_offset` (exclusive).
 
-    `live` are those that are read, the rest is aborted or expired. `is_cleaned`: newer values of a key
-    supersede older ones, and `dirty_bytes` were not looked at for it yet; then tombstones without a
-    delete horizon get `delete_horizon` (ms, -1: none), and those past theirs go where
-    `drops_tombstones` says that nothing older can remain.
+    The `live` extents are read; the others are aborted or expired. The swap moves the log start to `log_start_offset`
+    (0: leaves it). If `is_cleaned`, records are superseded by newer ones with the same key, and `dirty_bytes` have not
+    been cleaned before; tombstones without a delete horizon get `delete_horizon` (in ms, -1: none), and tombstones past
+    theirs are dropped if `drops_tombstones`, which says that no older record can remain.
     """
 
     topic: str
@@ -46,6 +48,7 @@ class PlannedRange:
     live: ExtentTable
     aborted_bytes: int
     expired_bytes: int
+    log_start_offset: int
     dirty_bytes: int
     is_cleaned: bool
     drops_tombstones: bool
@@ -53,23 +56,24 @@ class PlannedRange:
 
     @property
     def key(self) -> PartitionKey:
-        """Topic id and partition."""
+        """The topic id and partition number."""
         return self.topic_id, self.partition
 
     @property
     def name(self) -> str:
-        """As people call it."""
+        """The partition as people write it, for example orders-3."""
         return f"{self.topic}-{self.partition}"
 
     @property
     def live_bytes(self) -> int:
-        """What is to be read."""
+        """The number of bytes to read."""
         return sum(self.live.sizes)
 
     def waste(self, size: int, extents: int, small_bytes: int) -> float:
-        """How much of a partition of `size` bytes in so many `extents` is worth compacting, 0 to 1.
+        """The wasted share, about 0 to 1, of a partition of `size` bytes and this many `extents`.
 
-        The largest of: bytes that go, bytes whose keys may be superseded, extents that are small.
+        It is the largest of three: the share of bytes that will go, the share of bytes not yet cleaned, and the share
+        of extents smaller than `small_bytes`.
         """
         small = sum(1 for each in self.live.sizes if each < small_bytes)
         gone = self.aborted_bytes + self.expired_bytes
@@ -78,7 +82,7 @@ class PlannedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The extents that one task rewrites of one partition; `range_index` is that in the unit."""
+    """The extents of one partition that one task rewrites; `range_index` is the index of their range in the unit."""
 
     range_index: int
     topic_id: bytes
@@ -89,51 +93,39 @@ class Share:
 
     @property
     def end_offset(self) -> int:
-        """Behind the last record."""
+        """The offset after the last record."""
         return self.extents.next_offsets[-1]
 
     @property
     def size(self) -> int:
-        """Bytes to read."""
+        """The number of bytes to read."""
         return sum(self.extents.sizes)
 
     def pieces(self) -> Iterator[Piece]:
-        """What to read, in order."""
-        table = self.extents
-        return map(
-            Piece,
-            table.lease_ids,
-            table.sequences,
-            table.positions,
-            table.sizes,
-            table.base_offsets,
-            table.next_offsets,
-            table.max_timestamps,
-            table.transactions,
-            table.flags,
-        )
+        """The pieces to read, in order of offset."""
+        return all_pieces(self.extents)
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What is swapped together, and the shares of each task. No task: nothing is left of the ranges."""
+    """Ranges that are swapped together, and the shares of each task. Without tasks, no record of the ranges is live."""
 
     ranges: Sequence[PlannedRange]
     tasks: Sequence[Sequence[Share]]
 
     @property
     def is_cleaned(self) -> bool:
-        """Whether keys have to be looked at; of all ranges or of none."""
+        """Whether the ranges are cleaned by key: either all are, or none."""
         return self.ranges[0].is_cleaned
 
     @property
     def live_bytes(self) -> int:
-        """What is to be read."""
+        """The number of bytes to read."""
         return sum(share.size for task in self.tasks for share in task)
 
 
 class FoundRange:
-    """A range of the control plane's plan, which was made at `now_ms`; not yet cut."""
+    """A range of the control plane's plan, before it is cut; `now_ms` is when the plan was made."""
 
     def __init__(self, topic: str, found: CompactionRange, now_ms: int) -> None:
         self._topic = topic
@@ -142,20 +134,23 @@ class FoundRange:
         self._table = table = ExtentTable.from_columns(found.extents)
         self._is_at_start = found.first_offset <= found.log_start_offset
         expired = _expired_extents(found, table, now_ms) if self._is_at_start else 0
-        is_live = live_mask(table, DeadRanges.from_pairs(found.dead))
+        is_live = live_mask(table, DeadRanges.from_pairs(found.dead), 0, len(table))
         self._expired_bytes = sum(compress(table.sizes[:expired], is_live))
         is_live[:expired] = bytes(expired)
+        self._log_start_offset = table.next_offsets[expired - 1] if expired else 0
         self._live = _select(table, is_live)
         self._is_live = is_live
 
     @property
     def live_bytes(self) -> int:
-        """What is to be read."""
+        """The number of bytes to read."""
         return sum(self._live.sizes)
 
     def pieces(self, task_bytes: int) -> Iterator[PlannedRange]:
-        """In pieces of about `task_bytes` to read, each with a fence and a swap of its own: what changes at
-        one end while a huge partition is compacted costs that piece alone. Cleaned by key it is one piece.
+        """Cuts the range into ranges with about `task_bytes` to read; one that is cleaned by key stays whole.
+
+        Each has its own fence and swap: if one end of a huge partition changes during its compaction, only the work
+        on that end is lost.
         """
         found, table = self._found, self._table
         is_compacted = "compact" in found.cleanup_policy.split(",")
@@ -172,10 +167,10 @@ class FoundRange:
             live_start = live_stop
 
     def _piece(self, start: int, stop: int, live: ExtentTable, *, is_cleaned: bool) -> PlannedRange:
-        """The extents with these indexes, of which `live` are."""
+        """The range of the extents with indexes from `start` to `stop` (exclusive); `live` are the live ones."""
         found, table = self._found, self._table
         is_first, is_last = not start, stop == len(table)
-        # All before the first live extent is of the first piece.
+        # Everything before the first live extent belongs to the first piece.
         expired_bytes = self._expired_bytes if is_first else 0
         clean = live.first_ending_after(found.compacted_to)
         return PlannedRange(
@@ -190,6 +185,7 @@ class FoundRange:
             live=live,
             aborted_bytes=sum(table.sizes[start:stop]) - sum(live.sizes) - expired_bytes,
             expired_bytes=expired_bytes,
+            log_start_offset=self._log_start_offset if is_first else 0,
             dirty_bytes=sum(live.sizes[clean:]) if is_cleaned else 0,
             is_cleaned=is_cleaned,
             drops_tombstones=is_cleaned and self._is_at_start,
@@ -198,14 +194,14 @@ class FoundRange:
 
 
 def fitting_task_bytes(live_bytes: int, most: int) -> int:
-    """What a task reads of a plan: little enough that a small one occupies all cores, at most `most`."""
+    """How many bytes each task of a plan should read: few enough to occupy all cores, and at most `most`."""
     return min(most, max(LEAST_TASK_BYTES, -(-live_bytes // WANTED_TASKS)))
 
 
 def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) -> int:
-    """How many extents at the front are past retention.ms: the control plane is about to let go of them.
+    """How many extents at the front are older than retention.ms, so that the control plane will drop them soon.
 
-    Only from the front, as Kafka deletes whole segments; without a timestamp (-1) nothing expires.
+    Only the front counts, as in Kafka, which deletes whole segments. An extent without a timestamp (-1) never expires.
     """
     if found.retention_ms < 0 or "delete" not in found.cleanup_policy.split(","):
         return 0
@@ -218,22 +214,10 @@ def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) ->
     return next(fresh, len(table))
 
 
-def live_mask(table: ExtentTable, dead: DeadRanges) -> bytearray:
-    """1 for each extent that no dead range holds, else 0; an extent is dead as a whole or not."""
-    is_live = bytearray(b"\1") * len(table)
-    start = 0
-    for first, end in zip(dead.firsts, dead.ends, strict=True):
-        start = bisect_left(table.base_offsets, first, start)
-        stop = bisect_left(table.base_offsets, end, start)
-        is_live[start:stop] = bytes(stop - start)
-        start = stop
-    return is_live
-
-
 def make_units(ranges: Iterable[PlannedRange], task_bytes: int) -> list[Unit]:
-    """All ranges in units, the largest first; a task reads about `task_bytes`, or one larger extent.
+    """Puts all ranges into units, the largest first; a task reads about `task_bytes`, or one larger extent.
 
-    A range that is larger is cut; smaller ones fill tasks together.
+    A range that is larger than that is cut into several tasks; smaller ones fill tasks together.
     """
     units: list[Unit] = []
     empty: list[PlannedRange] = []
@@ -252,19 +236,23 @@ def make_units(ranges: Iterable[PlannedRange], task_bytes: int) -> list[Unit]:
 
 
 def cut_range(found: PlannedRange, range_index: int, task_bytes: int) -> Iterator[Share]:
-    """Shares of about equal size, at most `task_bytes` unless one extent is larger."""
+    """Cuts a range into shares of about equal size, at most `task_bytes` unless one extent is larger.
+
+    `range_index` is the index of the range in its unit.
+    """
     bounds = (0, *even_cuts(found.live.sizes, task_bytes), len(found.live))
     for start, stop in pairwise(bounds):
         yield _share(found, range_index, _slice(found.live, start, stop))
 
 
 def even_cuts(sizes: "array[int]", most: int) -> list[int]:
-    """Indexes at which to cut, so that the parts are about equal and at most `most`, or one extent."""
+    """Indexes at which to cut so that the parts are about equal; each has at most `most` bytes, or is one extent."""
     ends = array("q", accumulate(sizes))
     if not ends or ends[-1] <= most:
         return []
     part = -(-ends[-1] // -(-ends[-1] // most))
-    part = min(most, part + max(sizes))  # or what all parts fall short of that would be one more
+    # Without this slack, what the parts fall short of that size would add up to one more part.
+    part = min(most, part + max(sizes))
     cuts = []
     start = 0
     while start < len(ends):
@@ -275,12 +263,12 @@ def even_cuts(sizes: "array[int]", most: int) -> list[int]:
 
 
 def _joined(ranges: Sequence[PlannedRange], task_bytes: int, max_tasks: int) -> Iterator[Unit]:
-    """Units of ranges that fit in a task each; a swap names each partition once."""
+    """Joins ranges that each fit into one task; a unit has each partition once, since a swap may name it only once."""
     unit: list[PlannedRange] = []
     tasks: list[list[Share]] = []
     size = task_bytes + 1
     for found in ranges:
-        is_twice = bool(unit) and unit[-1].key == found.key  # pieces of one come one behind another
+        is_twice = bool(unit) and unit[-1].key == found.key  # its ranges are adjacent
         if is_twice or size + found.live_bytes > task_bytes or len(tasks[-1]) >= MAX_SHARES:
             if is_twice or len(tasks) >= max_tasks:
                 yield Unit(unit, tasks)

@@ -1,19 +1,20 @@
-"""What a compaction did, as values; see `as_json` for machines."""
+"""The report of a compaction, as values and as JSON."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipeline.extents import PartitionKey, PartitionLog
-from pipeline.prices import GET, PUT, Prices
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.prices import GET, PUT, Prices
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What metadata speaks of; bytes, objects, extents and ranges of aborted records.
+    """The size of some partitions: bytes, objects, extents and dead ranges.
 
-    `metadata_bytes` is the size of a partition's extents and dead ranges as the control plane sends
-    them to whoever reads.
+    `metadata_bytes` is the size of their extents and dead ranges in the messages that the control plane sends to
+    readers.
     """
 
     bytes: int = 0
@@ -25,7 +26,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """A topic before and after; all topics together are named ""."""
+    """A topic's size before and after; the name "" stands for all topics together."""
 
     topic: str
     before: Size
@@ -34,7 +35,7 @@ class TopicChange:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A partition of which a part, or all, stays as it was, and why."""
+    """A partition that stays as it was, as a whole or in part, and the reason."""
 
     topic: str
     partition: int
@@ -43,13 +44,19 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What the tasks did; bytes are those of the store."""
+    """What the tasks did, in requests to the store and bytes as stored.
+
+    `bytes_between` is the part of `bytes_read` that lay between live extents: mostly aborted records, which are read
+    along if that costs less than another request. `aborted_bytes_not_read` is a lower bound for the remaining aborted
+    bytes.
+    """
 
     partitions: int = 0
     tasks: int = 0
     puts: int = 0
     gets: int = 0
     bytes_read: int = 0
+    bytes_between: int = 0
     bytes_written: int = 0
     aborted_bytes_not_read: int = 0
     expired_bytes_not_read: int = 0
@@ -57,7 +64,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """`refused` changed meanwhile, and are for the next run; `failed` need somebody's care."""
+    """What a run changed, and the work it took.
+
+    `refused` are partitions that changed or were deleted meanwhile, `failed` are those that an operator must look at.
+    """
 
     topics: Sequence[TopicChange]
     total: TopicChange
@@ -67,11 +77,11 @@ class CompactionReport:
     seconds: float
 
     def request_dollars(self, prices: Prices) -> float:
-        """What the requests cost."""
+        """The cost of the requests in dollars."""
         return prices.of({PUT: self.work.puts, GET: self.work.gets})
 
     def as_json(self, prices: Prices) -> dict[str, Any]:
-        """All of it."""
+        """The whole report, with prices and costs, as a value that `json` can write."""
         return {
             **asdict(self),
             "prices": asdict(prices),
@@ -84,7 +94,7 @@ class CompactionReport:
 
 
 class Sizes:
-    """Adds up partitions, by topic."""
+    """Adds up the sizes of partitions, by topic and in total."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, list[int]] = {}
@@ -92,7 +102,7 @@ class Sizes:
         self._partitions: dict[PartitionKey, tuple[int, int]] = {}
 
     def add(self, logs: Iterable[PartitionLog]) -> None:
-        """Partitions of any topics, each once."""
+        """Adds partitions of any topics; each partition must be added only once."""
         for log in logs:
             self._partitions[log.key] = sum(log.extents.sizes), len(log.extents)
             for name in (log.topic, ""):
@@ -103,30 +113,30 @@ class Sizes:
                 self._objects.setdefault(name, set()).update(objects)
 
     def of_partition(self, key: PartitionKey) -> tuple[int, int]:
-        """Bytes and extents of one that was added."""
+        """The numbers of bytes and extents of a partition that was added."""
         return self._partitions[key]
 
     def of(self, topic: str) -> Size:
-        """The sum of a topic's partitions; of all with ""."""
+        """The size of a topic's partitions together, or of all partitions for ""."""
         size, extents, dead_ranges, metadata = self._sizes.get(topic, (0, 0, 0, 0))
         return Size(size, len(self._objects.get(topic, ())), extents, dead_ranges, metadata)
 
 
 def metadata_of(log: PartitionLog) -> int:
-    """Bytes of a partition's extents and dead ranges in a message."""
+    """The size in bytes of a partition's extents and dead ranges in a message."""
     return log.extents.columns().ByteSize() + len(log.dead.pairs())
 
 
 def changes(
     topics: Iterable[str], before: Sizes, after: Sizes
 ) -> tuple[list[TopicChange], TopicChange]:
-    """Each topic, and all."""
+    """The change of each topic, by name, and that of all topics together."""
     by_topic = [TopicChange(name, before.of(name), after.of(name)) for name in sorted(topics)]
     return by_topic, TopicChange("", before.of(""), after.of(""))
 
 
 def sum_work(works: Iterable[Work]) -> Work:
-    """All together."""
+    """The sum of several works, field by field."""
     totals: Mapping[str, int] = asdict(Work())
     for work in works:
         totals = {name: value + totals[name] for name, value in asdict(work).items()}

@@ -1,7 +1,7 @@
-"""What an executor does: shares in, segments out. It asks nobody but the bucket.
+"""The work of an executor: it reads shares and writes segments. It talks to nothing but the bucket.
 
-A task that is tried again, or twice at a time, writes under sequence numbers of its own, so attempts
-never meet; what the driver does not swap in is garbage that collection finds by the lease.
+Each attempt at a task writes under its own sequence numbers, so that repeated or concurrent attempts never collide.
+Segments that the driver does not swap in are garbage, which collection recognizes by their lease.
 """
 
 from array import array
@@ -10,27 +10,28 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from controlplane.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS, ExtentTable
-from logstore.objects import ObjectStore, ObjectStoreError
-from logstore.records.batch import BatchHeader
-from logstore.records.layout import TimestampType
-from logstore.segments import SegmentId, SliceInput, segment_key, write_segment
-from logstore.segments.layout import CorruptSegmentError
-from logstore.segments.merge import LiveRange, MergedRun, MergeOptions, merge_ranges
-from logstore.segments.paths import MAX_SEQUENCE
-from pipeline.compaction.planning import Share
-from pipeline.compaction.settings import RewriteSettings
-from pipeline.errors import DamagedDataError, DataLossError, PipelineError
-from pipeline.loading import Block, load_blocks
+from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS, ExtentTable
+from lacuna.logstore.objects import ObjectStore, ObjectStoreError
+from lacuna.logstore.objects.store import StoreMetrics
+from lacuna.logstore.records.batch import BatchHeader
+from lacuna.logstore.records.layout import TimestampType
+from lacuna.logstore.segments import SegmentId, SliceInput, segment_key, write_segment
+from lacuna.logstore.segments.layout import CorruptSegmentError
+from lacuna.logstore.segments.merge import LiveRange, MergedRun, MergeOptions, merge_ranges
+from lacuna.logstore.segments.paths import MAX_SEQUENCE
+from lacuna.pipeline.compaction.planning import Share
+from lacuna.pipeline.compaction.settings import RewriteSettings
+from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
+from lacuna.pipeline.loading import Block, load_blocks
 
-#: Segments of one attempt: the low bits of their sequence numbers.
+#: The low bits of a sequence number count the segments of one attempt.
 _SEGMENT_BITS: Final = 16
 _NO_PRODUCER: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteTask:
-    """All that an executor is told; it can be pickled."""
+    """Everything that an executor needs to know about a task; it can be pickled."""
 
     store_url: str
     cluster_id: str
@@ -41,9 +42,9 @@ class RewriteTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareResult:
-    """What became of a share: its new extents, or why it could not be read.
+    """What became of a share: its new extents, or in `error` why it could not be read.
 
-    `tombstones_due_ms`: the earliest delete horizon among the tombstones that were kept; 0: none.
+    `tombstones_due_ms` is the earliest delete horizon of the tombstones that were kept, or 0 if there were none.
     """
 
     range_index: int
@@ -55,32 +56,36 @@ class ShareResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """`segments` are (sequence, size in bytes) of what was written; requests and bytes of the store."""
+    """What a task did. `segments` are the (sequence, size in bytes) of the segments that it wrote.
+
+    `bytes_between` is the part of `bytes_read` that lay between live extents and was read along.
+    """
 
     shares: Sequence[ShareResult]
     segments: Sequence[tuple[int, int]]
     puts: int
     gets: int
     bytes_read: int
+    bytes_between: int
     bytes_written: int
 
 
 class Dropped(Protocol):
-    """The offsets of records that newer ones supersede, asked for in ascending order."""
+    """The offsets of superseded records, to be asked for in ascending order."""
 
     def below(self, share: int, end_offset: int) -> "array[int] | None":
-        """Those of the share that no earlier call gave, below `end_offset`; None: none."""
+        """The share's superseded offsets below `end_offset` that no earlier call returned; None if there are none."""
 
 
 class NothingDropped:
-    """Where keys do not matter."""
+    """A Dropped without any offsets, for compaction that ignores keys."""
 
     def below(self, _share: int, _end_offset: int) -> None:
-        """None."""
+        """Always None."""
 
 
 def first_sequence(attempt_id: int) -> int:
-    """The first sequence number that only this attempt uses. Raises PipelineError when they are used up."""
+    """The first of the sequence numbers that only this attempt uses. Raises PipelineError if there are no more."""
     first = (attempt_id + 1) << _SEGMENT_BITS
     if first > MAX_SEQUENCE:
         raise PipelineError("this Spark application ran too many tasks: start it again")
@@ -88,12 +93,13 @@ def first_sequence(attempt_id: int) -> int:
 
 
 def rewrite(task: RewriteTask, store: ObjectStore, attempt_id: int, dropped: Dropped) -> TaskResult:
-    """Reads, merges and writes the shares of a task, a block and a segment at a time.
+    """Reads, merges and writes the shares of a task, one block and one segment at a time.
 
-    A share that is damaged is said so, alone. Raises PipelineError where the store fails.
+    If a share is damaged, only its own result has an error. `attempt_id` must be unique to this attempt. Raises
+    PipelineError if the store fails.
     """
     metrics = store.metrics
-    before = metrics.puts, metrics.gets, metrics.bytes_read, metrics.bytes_written
+    before = _counts(metrics)
     writer = _SegmentWriter(task, store, first_sequence(attempt_id))
     try:
         results = [
@@ -102,14 +108,17 @@ def rewrite(task: RewriteTask, store: ObjectStore, attempt_id: int, dropped: Dro
         writer.flush()
     except ObjectStoreError as error:
         raise PipelineError(f"a segment could not be written: {error}") from error
+    after = _counts(metrics)
     return TaskResult(
         shares=results,
         segments=writer.segments,
-        puts=metrics.puts - before[0],
-        gets=metrics.gets - before[1],
-        bytes_read=metrics.bytes_read - before[2],
-        bytes_written=metrics.bytes_written - before[3],
+        **{name: count - before[name] for name, count in after.items()},
     )
+
+
+def _counts(metrics: StoreMetrics) -> dict[str, int]:
+    names = ("puts", "gets", "bytes_read", "bytes_between", "bytes_written")
+    return {name: getattr(metrics, name) for name in names}
 
 
 def _rewrite_share(
@@ -176,7 +185,7 @@ def _within(gone: "array[int] | None", first: int, end: int) -> "array[int] | No
 
 
 def _earliest(due_ms: int, run: MergedRun) -> int:
-    """The earlier of `due_ms` (0: none) and the delete horizons of the run's batches."""
+    """The earliest of `due_ms` (0: none) and the delete horizons of the run's batches."""
     for batch in run.batches:
         header = BatchHeader.parse(batch)
         if header.has_delete_horizon:
@@ -186,7 +195,7 @@ def _earliest(due_ms: int, run: MergedRun) -> int:
 
 @dataclass(slots=True)
 class _Slice:
-    """What waits to be written of one share."""
+    """The runs of one share that are waiting to be written, and the share's extents so far."""
 
     share: Share
     extents: ExtentTable
@@ -194,7 +203,7 @@ class _Slice:
 
 
 class _SegmentWriter:
-    """Gathers runs until a segment is full; its memory is one segment."""
+    """Collects runs until a segment is full, then writes it; holds at most one segment in memory."""
 
     def __init__(self, task: RewriteTask, store: ObjectStore, sequence: int) -> None:
         self.segments: list[tuple[int, int]] = []
@@ -206,13 +215,13 @@ class _SegmentWriter:
         self._slices: list[_Slice] = []
 
     def begin(self, share: Share) -> ExtentTable:
-        """The next runs are this share's; its extents are in the table once it was flushed."""
+        """Starts a share: the runs added next belong to it. Returns the table that gets its extents at each flush."""
         extents = ExtentTable()
         self._slices.append(_Slice(share, extents))
         return extents
 
     def add(self, run: MergedRun) -> None:
-        """Takes a run; the batches that are parts of a block are copied, so that the block can go."""
+        """Adds a run of the current share; batches that lie in a block are copied, so that the block can be freed."""
         if self._size and self._size + run.size > self._task.settings.segment_bytes:
             self.flush()
         batches = [part if isinstance(part, bytes) else bytes(part) for part in run.batches]
@@ -221,11 +230,11 @@ class _SegmentWriter:
         self._size += run.size
 
     def discard(self) -> None:
-        """Forgets what waits of the last share."""
+        """Drops the runs of the current share that are not written yet."""
         self._size -= sum(run.size for run in self._slices.pop().runs)
 
     def flush(self) -> None:
-        """Writes what waits, if anything does. Raises ObjectStoreError."""
+        """Writes the waiting runs, if any, as a segment. Raises ObjectStoreError."""
         slices = [each for each in self._slices if each.runs]
         if slices:
             self._write(slices)
@@ -258,7 +267,7 @@ class _SegmentWriter:
 
 
 def _row(segment_id: SegmentId, position: int, run: MergedRun) -> tuple[int, ...]:
-    """The run as an extent, in the order of the columns."""
+    """The run as an extent: its values in the order of the extent table's columns."""
     is_append_time = run.timestamp_type is TimestampType.LOG_APPEND_TIME
     return (
         segment_id.lease_id,

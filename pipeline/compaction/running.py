@@ -1,42 +1,47 @@
-"""Units on Spark, from threads of the driver; each is swapped as soon as its tasks are done.
+"""Runs units on Spark from threads of the driver, and swaps each as soon as its tasks are done.
 
-Units share Spark jobs, since a job costs more than a small task in it. Only one that is cleaned by key is a
-job of its own, for its shuffles. Where a shared job fails, each unit that it still owes is a job of its own,
-too: a task that fails costs its unit alone.
+Units share Spark jobs, since starting a job costs more than a small task. Only a unit that is cleaned by key gets a job
+to itself, for its shuffles. If a shared job fails, each of its unfinished units is run again as a separate job, so that
+a failing task costs only its own unit.
 """
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeAlias
 
 from pyspark.sql import SparkSession
 
-from pipeline.compaction.cleaning import clean
-from pipeline.compaction.committing import UnitOutcome, commit, troubles
-from pipeline.compaction.planning import Unit
-from pipeline.compaction.rewriting import RewriteTask, TaskResult
-from pipeline.compaction.settings import RewriteSettings
-from pipeline.compaction.shared_jobs import Arrival, run_shared
-from pipeline.control import ControlPlane
-from pipeline.holding import JobHold
-from pipeline.spark_errors import explain_spark_error
+from lacuna.pipeline.compaction.cleaning import clean
+from lacuna.pipeline.compaction.committing import UnitOutcome, commit, troubles
+from lacuna.pipeline.compaction.planning import Unit
+from lacuna.pipeline.compaction.rewriting import NothingDropped, RewriteTask, TaskResult, rewrite
+from lacuna.pipeline.compaction.settings import RewriteSettings
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.holding import JobHold
+from lacuna.pipeline.spark_errors import explain_spark_error
+from lacuna.pipeline.spark_tasks import run_tasks
+from lacuna.pipeline.stores import shared_store
 
-#: Jobs under way: more than there are cores, so that one that begins or ends leaves none idle.
+#: How many jobs run at once: more than there are cores, so that none is idle while a job begins or ends.
 _LEAST_JOBS: Final = 4
 _MOST_JOBS: Final = 256
-#: Units of one job, which bounds what is sent to Spark at once and what is begun anew where it fails.
+#: The most units of one job: bounds what is sent to Spark at once, and what is done again if the job fails.
 _SHARED_UNITS: Final = 1_000
 _PAUSE_SECONDS: Final = 0.2
+#: How often to look whether the lease was lost while tasks run.
+_CHECK_SECONDS: Final = 1.0
 
-#: Units of a job, by their numbers in the run.
+#: The number of a unit, and the result of one of its tasks.
+_Arrival: TypeAlias = tuple[int, TaskResult]
+#: The units of a job, by their numbers in the run.
 _Units: TypeAlias = Mapping[int, Unit]
-_Events: TypeAlias = "SimpleQueue[Arrival | Future[None]]"
+_Events: TypeAlias = "SimpleQueue[_Arrival | Future[None]]"
 
 
 class UnitRunner:
-    """Runs units of one plan, which was made at `now_ms`."""
+    """Runs the units of one plan, which was made at `now_ms`."""
 
     def __init__(
         self,
@@ -56,10 +61,10 @@ class UnitRunner:
         self._tag = f"lacuna-compact-{uuid.uuid4().hex}"
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, UnitOutcome]]:
-        """The units with their outcomes, as they come.
+        """Runs the units and yields each with its outcome, as they finish.
 
-        A unit whose Spark job fails has failed, with Spark's reason in our words. Raises what `commit`
-        raises. Whoever stops in the middle has cancelled what is under way: these Spark jobs, no other.
+        If a unit's Spark job fails, so has the unit, for the reason that `explain_spark_error` gives. Raises as
+        `commit` does. If the caller stops early, the Spark jobs of this run are cancelled, and no others.
         """
         context = self._spark.sparkContext
         size = min(_MOST_JOBS, max(_LEAST_JOBS, 2 * context.defaultParallelism))
@@ -79,18 +84,22 @@ class UnitRunner:
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 while running := [future for future in jobs if not future.done()]:
-                    context.cancelJobsWithTag(self._tag)  # again: one may only be about to begin
+                    context.cancelJobsWithTag(self._tag)  # repeatedly: a job may not have begun yet
                     wait(running, _PAUSE_SECONDS)
                 raise
 
     def _outcomes(
         self, events: _Events, jobs: dict[Future[None], _Units], start: Callable[[_Units], None]
     ) -> Iterator[tuple[Unit, UnitOutcome]]:
-        """Until no job is left. The results of a job come before its end."""
+        """Handles events until no job is left, and yields outcomes. A job's results come before the job's end."""
         found: dict[int, list[TaskResult]] = {}
         units = {number: unit for some in jobs.values() for number, unit in some.items()}
         while jobs:
-            event = events.get()
+            try:
+                event = events.get(timeout=_CHECK_SECONDS)
+            except Empty:
+                self._hold.check()  # what tasks write under a lost lease cannot be swapped in
+                continue
             if isinstance(event, Future):
                 some = jobs.pop(event)
                 owed = {number: unit for number, unit in some.items() if number in units}
@@ -112,7 +121,7 @@ class UnitRunner:
                 self._hold.check()
                 yield unit, commit(self._control, unit, self._hold.lease_id, found.pop(number))
 
-    def _run_job(self, units: _Units, tell: Callable[[Arrival], Any]) -> None:
+    def _run_job(self, units: _Units, tell: Callable[[_Arrival], Any]) -> None:
         context = self._spark.sparkContext
         context.addJobTag(self._tag)
         tasks = {number: self._tasks(unit) for number, unit in units.items()}
@@ -121,7 +130,8 @@ class UnitRunner:
             for result in clean(self._spark, tasks[number], self._now_ms):
                 tell((number, result))
         else:
-            run_shared(context, tasks, tell)
+            given = [(number, task) for number, some in tasks.items() for task in some]
+            run_tasks(context, given, _rewrite, lambda at, result: tell((given[at][0], result)))
 
     def _tasks(self, unit: Unit) -> list[RewriteTask]:
         return [
@@ -136,8 +146,13 @@ class UnitRunner:
         ]
 
 
+def _rewrite(numbered: tuple[int, RewriteTask], attempt_id: int) -> TaskResult:
+    _, task = numbered
+    return rewrite(task, shared_store(task.store_url), attempt_id, NothingDropped())
+
+
 def _as_jobs(units: Sequence[Unit]) -> Iterator[_Units]:
-    """The units in their order, the shared jobs first: small jobs fill what they leave idle at their ends."""
+    """Groups units into jobs in their order; shared jobs come first, and small jobs fill the cores they leave idle."""
     numbered = list(enumerate(units))
     shared = [(number, unit) for number, unit in numbered if not unit.is_cleaned]
     for at in range(0, len(shared), _SHARED_UNITS):
@@ -148,7 +163,7 @@ def _as_jobs(units: Sequence[Unit]) -> Iterator[_Units]:
 
 
 def _failed(unit: Unit, error: BaseException) -> UnitOutcome:
-    """Raises the error if it is not known."""
+    """The outcome of a unit whose job failed. Raises the error itself if it cannot be explained."""
     reason = explain_spark_error(error)
     if reason is None:
         raise error

@@ -1,24 +1,24 @@
-"""What a compaction is asked to do."""
+"""The settings of a compaction."""
 
 from dataclasses import dataclass
 from typing import Final
 
-from logstore.records.compression import check_level
-from logstore.records.layout import Codec
-from pipeline.errors import PipelineError
-from pipeline.loading import BLOCK_BYTES
+from lacuna.logstore.records.compression import check_level
+from lacuna.logstore.records.layout import Codec
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.loading import BLOCK_BYTES
 
-#: An extent, and so a run, is at most so large: what a fetch reads at once.
+#: The most bytes of a batch, an extent or a merged run: a fetch reads at most this much at once.
 LARGEST_BATCH_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteSettings:
-    """What a task has to know. Sizes in bytes.
+    """The settings that a task needs. Sizes are in bytes.
 
-    `segment_bytes` bounds an object, and with it a task's memory, which holds one until it is written;
-    `batch_bytes` a batch before compression. `codec` None: batches keep theirs. `level` None: the
-    codec's own.
+    `segment_bytes` bounds an object, and thereby the memory of a task, which holds one object until it is written.
+    `batch_bytes` bounds a batch before compression, and `block_bytes` what is read at a time. With `codec` None,
+    batches keep their codec; with `level` None, the codec's default level is used.
     """
 
     segment_bytes: int = 64 << 20
@@ -30,13 +30,13 @@ class RewriteSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionSettings:
-    """Sizes in bytes, times in milliseconds.
+    """The settings of a compaction. Sizes are in bytes, times in milliseconds.
 
-    Neighbours smaller than `small_bytes` are joined; `rewrites_all` rewrites what is large and live,
-    too (a codec to change). `task_bytes` is the most live payload of a task; those of a small plan have
-    less. What became stable less than `min_age_ms` ago is left alone. `max_extents` of one plan; 0: as
-    many as the control plane allows. Partitions of which less than `threshold` (0 to 1) is wasted wait;
-    see PlannedRange.waste. What changed meanwhile is planned and tried again, `attempts` times in all.
+    Neighbouring extents smaller than `small_bytes` are joined; with `rewrites_all`, large live extents are rewritten
+    too, for example to change the codec. `task_bytes` is the most that a task reads; tasks of a small plan read less.
+    Offsets that became stable less than `min_age_ms` ago are left alone. `max_extents` bounds one plan (0: as many as
+    the control plane allows). Partitions with a wasted share below `threshold` (0 to 1, see PlannedRange.waste) are
+    skipped. A partition that changes meanwhile is tried at most `attempts` times in all.
     """
 
     rewrite: RewriteSettings = RewriteSettings()
@@ -49,12 +49,12 @@ class CompactionSettings:
     attempts: int = 3
 
     def __post_init__(self) -> None:
-        """Raises PipelineError for what cannot be done."""
+        """Raises PipelineError for settings that cannot work."""
         rewrite = self.rewrite
         if not 1 << 10 <= rewrite.batch_bytes <= LARGEST_BATCH_BYTES:
             raise PipelineError(
-                f"batches of {rewrite.batch_bytes} bytes: choose from 1024 to {LARGEST_BATCH_BYTES}, "
-                "which is what one read of an agent brings"
+                f"batches of {rewrite.batch_bytes} bytes: choose a size from 1024 to "
+                f"{LARGEST_BATCH_BYTES}, the most that an agent reads at once"
             )
         if rewrite.segment_bytes < LARGEST_BATCH_BYTES:
             raise PipelineError(
@@ -68,7 +68,7 @@ class CompactionSettings:
 
 def _check_level(codec: Codec | None, level: int) -> None:
     if codec is None:
-        raise PipelineError("a level is one of a codec's: name it with --codec")
+        raise PipelineError("a compression level needs a codec: name it with --codec")
     try:
         check_level(codec, level)
     except ValueError as error:

@@ -1,24 +1,24 @@
-"""What the tasks of a unit give, as the command that swaps it in; pure."""
+"""Turns the results of a unit's tasks into the command that swaps the unit in; pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controlplane.extents import COLUMNS, ExtentTable
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.log_pb2 import (
+from lacuna.controlplane.shared.extents import COLUMNS, ExtentTable
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.log_pb2 import (
     ExtentSwap,
     SegmentId,
     SwapExtents,
     SwapPartition,
     SwapSegment,
 )
-from pipeline.compaction.planning import PlannedRange, Unit
-from pipeline.compaction.rewriting import ShareResult, TaskResult
+from lacuna.pipeline.compaction.planning import PlannedRange, Unit
+from lacuna.pipeline.compaction.rewriting import ShareResult, TaskResult
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedSwap:
-    """The command for `ranges`, in their order; `errors` says by index of the unit what failed."""
+    """The command that swaps `ranges`, in their order; `errors` has the reasons of those that failed, by unit index."""
 
     command: SwapExtents
     ranges: Sequence[PlannedRange]
@@ -26,7 +26,7 @@ class PreparedSwap:
 
 
 def prepare_swap(unit: Unit, lease_id: int, results: Sequence[TaskResult]) -> PreparedSwap:
-    """A range is swapped as a whole or not at all: a share that failed holds back its range."""
+    """Makes the command for the ranges whose shares all succeeded: a range is swapped as a whole or not at all."""
     shares = [share for result in results for share in result.shares]
     errors = {share.range_index: share.error for share in reversed(shares) if share.error}
     by_range: dict[int, list[ShareResult]] = {index: [] for index in range(len(unit.ranges))}
@@ -69,5 +69,6 @@ def _swap_partition(found: PlannedRange, shares: Sequence[ShareResult]) -> SwapP
         ),
         fence=found.fence,
         compacted_to=found.end_offset if found.is_cleaned else 0,
+        log_start_offset=found.log_start_offset,
         compact_again_ms=min(due, default=0) if found.is_cleaned else 0,
     )

@@ -1,12 +1,12 @@
-"""Compaction that goes on: a run, a pause, a run."""
+"""Repeated compaction, with a pause between runs."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from controlplane.client import ControlPlaneUnavailable
-from pipeline.compaction.job import Compaction
-from pipeline.compaction.report import CompactionReport
-from pipeline.errors import StaleMetadataError
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.pipeline.compaction.job import Compaction
+from lacuna.pipeline.compaction.report import CompactionReport
+from lacuna.pipeline.errors import StaleMetadataError
 
 
 def watch(
@@ -16,10 +16,11 @@ def watch(
     on_outage: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[CompactionReport]:
-    """The report of each run, `interval` seconds between the end of one and the beginning of the next.
+    """Runs a compaction again and again and yields each report; pauses `interval` seconds between two runs.
 
-    A control plane that is away behind the first run, be it for longer than a run keeps its lease, is told
-    to `on_outage`, and the next run begins after the pause; everything else is raised as by `Compaction.run`.
+    If the control plane is unreachable in a later run, even for so long that the run loses its lease, `on_outage` gets
+    the message and the next run begins after the pause. Errors of the first run, and all others, are raised as by
+    `Compaction.run`.
     """
     yield compaction.run(topics)
     while True:

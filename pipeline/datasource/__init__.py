@@ -1,1 +1,1 @@
-"""The data source `lacuna` of Spark: read and write a cluster's topics as DataFrames."""
+"""The Spark data source `lacuna`, which reads and writes a cluster's topics as DataFrames."""

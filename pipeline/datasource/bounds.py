@@ -1,12 +1,12 @@
-"""Where reading begins and ends, as Spark's Kafka source says it: edges, offsets, timestamps."""
+"""Where reading begins and ends, given as in Spark's Kafka source: by edges, offsets or timestamps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from pipeline.datasource.options import OptionError, Options
+from lacuna.pipeline.datasource.options import OptionError, Options
 
-#: In place of an offset, as Kafka has them.
+#: These stand in for an offset, as in Kafka.
 LATEST: Final = -1
 EARLIEST: Final = -2
 _EDGES: Final = {"latest": LATEST, "earliest": EARLIEST}
@@ -14,7 +14,7 @@ _OFFSETS_LOOK: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 
 
 class TopicPartition(NamedTuple):
-    """A partition by its topic's name."""
+    """A partition, named by its topic's name and its number."""
 
     topic: str
     partition: int
@@ -25,21 +25,24 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AtEdge:
-    """At EARLIEST or at LATEST of every partition."""
+    """A bound at the same edge, EARLIEST or LATEST, of every partition."""
 
     edge: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """At an offset of each partition, or one of its edges. All partitions that are read are named."""
+    """A bound at a given offset, or edge, of each partition. It must name all partitions that are read."""
 
     offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class AtTimestamp:
-    """At the first record with that time (ms since the epoch) or a later one, in every partition."""
+    """A bound at the first record with this time (ms since the epoch) or a later one, in every partition.
+
+    In a partition without such a record, the bound is the end if `is_latest_without`, else it is an error.
+    """
 
     timestamp: int
     is_latest_without: bool
@@ -47,10 +50,7 @@ class AtTimestamp:
 
 @dataclass(frozen=True, slots=True)
 class AtTimestamps:
-    """The same, with a time for each partition; all partitions that are read are named.
-
-    Where no record is as late, reading begins at the end if `is_latest_without`, and is an error else.
-    """
+    """As AtTimestamp, but with a time for each partition. It must name all partitions that are read."""
 
     timestamps: Mapping[TopicPartition, int]
     is_latest_without: bool
@@ -60,9 +60,10 @@ Bound: TypeAlias = AtEdge | AtOffsets | AtTimestamp | AtTimestamps
 
 
 def bound_of(options: Options, side: str, default: int) -> Bound:
-    """The bound of `side`, "starting" or "ending"; of several options the more general time wins.
+    """The bound that the options give for `side`, "starting" or "ending"; the edge `default` if they give none.
 
-    Raises OptionError.
+    If there are several, one time for all partitions wins over times for each, and times win over offsets. Raises
+    OptionError.
     """
     is_latest_without = side == "ending" or (
         options.one_of("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
@@ -82,13 +83,16 @@ def bound_of(options: Options, side: str, default: int) -> Bound:
         return AtEdge(_EDGES[text])
     if not text.startswith("{"):
         raise OptionError(
-            f"option {name}={text}: it is earliest, latest, or what looks like {_OFFSETS_LOOK}"
+            f"option {name}={text}: write earliest, latest, or a value like {_OFFSETS_LOOK}"
         )
     return AtOffsets(partition_numbers(options, name, EARLIEST))
 
 
 def partition_numbers(options: Options, name: str, minimum: int) -> dict[TopicPartition, int]:
-    """Of {"topic": {"0": 12}}."""
+    """The numbers in the option `name`, which has the form {"topic": {"0": 12}}; each must be at least `minimum`.
+
+    Raises OptionError.
+    """
     given = options.json(name)
     if isinstance(given, dict) and all(isinstance(each, dict) for each in given.values()):
         found = {
@@ -101,7 +105,7 @@ def partition_numbers(options: Options, name: str, minimum: int) -> dict[TopicPa
             _is_number(number, minimum) for number in found.values()
         ):
             return found
-    raise OptionError(f"option {name}={options.text(name)}: it looks like {_OFFSETS_LOOK}")
+    raise OptionError(f"option {name}={options.text(name)}: write a value like {_OFFSETS_LOOK}")
 
 
 def _is_number(value: Any, minimum: int) -> bool:
@@ -109,7 +113,7 @@ def _is_number(value: Any, minimum: int) -> bool:
 
 
 def as_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """{"topic": {"0": 12}}, always in the same order, as Spark compares the text."""
+    """Offsets in the form {"topic": {"0": 12}}, always in the same order, because Spark compares them as text."""
     found: dict[str, dict[str, int]] = {}
     for partition in sorted(offsets):
         found.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
@@ -117,7 +121,7 @@ def as_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def of_json(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """The inverse."""
+    """Offsets by partition, from the form {"topic": {"0": 12}}."""
     return {
         TopicPartition(topic, int(partition)): offset
         for topic, partitions in offsets.items()
@@ -126,7 +130,7 @@ def of_json(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, in
 
 
 def check_order(first: Bound, end: Bound) -> None:
-    """Raises OptionError where both are of one kind, and in the wrong order or not of the same partitions."""
+    """Raises OptionError if two bounds of one kind are in the wrong order or name different partitions."""
     if isinstance(first, AtTimestamp) and isinstance(end, AtTimestamp):
         if end.timestamp < first.timestamp:
             raise OptionError(
@@ -141,8 +145,8 @@ def check_order(first: Bound, end: Bound) -> None:
         return
     if firsts.keys() != ends.keys():
         raise OptionError(
-            f"the starting {what}s are of the partitions {names_of(firsts)}, the ending {what}s of "
-            f"{names_of(ends)}: name the same ones"
+            f"the starting {what}s name the partitions {names_of(firsts)}, the ending {what}s "
+            f"{names_of(ends)}: name the same partitions in both"
         )
     for partition, number in firsts.items():
         if 0 <= ends[partition] < number:
@@ -153,6 +157,6 @@ def check_order(first: Bound, end: Bound) -> None:
 
 
 def names_of(partitions: Any, most: int = 10) -> str:
-    """In words, not more than `most` of them."""
+    """The names of partitions as text, at most `most` of them, and the number of the others."""
     names = [str(each) for each in sorted(partitions)]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")

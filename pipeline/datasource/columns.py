@@ -1,4 +1,4 @@
-"""From checked blocks of a bucket to Arrow batches, in a task; no payload byte is copied on the way."""
+"""Turns checked blocks of a bucket into Arrow batches, in a task; no payload byte is copied on the way."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from logstore.records.column_layout import BinaryColumn, HeaderColumn, RecordColumns
-from logstore.records.columns import ColumnBuilder
-from logstore.records.errors import RecordsError
-from pipeline.datasource.planning import ReadTask
-from pipeline.errors import PipelineError
-from pipeline.loading import Block, damaged
+from lacuna.logstore.records.column_layout import BinaryColumn, HeaderColumn, RecordColumns
+from lacuna.logstore.records.columns import ColumnBuilder
+from lacuna.logstore.records.errors import RecordsError
+from lacuna.pipeline.datasource.planning import ReadTask
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.loading import Block, damaged
 
 BATCH_BYTES: Final = 2 << 20
 """Bytes of a batch, about: they are still in the processor's cache when they are sent to the JVM."""
@@ -24,7 +24,7 @@ _MILLISECONDS: Final = pa.timestamp("ms", "UTC")
 def arrow_batches(
     blocks: Iterable[Block], task: ReadTask, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
-    """The wanted records of the blocks, in the columns of `schema` alone.
+    """Yields the wanted records of the blocks, with only the columns of `schema`.
 
     Raises DamagedDataError for a batch that cannot be decoded.
     """
@@ -69,7 +69,7 @@ class _Shape:
         self._constants: dict[str, pa.Array] = {}
 
     def batch(self, columns: RecordColumns) -> pa.RecordBatch:
-        """The same records; the batch shares their memory."""
+        """The records as an Arrow batch, which shares their memory."""
         arrays = [self._array(field, columns) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
@@ -93,7 +93,7 @@ class _Shape:
                 return self._timestamps(columns, field.type)
 
     def _constant(self, value: Any, count: int) -> pa.Array:
-        """`count` times the value; the same memory as often as it is asked for no more."""
+        """An array with `count` times the value; reuses an earlier one if that is long enough."""
         known = self._constants.get(str(value.type))
         if known is None or len(known) < count:
             known = self._constants[str(value.type)] = pa.repeat(value, count)
@@ -123,7 +123,7 @@ def _binary(column: BinaryColumn | None, count: int, type_: pa.DataType | None =
 
 
 def _headers(column: HeaderColumn | None, count: int, type_: pa.DataType) -> pa.Array:
-    """Lists of (key, value), null where a record has no header, as Spark's Kafka source has it."""
+    """Headers as lists of (key, value); null for a record without headers, as in Spark's Kafka source."""
     assert column is not None  # it was asked for
     list_offsets = memoryview(column.list_offsets)
     total = list_offsets[count]
@@ -136,6 +136,6 @@ def _headers(column: HeaderColumn | None, count: int, type_: pa.DataType) -> pa.
 
 
 def _validity(list_offsets: memoryview, count: int) -> pa.Buffer:
-    """A bit a list, set where it is not empty."""
+    """A bitmap with one bit per list, which is set if the list is not empty."""
     offsets = _fixed(pa.int32(), list_offsets, count + 1)
     return pc.not_equal(offsets.slice(1), offsets.slice(0, count)).buffers()[1]

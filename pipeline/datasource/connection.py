@@ -1,4 +1,4 @@
-"""Metadata for as long as a query runs, over restarts of the control plane."""
+"""A source of metadata that lasts as long as a query, across restarts of the control plane."""
 
 import logging
 import threading
@@ -6,24 +6,26 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from controlplane.client.errors import ControlPlaneUnavailable
-from pipeline.errors import PipelineError
-from pipeline.location import ClusterLocation
-from pipeline.metadata import MetadataSource, open_metadata
-from pipeline.stores import check_store
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.location import ClusterLocation
+from lacuna.pipeline.metadata import MetadataSource, open_metadata
+from lacuna.pipeline.stores import check_store
 
 _log = logging.getLogger("lacuna.datasource")
 
 Result = TypeVar("Result")
 
-#: Seconds that a query which has begun waits for a control plane that is away, and between attempts.
+#: How many seconds a running query waits for an unreachable control plane, and pauses between attempts.
 PATIENCE: Final = 120.0
 _PAUSE: Final = 0.25
 
 
 class Connection:
-    """Opened at its first use. `find` is asked anew at each attempt: a restarted control plane may be
-    elsewhere.
+    """A connection to a source of metadata, opened at its first use and reopened when it is lost.
+
+    `find` is called at each attempt, because a restarted control plane may have another address. `kind` is "control" or
+    "bucket"; `patience` is in seconds.
     """
 
     def __init__(
@@ -35,30 +37,30 @@ class Connection:
         self._metadata: MetadataSource | None = None
 
     def use(self, work: Callable[[MetadataSource], Result]) -> Result:
-        """What `work` gives, which may be done more than once.
+        """Calls `work` with the metadata and returns its result; repeats it if the connection is lost.
 
-        Raises ControlPlaneUnavailable at once where there never was a connection, else when the
-        patience is at its end.
+        Raises ControlPlaneUnavailable: at once if there was no connection and none can be opened, otherwise after
+        `patience` seconds.
         """
         try:
             return work(self._open())
         except ControlPlaneUnavailable as error:
             if self._metadata is None:
                 raise
-            _log.warning("the control plane is away, the query waits for it: %s", error)
+            _log.warning("the control plane cannot be reached; the query waits for it: %s", error)
         return self._retry(work)
 
     def use_now(self, work: Callable[[MetadataSource], Result]) -> Result:
-        """The same, without patience: for what nobody has to wait for.
+        """Calls `work` once, for work that is not worth waiting for.
 
-        Raises ControlPlaneUnavailable, also where there is no connection now.
+        Raises ControlPlaneUnavailable, also if no connection is open.
         """
         if self._metadata is None:
             raise ControlPlaneUnavailable("the connection to the control plane was lost")
         return work(self._metadata)
 
     def close(self) -> None:
-        """A later use opens it again."""
+        """Closes the connection; a later use opens it again."""
         if self._metadata is not None:
             self._metadata.close()
             self._metadata = None
@@ -91,5 +93,5 @@ class Connection:
             self.close()
             return self._open()
         except PipelineError as error:
-            # The data folder names no control plane while none runs on it.
+            # While no control plane runs on the data folder, the folder does not name one.
             raise ControlPlaneUnavailable(str(error)) from error

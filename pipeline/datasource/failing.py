@@ -1,4 +1,4 @@
-"""An error of ours in a process of Spark's: its message, and no traceback in front of it."""
+"""Makes Spark show only the message of our own errors, without a traceback."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -6,15 +6,15 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
-from controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
-from logstore.objects import ObjectStoreError
-from logstore.segments import CorruptSegmentError, ForeignStoreError
-from pipeline.errors import PipelineError
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.logstore.objects import ObjectStoreError
+from lacuna.logstore.segments import CorruptSegmentError, ForeignStoreError
+from lacuna.pipeline.errors import PipelineError
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-#: What is said in one line: the mistakes and mishaps that the message of the error explains.
+#: Errors whose message explains them, so that a traceback would only distract.
 EXPLAINED: Final = (
     PipelineError,
     ControlPlaneUnavailable,
@@ -26,7 +26,7 @@ EXPLAINED: Final = (
 
 
 def one_message(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A method that Spark calls in a Python process: an explained error is shown as its message."""
+    """Decorates a method that Spark calls in a Python process: of errors in EXPLAINED, only the message is shown."""
 
     @wraps(function)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -38,10 +38,10 @@ def one_message(function: Callable[Arguments, Result]) -> Callable[Arguments, Re
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """The same for a block.
+    """Makes Spark show only the message of errors in EXPLAINED that the block raises.
 
-    Spark sends what traceback.format_exception gives, unless this variable is set, and ends the process
-    after any error: so it is set when there is one, and for nobody else.
+    Spark shows the traceback unless an environment variable is set. It ends the process after any error, so setting the
+    variable when one is raised affects nothing else.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Filters that Spark pushes down: what of them bounds the partitions, offsets and timestamps to read."""
+"""Filters that Spark pushes down: narrows the partitions, offsets and timestamps to read by them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from pipeline.datasource.bounds import TopicPartition
+from lacuna.pipeline.datasource.bounds import TopicPartition
 
 MAX_INT64: Final = (1 << 63) - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,8 +43,10 @@ _TESTS: Final[Mapping[type[Filter], Callable[[Any, Any], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a record must meet to be read. Offsets in [first_offset, end_offset); timestamps, in ms,
-    in [min_timestamp, max_timestamp]; `partitions` are filters on topic and partition.
+    """The condition that a record must meet to be read.
+
+    Its offset is from `first_offset` to `end_offset` (exclusive), its timestamp in ms from `min_timestamp` to
+    `max_timestamp` (inclusive), and its topic and partition pass the filters in `partitions`.
     """
 
     first_offset: int = 0
@@ -54,11 +56,11 @@ class Condition:
     partitions: tuple[Filter, ...] = field(default=())
 
     def meets(self, partition: TopicPartition) -> bool:
-        """Whether records of that partition may be wanted."""
+        """Whether the partition passes the filters on topic and partition."""
         return all(_is_met(each, partition._asdict()) for each in self.partitions)
 
     def and_(self, given: Filter) -> tuple["Condition", bool]:
-        """With one more filter; whether it is met exactly then, so that Spark need not look again."""
+        """The condition with one more filter, and whether it covers that fully, so that Spark need not apply it."""
         if isinstance(given, IsNotNull):
             return self, given.attribute[0] in _NEVER_NULL
         column = _column_of(given)
@@ -84,7 +86,7 @@ _NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "ti
 
 
 def push(condition: Condition, filters: Iterable[Filter]) -> tuple[Condition, list[Filter]]:
-    """The condition with all that can be used of `filters`; those that Spark has to apply as well."""
+    """The condition narrowed by the filters as far as possible, and the filters that Spark must still apply."""
     left: list[Filter] = []
     for each in filters:
         condition, is_exact = condition.and_(each)
@@ -94,7 +96,7 @@ def push(condition: Condition, filters: Iterable[Filter]) -> tuple[Condition, li
 
 
 def _column_of(given: Filter) -> str | None:
-    """The column of a filter that can be evaluated on the driver."""
+    """The column of a filter that can be evaluated on the driver, or None for any other filter."""
     inner = given.child if isinstance(given, Not) else given
     if type(inner) not in _TESTS or getattr(inner, "value", None) is None:
         return None
@@ -111,8 +113,9 @@ def _is_met(given: Filter, row: Mapping[str, Any]) -> bool:
 
 
 def _range_of(given: Filter, scale: int) -> tuple[int, int, bool] | None:
-    """(least, greatest, whether that is all it says) of a column whose values are `scale` times our
-    numbers; None where it bounds nothing.
+    """The range (least, greatest, whether the range says it all) that a filter allows; None if it has no bounds.
+
+    The column's values are `scale` times our numbers.
     """
     if isinstance(given, In):
         numbers = [_number(each) for each in given.value]
@@ -138,7 +141,7 @@ def _range_of(given: Filter, scale: int) -> tuple[int, int, bool] | None:
 
 
 def _number(value: Any) -> int:
-    """An offset, or a time in microseconds since the epoch."""
+    """The value as a number: an offset, or a time in microseconds since the epoch."""
     if isinstance(value, datetime):
         return (value.astimezone(UTC) - _EPOCH) // _MICROSECOND
     return int(value)

@@ -1,11 +1,11 @@
-"""How much a trigger takes: maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay."""
+"""How much each trigger reads: maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay."""
 
 from collections.abc import Mapping
 from math import ceil, floor
 
-from pipeline.datasource.bounds import TopicPartition
-from pipeline.datasource.offsets import Logs
-from pipeline.datasource.planning import count_offsets, offset_after
+from lacuna.pipeline.datasource.bounds import TopicPartition
+from lacuna.pipeline.datasource.offsets import Logs
+from lacuna.pipeline.datasource.planning import count_offsets, offset_after
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -13,10 +13,9 @@ Offsets = Mapping[TopicPartition, int]
 def limited(
     logs: Logs, firsts: Offsets, latest: Offsets, count: int, *, is_committed: bool
 ) -> dict[TopicPartition, int]:
-    """Where `count` offsets end, spread over the partitions by how much each has to read.
+    """The end offsets of a batch of `count` offsets, shared out in proportion to what each partition has to read.
 
-    Only offsets that there is something to read at count: a hole is passed over with what is before
-    it, at no cost. A partition with something to read gets at least one offset.
+    Only offsets in extents count; holes cost nothing. A partition that has something to read gets at least one offset.
     """
     sizes = {
         each: count_offsets(logs[each], firsts[each], latest[each], is_committed=is_committed)
@@ -39,7 +38,7 @@ def limited(
 
 
 class Gate:
-    """Holds a batch back until there are `minimum` new offsets, or `delay` seconds have passed."""
+    """Holds a batch back until there are `minimum` new offsets or `delay` seconds have passed since the last one."""
 
     def __init__(self, minimum: int | None, delay: float) -> None:
         self._minimum = minimum
@@ -47,7 +46,7 @@ class Gate:
         self._opened_at: float | None = None
 
     def opens(self, firsts: Offsets, latest: Offsets, now: float) -> bool:
-        """Whether the batch is taken now, `now` in seconds; the first one always is."""
+        """Whether to read a batch now (`now` in seconds); the first one is always read."""
         if self._minimum is None:
             return True
         is_overdue = self._opened_at is None or now - self._opened_at >= self._delay

@@ -1,10 +1,11 @@
-"""From what was asked for to offsets: which partitions, from where, to where."""
+"""Resolves what the user asked for: which partitions to read, from which offset to which."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
 
-from logstore.records.columns import ColumnBuilder
-from pipeline.datasource.bounds import (
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.logstore.records.columns import ColumnBuilder
+from lacuna.pipeline.datasource.bounds import (
     EARLIEST,
     LATEST,
     AtEdge,
@@ -15,13 +16,13 @@ from pipeline.datasource.bounds import (
     TopicPartition,
     names_of,
 )
-from pipeline.datasource.planning import Bucket, live_slices
-from pipeline.datasource.reading_options import Partitions, Selection
-from pipeline.errors import DataLossError, PipelineError, StaleMetadataError
-from pipeline.extents import PartitionKey, PartitionLog
-from pipeline.loading import load_block
-from pipeline.metadata import MetadataSource
-from pipeline.stores import shared_store
+from lacuna.pipeline.datasource.planning import Bucket
+from lacuna.pipeline.datasource.reading_options import Partitions, Selection
+from lacuna.pipeline.errors import DataLossError, PipelineError, StaleMetadataError
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.loading import load_block
+from lacuna.pipeline.metadata import MetadataSource
+from lacuna.pipeline.stores import shared_store
 
 _log = logging.getLogger("lacuna.datasource")
 
@@ -31,9 +32,9 @@ Logs = Mapping[TopicPartition, PartitionLog]
 def selected(
     metadata: MetadataSource, selection: Selection, *, may_miss: bool = False
 ) -> dict[TopicPartition, PartitionKey]:
-    """The partitions to read that there are now, in order.
+    """The selected partitions that exist now, in order, with their keys.
 
-    Raises PipelineError where a named one does not exist, unless it `may_miss`.
+    Raises PipelineError if a selected topic or partition does not exist, unless `may_miss`.
     """
     topics = metadata.topics()
     if isinstance(selection, Partitions):
@@ -62,7 +63,7 @@ def _missing(partitions: Iterable[TopicPartition], topics: Iterable[str]) -> str
 
 
 def logs_of(metadata: MetadataSource, keys: Mapping[TopicPartition, PartitionKey]) -> Logs:
-    """What is known of each partition."""
+    """The log of each partition."""
     return dict(zip(keys, metadata.partition_logs(keys.values()), strict=True))
 
 
@@ -73,9 +74,9 @@ def selected_logs(
     may_miss: bool = False,
     among: Collection[TopicPartition] | None = None,
 ) -> Logs:
-    """What is known of the partitions to read that there are now, of those `among` them where it is given.
+    """The logs of the selected partitions that exist now, limited to those in `among` if it is given.
 
-    A topic that is deleted between two questions is as one that was deleted before. Raises as `selected`.
+    A topic that is deleted meanwhile is treated as deleted before. Raises as `selected` does.
     """
     keys = _among(selected(metadata, selection, may_miss=may_miss), among)
     while True:
@@ -95,17 +96,17 @@ def _among(
 
 
 def report_loss(message: str, *, is_failing: bool) -> None:
-    """Raises DataLossError, or warns where the user said so."""
+    """Raises DataLossError if `is_failing`, otherwise logs a warning."""
     if is_failing:
         raise DataLossError(
-            f"{message}; what is missing was taken away by retention, or with a topic that was "
-            "deleted: read what there is with failOnDataLoss=false"
+            f"{message}; the missing records were deleted by retention or with their topic: read what "
+            "exists with failOnDataLoss=false"
         )
-    _log.warning("%s; reading goes on, as failOnDataLoss=false says", message)
+    _log.warning("%s; reading continues because of failOnDataLoss=false", message)
 
 
 class Resolver:
-    """Turns bounds into offsets of `logs`; reads in the bucket where a bound is a time."""
+    """Resolves bounds to offsets of `logs`; reads records in the bucket if a bound is a time."""
 
     def __init__(self, logs: Logs, bucket: Bucket, *, is_committed: bool) -> None:
         self._logs = logs
@@ -113,11 +114,15 @@ class Resolver:
         self._is_committed = is_committed
 
     def latest(self, partition: TopicPartition) -> int:
-        """Where a reader of this isolation stops (S13)."""
+        """The offset at which a reader with this isolation stops (S13)."""
         return self._logs[partition].end_offset(is_committed=self._is_committed)
 
     def offsets(self, bound: Bound) -> dict[TopicPartition, int]:
-        """Of every partition. Raises PipelineError where `bound` does not name them all."""
+        """The offset of the bound in every partition.
+
+        Raises PipelineError if `bound` names other partitions than those that are read, or if it is a time after the
+        last record and has no fallback.
+        """
         match bound:
             case AtEdge(edge):
                 return {each: self._edge(each, edge) for each in self._logs}
@@ -143,8 +148,8 @@ class Resolver:
     def _check_named(self, named: Mapping[TopicPartition, int], what: str) -> None:
         if named.keys() != self._logs.keys():
             raise PipelineError(
-                f"{what} are given for {names_of(named)}, and read are {names_of(self._logs)}: name "
-                "exactly these (-2 is the earliest offset, -1 the latest)"
+                f"{what} were given for {names_of(named)}, but the partitions to read are "
+                f"{names_of(self._logs)}: name exactly these (-2 is the earliest offset, -1 the latest)"
             )
 
     def _at_time(self, partition: TopicPartition, timestamp: int, is_latest_without: bool) -> int:
@@ -154,31 +159,29 @@ class Resolver:
         if is_latest_without:
             return self.latest(partition)
         raise PipelineError(
-            f"no record of {partition} is as late as {timestamp}: take an earlier time, or begin at "
-            "the end then with startingOffsetsByTimestampStrategy=latest"
+            f"{partition} has no record at or after timestamp {timestamp}: choose an earlier time, or "
+            "start at the end with startingOffsetsByTimestampStrategy=latest"
         )
 
     def _first_since(self, partition: TopicPartition, timestamp: int) -> int | None:
-        """The first offset with that time or a later one; reads one extent, as a rule."""
+        """The first offset with this time or a later one, or None; usually reads a single extent."""
         log, end = self._logs[partition], self.latest(partition)
-        slices = live_slices(log, log.log_start_offset, end, is_committed=self._is_committed)
         store = shared_store(self._bucket.store_url)
-        for start, stop in slices:
-            for index in range(start, stop):
-                if log.extents.max_timestamps[index] < timestamp:
-                    continue
-                block = load_block(store, self._bucket.cluster_id, [log.piece(index)])
-                builder = ColumnBuilder(keys=False, values=False)
-                found = next(
-                    builder.read(
-                        block.data,
-                        first_offset=log.log_start_offset,
-                        end_offset=end,
-                        min_timestamp=timestamp,
-                    ),
-                    None,
-                )
-                found = found or builder.take()
-                if found is not None:
-                    return int(found.offsets[0])
+        for piece in log.late_pieces(
+            log.log_start_offset, end, timestamp, is_committed=self._is_committed
+        ):
+            block = load_block(store, self._bucket.cluster_id, [piece])
+            builder = ColumnBuilder(keys=False, values=False)
+            found = next(
+                builder.read(
+                    block.data,
+                    first_offset=log.log_start_offset,
+                    end_offset=end,
+                    min_timestamp=timestamp,
+                ),
+                None,
+            )
+            found = found or builder.take()
+            if found is not None:
+                return int(found.offsets[0])
         return None

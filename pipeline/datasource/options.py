@@ -1,4 +1,4 @@
-"""Options as Spark hands them over: text by name, whatever the case of the name."""
+"""The options as Spark passes them: text by name, where the case of the name does not matter."""
 
 import json
 import os
@@ -6,36 +6,37 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from pipeline.errors import PipelineError
-from pipeline.location import ClusterLocation, find_cluster
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.location import ClusterLocation, find_cluster
 
-#: Who names a cluster, in reading and in writing.
+#: The options that name a cluster, for reading and for writing.
 LOCATION_OPTIONS: Final = ("data", "control", "store")
-#: What Spark itself adds for its own use.
+#: Options that Spark adds for its own use.
 _OF_SPARK: Final = frozenset({"path", "paths", "checkpointlocation", "queryname"})
-#: What Spark adds of a table of its catalog. Of such a table's own options it hands over copies with this
-#: prefix when the table is made, and nothing when it is read or written.
+#: What Spark adds for a table of its catalog. It passes copies of the table's options with this prefix when the table
+#: is created, and none of them when it is read or written.
 _OF_TABLE: Final = "option."
 _PROVIDER: Final = "provider"
 _TABLES_LOSE_OPTIONS: Final = (
-    "a table of CREATE TABLE cannot be used, as Spark does not hand its options on to a data source in "
-    "Python: say CREATE TEMPORARY VIEW NAME USING lacuna OPTIONS (...)"
+    "a table made with CREATE TABLE cannot be used, because Spark does not pass its options to a "
+    "Python data source: use CREATE TEMPORARY VIEW NAME USING lacuna OPTIONS (...)"
 )
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION: Final = re.compile(r"([0-9]{1,12})\s*([a-z]*)")
-#: As the JVM and the control plane hold it.
+#: At most 18 digits, to fit into 64 bits in the JVM and the control plane.
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 
-#: What to do instead of an option of Spark's Kafka source and sink that has no meaning here. A name that
-#: ends in a dot stands for all that begin so; the first that fits counts.
+#: What to do instead of an option of Spark's Kafka source and sink that means nothing here. A name that ends in a dot
+#: stands for all names with that prefix; the first match counts.
 _OF_KAFKA: Final = {
-    "kafka.bootstrap.servers": "no broker is asked, the bucket is read itself: name the cluster with "
-    "data=FOLDER of a running `lacuna up`, or with control=HOST:PORT and store=URL",
-    "kafka.isolation.level": "say isolation=read_committed or isolation=read_uncommitted",
-    "kafka.auto.offset.reset": "say startingOffsets=earliest or startingOffsets=latest",
+    "kafka.bootstrap.servers": "Lacuna reads the bucket directly, without brokers: name the cluster "
+    "with data=FOLDER of a running `lacuna up`, or with control=HOST:PORT "
+    "and store=URL",
+    "kafka.isolation.level": "use isolation=read_committed or isolation=read_uncommitted",
+    "kafka.auto.offset.reset": "use startingOffsets=earliest or startingOffsets=latest",
     "kafka.group.id": "there is no consumer group, Spark keeps the offsets: leave it out",
-    "kafka.transactional.id": "the sink makes its own: leave it out",
-    "kafka.": "it configures a Kafka client and there is none: leave it out",
+    "kafka.transactional.id": "the sink sets its own: leave it out",
+    "kafka.": "it configures a Kafka client, which Lacuna does not use: leave it out",
     "groupidprefix": "there is no consumer group, Spark keeps the offsets: leave it out",
     "kafkaconsumer.": "there is no consumer to configure: leave it out",
     "fetchoffset.": "the control plane's client retries by itself: leave it out",
@@ -43,11 +44,11 @@ _OF_KAFKA: Final = {
 
 
 class OptionError(PipelineError):
-    """An option that does not fit; the message names it and says what would."""
+    """An option is invalid; the message names it and says what would be valid."""
 
 
 class Options:
-    """Read access with checks. Every method raises OptionError for a value that does not fit."""
+    """Reads and checks options. Every method raises OptionError for an invalid value."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
@@ -56,57 +57,57 @@ class Options:
         return name.lower() in self._given
 
     def text(self, name: str) -> str | None:
-        """The value without the spaces around it, None where it was not given."""
+        """The value without surrounding spaces, or None if it was not given."""
         value = self._given.get(name.lower())
         return None if value is None else value.strip()
 
     def flag(self, name: str, default: bool) -> bool:
-        """`true` or `false`."""
+        """An option that is `true` or `false`."""
         return self.one_of(name, ("true", "false"), str(default).lower()) == "true"
 
     def one_of(self, name: str, choices: Collection[str], default: str) -> str:
-        """One of the choices, in lower case."""
+        """An option that is one of the choices, in lower case."""
         value = (self.text(name) or default).lower()
         if value not in choices:
-            raise OptionError(f"option {name}={value}: it is one of {', '.join(choices)}")
+            raise OptionError(f"option {name}={value}: choose one of {', '.join(choices)}")
         return value
 
     def integer(self, name: str, minimum: int = 1) -> int | None:
-        """A whole number, at least `minimum`."""
+        """A whole number that is at least `minimum`, or None if it was not given."""
         value = self.text(name)
         if value is None:
             return None
         if not _WHOLE_NUMBER.fullmatch(value):
-            raise OptionError(f"option {name}={value}: it is a whole number, of 18 digits at most")
+            raise OptionError(f"option {name}={value}: write a whole number of at most 18 digits")
         number = int(value)
         if number < minimum:
-            raise OptionError(f"option {name}={value}: it is at least {minimum}")
+            raise OptionError(f"option {name}={value}: the minimum is {minimum}")
         return number
 
     def seconds(self, name: str, default: float) -> float:
-        """A duration as Spark writes it: 500ms, 30s, 15m, 1h, 2d; seconds without a unit."""
+        """A duration in seconds, written as in Spark: 500ms, 30s, 15m, 1h, 2d; without a unit it is in seconds."""
         value = self.text(name)
         if value is None:
             return default
         found = _DURATION.fullmatch(value.lower())
         if found is None or found[2] not in _UNITS:
-            raise OptionError(f"option {name}={value}: it is a duration such as 30s, 15m or 1h")
+            raise OptionError(f"option {name}={value}: write a duration such as 30s, 15m or 1h")
         return int(found[1]) * _UNITS[found[2]]
 
     def json(self, name: str) -> Any:
-        """A JSON value, None where it was not given."""
+        """A JSON value, or None if it was not given."""
         value = self.text(name)
         if value is None:
             return None
         try:
             return json.loads(value)
         except json.JSONDecodeError as error:
-            raise OptionError(f"option {name}={value}: it is no JSON: {error}") from None
+            raise OptionError(f"option {name}={value}: it is not valid JSON: {error}") from None
 
     def check_names(self, known: Collection[str], hints: Mapping[str, str] | None = None) -> None:
-        """Raises OptionError where an option was given that is none of `known`, and not Spark's own.
+        """Raises one OptionError for all given options that are neither `known` nor Spark's own.
 
-        `hints` says of further names what to do instead. All such options are in one message.
+        `hints` says what to do instead of some of them.
         """
         if _PROVIDER in self._given or any(name.startswith(_OF_TABLE) for name in self._given):
             raise OptionError(_TABLES_LOSE_OPTIONS)
@@ -123,7 +124,10 @@ class Options:
             raise OptionError("; ".join(wrong))
 
     def location(self, *, needs_control: bool) -> ClusterLocation:
-        """The cluster that `data`, `control` and `store` name, each else taken from the environment."""
+        """The cluster that the options `data`, `control` and `store` name, or else the environment.
+
+        Raises PipelineError.
+        """
         data, control, store = (self.text(name) for name in LOCATION_OPTIONS)
         try:
             return find_cluster(
@@ -137,7 +141,7 @@ class Options:
             raise PipelineError(f"{error}{self.where_none()}") from None
 
     def where_none(self) -> str:
-        """The end of a message that misses an option, where none at all was given: it may have got lost."""
+        """The end of a message about a missing option: a hint that Spark may have lost all options, else ""."""
         return "" if self._given else f". In SQL, {_TABLES_LOSE_OPTIONS}"
 
 

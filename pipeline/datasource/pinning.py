@@ -1,16 +1,16 @@
-"""Keeping objects in the bucket while tasks read them."""
+"""Keeps objects in the bucket while tasks read them."""
 
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import PinReads, UnpinReads
-from pipeline.control import ControlPlane, check
-from pipeline.metadata import MetadataSource
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import PinReads, UnpinReads
+from lacuna.pipeline.control import ControlPlane, check
+from lacuna.pipeline.metadata import MetadataSource
 
 
 def pin(metadata: MetadataSource, seconds: float) -> int | None:
-    """What is live now stays for so long; the pin's id, None where nobody can be asked for one.
+    """Keeps everything that is live now for this many seconds, and returns the pin's id, or None if there is no pin.
 
-    To be called before the logs are looked at. With metadata from the bucket there is no pin: an
-    object that was replaced stays for the cluster's grace period then.
+    Call it before the logs are read. With metadata from the bucket there is no pin: replaced objects then stay for the
+    cluster's grace period only.
     """
     if not isinstance(metadata, ControlPlane) or seconds <= 0:
         return None
@@ -21,8 +21,6 @@ def pin(metadata: MetadataSource, seconds: float) -> int | None:
 
 
 def unpin(metadata: MetadataSource, pin_id: int) -> None:
-    """Gives a pin back. One that is not there any more is well: it has ended, or this was done before and
-    the answer got lost.
-    """
+    """Ends a pin. It may have expired already, or been ended by an earlier call whose answer was lost."""
     if isinstance(metadata, ControlPlane):
         metadata.call(Command(unpin_reads=UnpinReads(pin_id=pin_id)))

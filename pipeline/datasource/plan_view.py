@@ -1,4 +1,4 @@
-"""The view `plan`: what a reader gets of each range of offsets, and what is not there."""
+"""The view `plan`: what a reader gets from each range of offsets, and which ranges are missing."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,22 +9,19 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pipeline.datasource.planning import Stretch
-from pipeline.extents import PartitionLog
-
-DELIVERED: Final = "delivered"
-DROPPED: Final = "dropped"
-HOLE: Final = "hole"
-UNDECIDED: Final = "undecided"
+from lacuna.controlplane.shared.extents import DeadRanges
+from lacuna.controlplane.shared.log.fates import Fate, FatedRange, fates
+from lacuna.pipeline.datasource.planning import ReadRange
+from lacuna.pipeline.extents import PartitionLog
 
 _ROWS_A_BATCH: Final = 64 * 1024
 
 
 class PlanRow(NamedTuple):
-    """Offsets [first_offset, end_offset) of a partition, and the extent that they are in, if any.
+    """The offsets from `first_offset` to `end_offset` (exclusive) of a partition, and their extent, if any.
 
-    `what`: delivered; dropped, as its transaction was aborted; hole: nothing is there, or no more;
-    undecided: beyond the last stable offset.
+    `what` is delivered; dropped (the transaction was aborted); hole (in no extent); or undecided (at or above the last
+    stable offset).
     """
 
     topic: str
@@ -40,37 +37,30 @@ class PlanRow(NamedTuple):
 
 @dataclass(frozen=True)
 class ViewTask(InputPartition):
-    """The rows of one partition."""
+    """The task that yields the rows of one partition."""
 
     rows: tuple[PlanRow, ...]
 
 
-def view_tasks(stretches: Iterable[Stretch], *, is_committed: bool) -> list[ViewTask]:
-    """One task a partition. A stretch that ends at the last stable offset shows what is beyond it."""
-    return [ViewTask(tuple(plan_rows(each, is_committed=is_committed))) for each in stretches]
+def view_tasks(ranges: Iterable[ReadRange], *, is_committed: bool) -> list[ViewTask]:
+    """One task for each range. If a range ends where readers stop, its rows go on to the high watermark."""
+    return [ViewTask(tuple(plan_rows(each, is_committed=is_committed))) for each in ranges]
 
 
-def plan_rows(stretch: Stretch, *, is_committed: bool) -> Iterator[PlanRow]:
-    """The rows of a stretch in order of offset, without a gap between them."""
-    log, reached = stretch.log, stretch.first_offset
-    at_end = stretch.end_offset == log.end_offset(is_committed=is_committed)
-    end = log.high_watermark if at_end else stretch.end_offset
-    extents = log.extents
-    index = extents.first_ending_after(reached)
-    while index < len(extents) and extents.base_offsets[index] < end:
-        base, next_ = extents.base_offsets[index], extents.next_offsets[index]
-        if reached < base:
-            yield _hole(log, reached, base)
-        first, reached = max(base, reached), min(next_, end)
-        yield _extent_row(log, index, (first, reached), is_committed)
-        index += 1
-    if reached < end:
-        yield _hole(log, reached, end)
+def plan_rows(read_range: ReadRange, *, is_committed: bool) -> Iterator[PlanRow]:
+    """Yields the rows of a range in order of offset, without gaps between them."""
+    log, reached = read_range.log, read_range.first_offset
+    at_end = read_range.end_offset == log.end_offset(is_committed=is_committed)
+    end = log.high_watermark if at_end else read_range.end_offset
+    dead: DeadRanges | None = log.dead if is_committed else None
+    stable = log.last_stable_offset if is_committed else log.high_watermark
+    for found in fates(log.extents, dead, reached, end, stable):
+        yield _row(log, found, (max(found.first_offset, reached), min(found.next_offset, end)))
 
 
 def read_view(task: InputPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """In a task: its rows, in the columns of `schema`."""
-    if not isinstance(task, ViewTask):  # Spark's own, where there is no partition
+    """Yields the rows of a task, with the columns of `schema`."""
+    if not isinstance(task, ViewTask):  # Spark makes up its own if there is none
         return
     shape = to_arrow_schema(schema, timezone="UTC")
     for start in range(0, len(task.rows), _ROWS_A_BATCH):
@@ -79,24 +69,17 @@ def read_view(task: InputPartition, schema: StructType) -> Iterator[pa.RecordBat
         yield pa.RecordBatch.from_arrays(arrays, schema=shape)
 
 
-def _hole(log: PartitionLog, first: int, end: int) -> PlanRow:
-    return PlanRow(log.topic, log.partition, first, end, HOLE, None, None, None, None)
-
-
-def _extent_row(
-    log: PartitionLog, index: int, offsets: tuple[int, int], is_committed: bool
-) -> PlanRow:
-    piece = log.piece(index)
-    if log.dead.skip(piece.base_offset) > piece.base_offset:
-        what = DROPPED if is_committed else DELIVERED
-    else:
-        what = UNDECIDED if is_committed and offsets[0] >= log.last_stable_offset else DELIVERED
+def _row(log: PartitionLog, found: FatedRange, offsets: tuple[int, int]) -> PlanRow:
+    what = str(found.fate)
+    if found.fate is Fate.HOLE:
+        return PlanRow(log.topic, log.partition, *offsets, what, None, None, None, None)
+    piece = log.piece(found.extent)
     return PlanRow(
         log.topic,
         log.partition,
         *offsets,
         what,
-        piece.transaction or None,
+        log.extents.transactions[found.extent] or None,
         piece.size,
         str(piece.segment),
         piece.position,

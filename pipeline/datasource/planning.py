@@ -1,4 +1,4 @@
-"""Which task reads which pieces; pure. A task reads of one partition, and tasks are about equally large."""
+"""Divides the pieces to read into tasks of about equal size, each within one partition; pure."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -9,31 +9,20 @@ from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
-from controlplane.extents import COLUMNS, ExtentTable
-from pipeline.datasource.bounds import TopicPartition
-from pipeline.datasource.filters import Condition
-from pipeline.extents import PartitionLog, Piece
+from lacuna.controlplane.shared.extents import COLUMNS, ExtentTable
+from lacuna.controlplane.shared.log.pieces import PIECE_COLUMNS, Piece
+from lacuna.controlplane.shared.log.pieces import pieces_of as pieces_of_columns
+from lacuna.pipeline.datasource.bounds import TopicPartition
+from lacuna.pipeline.datasource.filters import Condition
+from lacuna.pipeline.extents import PartitionLog
 
 TARGET_BYTES: Final = 64 << 20
 """Stored bytes of a task where nothing else is asked for."""
 
-#: The columns of an ExtentTable that make a Piece, in the order of its fields.
-_PIECE_COLUMNS: Final = (
-    "lease_ids",
-    "sequences",
-    "positions",
-    "sizes",
-    "base_offsets",
-    "next_offsets",
-    "max_timestamps",
-    "transactions",
-    "flags",
-)
-
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """The offsets [first_offset, end_offset) of a partition, to be read."""
+class ReadRange:
+    """The offsets of a partition to read, from `first_offset` to `end_offset` (exclusive)."""
 
     log: PartitionLog
     first_offset: int
@@ -41,13 +30,13 @@ class Stretch:
 
     @property
     def partition(self) -> TopicPartition:
-        """By name."""
+        """The partition, by its topic's name."""
         return TopicPartition(self.log.topic, self.log.partition)
 
 
 @dataclass(frozen=True, slots=True)
 class PieceTable:
-    """Pieces as columns, in the order of Piece's fields: what a task carries."""
+    """A sequence of pieces, stored as columns in the order of Piece's fields; tasks carry it."""
 
     columns: "tuple[array[int], ...]"
 
@@ -55,30 +44,30 @@ class PieceTable:
         return len(self.columns[0])
 
     def __iter__(self) -> Iterator[Piece]:
-        return map(Piece._make, zip(*self.columns, strict=True))
+        return pieces_of_columns(self.columns)
 
     def __getitem__(self, indexes: slice) -> "PieceTable":
         return PieceTable(tuple(column[indexes] for column in self.columns))
 
     @property
     def sizes(self) -> "array[int]":
-        """Bytes of each."""
+        """The size of each piece in bytes."""
         return self.columns[3]
 
     @property
     def base_offsets(self) -> "array[int]":
-        """Of each."""
+        """The base offset of each piece."""
         return self.columns[4]
 
     @property
     def next_offsets(self) -> "array[int]":
-        """Of each."""
+        """The next offset of each piece."""
         return self.columns[5]
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Where tasks read. `is_tolerant`: what is gone is passed over with a warning."""
+    """The bucket that tasks read. If `is_tolerant`, missing objects are skipped with a warning."""
 
     store_url: str
     cluster_id: str
@@ -87,8 +76,10 @@ class Bucket:
 
 @dataclass(frozen=True)
 class ReadTask(InputPartition):
-    """What one task reads: of `pieces` the offsets [first_offset, end_offset) with a timestamp (ms) in
-    [min_timestamp, max_timestamp].
+    """One task: it reads the records of `pieces` that are in the given ranges.
+
+    Offsets are from `first_offset` to `end_offset` (exclusive), timestamps in ms from `min_timestamp` to
+    `max_timestamp` (inclusive).
     """
 
     bucket: Bucket
@@ -102,9 +93,11 @@ class ReadTask(InputPartition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How stretches become tasks. `min_partitions` and `max_records` (offsets a task) as Spark's
-    Kafka source has them.
+class Division:
+    """How ranges become tasks.
+
+    `min_partitions` (the least number of tasks) and `max_records` (the most offsets of a task) mean the same as in
+    Spark's Kafka source.
     """
 
     bucket: Bucket
@@ -114,29 +107,11 @@ class Plan:
     max_records: int | None = None
 
 
-def live_slices(
-    log: PartitionLog, first_offset: int, end_offset: int, *, is_committed: bool
-) -> Iterator[tuple[int, int]]:
-    """Indexes [start, stop) of the extents that meet the range; dead ranges are jumped (S14, S18)."""
-    extents = log.extents
-    start = extents.first_ending_after(first_offset)
-    stop = extents.first_at_or_after(end_offset)
-    if is_committed and start < stop:
-        bases = extents.base_offsets
-        for first, end in log.dead.between(bases[start], end_offset):
-            dead_start = bisect_left(bases, first, start, stop)
-            if start < dead_start:
-                yield start, dead_start
-            start = bisect_left(bases, end, dead_start, stop)
-    if start < stop:
-        yield start, stop
-
-
 def count_offsets(log: PartitionLog, first: int, end: int, *, is_committed: bool) -> int:
-    """Offsets of [first, end) that there is something to read at."""
+    """How many of the offsets from `first` to `end` (exclusive) are in extents that are read."""
     extents = log.extents
     total = 0
-    for start, stop in live_slices(log, first, end, is_committed=is_committed):
+    for start, stop in log.slices(first, end, is_committed=is_committed):
         total += sum(extents.next_offsets[start:stop]) - sum(extents.base_offsets[start:stop])
         total -= max(0, first - extents.base_offsets[start])
         total -= max(0, extents.next_offsets[stop - 1] - end)
@@ -144,9 +119,9 @@ def count_offsets(log: PartitionLog, first: int, end: int, *, is_committed: bool
 
 
 def offset_after(log: PartitionLog, first: int, end: int, count: int, *, is_committed: bool) -> int:
-    """Where `count` such offsets end, and the hole behind them if there is one: at most `end`."""
+    """The offset, at most `end`, after `count` offsets of extents that are read, and after any hole that follows."""
     extents = log.extents
-    for start, stop in live_slices(log, first, end, is_committed=is_committed):
+    for start, stop in log.slices(first, end, is_committed=is_committed):
         for index in range(start, stop):
             base = max(first, extents.base_offsets[index])
             if count <= 0:
@@ -157,15 +132,15 @@ def offset_after(log: PartitionLog, first: int, end: int, count: int, *, is_comm
     return end
 
 
-def pieces_of(stretch: Stretch, condition: Condition, *, is_committed: bool) -> PieceTable:
-    """The pieces of a stretch that may hold what is wanted."""
-    first = max(stretch.first_offset, condition.first_offset)
-    end = min(stretch.end_offset, condition.end_offset)
-    extents = stretch.log.extents
-    columns = tuple(array(COLUMNS[name]) for name in _PIECE_COLUMNS)
-    for start, stop in live_slices(stretch.log, first, end, is_committed=is_committed):
+def pieces_of(read_range: ReadRange, condition: Condition, *, is_committed: bool) -> PieceTable:
+    """The pieces of a range that may hold records which meet the condition."""
+    first = max(read_range.first_offset, condition.first_offset)
+    end = min(read_range.end_offset, condition.end_offset)
+    extents = read_range.log.extents
+    columns = tuple(array(COLUMNS[name]) for name in PIECE_COLUMNS)
+    for start, stop in read_range.log.slices(first, end, is_committed=is_committed):
         for from_, to in _recent_slices(extents, start, stop, condition.min_timestamp):
-            for column, name in zip(columns, _PIECE_COLUMNS, strict=True):
+            for column, name in zip(columns, PIECE_COLUMNS, strict=True):
                 column.extend(getattr(extents, name)[from_:to])
     return PieceTable(columns)
 
@@ -173,7 +148,7 @@ def pieces_of(stretch: Stretch, condition: Condition, *, is_committed: bool) -> 
 def _recent_slices(
     extents: ExtentTable, start: int, stop: int, min_timestamp: int
 ) -> Iterator[tuple[int, int]]:
-    """Runs of those whose largest timestamp is not below `min_timestamp`."""
+    """Runs of extents whose largest timestamp is at least `min_timestamp`, as index ranges (start, stop)."""
     if min_timestamp < 0:
         yield start, stop
         return
@@ -188,42 +163,43 @@ def _recent_slices(
         yield begin, stop
 
 
-def plan_tasks(stretches: Iterable[Stretch], plan: Plan) -> list[ReadTask]:
-    """Tasks for the stretches, those of one partition in order of offset.
+def plan_tasks(ranges: Iterable[ReadRange], division: Division) -> list[ReadTask]:
+    """Makes tasks for the ranges; those of one partition are in order of offset.
 
-    A partition is cut between extents, and inside of one only where `max_records` says so; a
-    stretch without anything to read has no task.
+    Cuts fall between extents, and within one only because of `max_records`. A range with nothing to read has no task.
     """
     found = [
-        (stretch, pieces_of(stretch, plan.condition, is_committed=plan.is_committed))
-        for stretch in stretches
-        if plan.condition.meets(stretch.partition)
+        (read_range, pieces_of(read_range, division.condition, is_committed=division.is_committed))
+        for read_range in ranges
+        if division.condition.meets(read_range.partition)
     ]
     return [
         task
-        for stretch, part in _parts(found, plan.min_partitions)
-        for task in _tasks(stretch, part, plan)
+        for read_range, part in _parts(found, division.min_partitions)
+        for task in _tasks(read_range, part, division)
     ]
 
 
 def _parts(
-    found: Sequence[tuple[Stretch, PieceTable]], least: int | None
-) -> list[tuple[Stretch, PieceTable]]:
-    """Parts of about equal size; at least so many, or one a piece."""
+    found: Sequence[tuple[ReadRange, PieceTable]], least: int | None
+) -> list[tuple[ReadRange, PieceTable]]:
+    """Cuts the pieces into parts of about equal size: at least `least` parts, or one for each piece."""
     target = TARGET_BYTES
     if least is not None:
         total = sum(sum(pieces.sizes) for _, pieces in found)
         target = max(1, min(target, total // least))
         least = min(least, sum(len(pieces) for _, pieces in found))
     while True:
-        parts = [(stretch, part) for stretch, whole in found for part in _cut_bytes(whole, target)]
+        parts = [
+            (read_range, part) for read_range, whole in found for part in _cut_bytes(whole, target)
+        ]
         if least is None or len(parts) >= least:
             return parts
         target //= 2  # a few pieces are much larger than the others
 
 
 def _cut_bytes(pieces: PieceTable, target: int) -> Iterator[PieceTable]:
-    """Consecutive parts of about equal size, none much above `target`."""
+    """Cuts pieces into consecutive parts of about equal size, none much above `target` bytes."""
     ends = list(accumulate(pieces.sizes))
     if not ends:
         return
@@ -239,17 +215,17 @@ def _cut_bytes(pieces: PieceTable, target: int) -> Iterator[PieceTable]:
         start = max(start, stop)
 
 
-def _tasks(stretch: Stretch, pieces: PieceTable, plan: Plan) -> Iterator[ReadTask]:
-    condition = plan.condition
-    first = max(stretch.first_offset, condition.first_offset, pieces.base_offsets[0])
-    end = min(stretch.end_offset, condition.end_offset, pieces.next_offsets[-1])
-    for cut_first, cut_end in _cut_offsets(pieces, first, end, plan.max_records):
+def _tasks(read_range: ReadRange, pieces: PieceTable, division: Division) -> Iterator[ReadTask]:
+    condition = division.condition
+    first = max(read_range.first_offset, condition.first_offset, pieces.base_offsets[0])
+    end = min(read_range.end_offset, condition.end_offset, pieces.next_offsets[-1])
+    for cut_first, cut_end in _cut_offsets(pieces, first, end, division.max_records):
         start = bisect_right(pieces.next_offsets, cut_first)
         stop = bisect_left(pieces.base_offsets, cut_end)
         yield ReadTask(
-            plan.bucket,
-            stretch.log.topic,
-            stretch.log.partition,
+            division.bucket,
+            read_range.log.topic,
+            read_range.log.partition,
             cut_first,
             cut_end,
             condition.min_timestamp,
@@ -261,7 +237,7 @@ def _tasks(stretch: Stretch, pieces: PieceTable, plan: Plan) -> Iterator[ReadTas
 def _cut_offsets(
     pieces: PieceTable, first: int, end: int, max_records: int | None
 ) -> Iterator[tuple[int, int]]:
-    """Ranges of at most `max_records` offsets of pieces each."""
+    """Cuts the offsets from `first` to `end` into ranges with at most `max_records` offsets of pieces each."""
     if max_records is not None:
         left = max_records
         for base, next_ in zip(pieces.base_offsets, pieces.next_offsets, strict=True):

@@ -1,18 +1,18 @@
-"""How far a query is behind, from its progress."""
+"""Computes from its progress how far a streaming query is behind."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.datasource.bounds import TopicPartition, of_json
+from lacuna.pipeline.datasource.bounds import TopicPartition, of_json
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Offsets between what a query has read and the latest, by partition and over all of them.
+    """How many offsets a query is behind the latest ones, by partition and over all partitions.
 
-    The three have the names of the metrics of Spark's Kafka source.
+    The last three fields are named after the metrics of Spark's Kafka source.
     """
 
     partitions: Mapping[TopicPartition, int]
@@ -22,9 +22,9 @@ class Lag:
 
 
 def lag(progress: Mapping[str, Any] | None, source: int = 0) -> Lag | None:
-    """Of `query.lastProgress`; `source` is the index of one that reads format("lacuna").
+    """The lag according to `query.lastProgress`; `source` is the index of a source that reads format("lacuna").
 
-    None where the query has made no progress yet.
+    Returns None if the query has made no progress yet.
     """
     if progress is None:
         return None
@@ -38,7 +38,7 @@ def lag(progress: Mapping[str, Any] | None, source: int = 0) -> Lag | None:
 
 
 def _offsets(value: Any) -> dict[TopicPartition, int]:
-    """An offset as text or as what the text says."""
+    """Parses an offset of the progress, which may be JSON text or already parsed."""
     if isinstance(value, str):
         value = json.loads(value)
     return of_json(value) if value else {}

@@ -1,4 +1,4 @@
-"""What a task does: reads its pieces, and gives Arrow batches."""
+"""The work of a task: it reads its pieces and yields Arrow batches."""
 
 import logging
 from collections.abc import Iterator
@@ -6,20 +6,20 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from logstore.objects import ObjectStore
-from pipeline.datasource.columns import arrow_batches
-from pipeline.datasource.failing import explained
-from pipeline.datasource.planning import Bucket, PieceTable, ReadTask
-from pipeline.errors import DataLossError
-from pipeline.extents import Piece
-from pipeline.loading import BLOCK_BYTES, Block, cut_pieces, load_block, load_blocks
-from pipeline.stores import shared_store
+from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.logstore.objects import ObjectStore
+from lacuna.pipeline.datasource.columns import arrow_batches
+from lacuna.pipeline.datasource.failing import explained
+from lacuna.pipeline.datasource.planning import Bucket, PieceTable, ReadTask
+from lacuna.pipeline.errors import DataLossError
+from lacuna.pipeline.loading import BLOCK_BYTES, Block, cut_pieces, load_block, load_blocks
+from lacuna.pipeline.stores import shared_store
 
 _log = logging.getLogger("lacuna.datasource")
 
 
 def read_task(task: ReadTask, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """The task's records in the columns of `schema`.
+    """Yields the task's records with the columns of `schema`.
 
     Raises DataLossError, DamagedDataError, PipelineError.
     """
@@ -44,4 +44,4 @@ def _if_there(store: ObjectStore, bucket: Bucket, piece: Piece) -> Iterator[Bloc
     try:
         yield load_block(store, bucket.cluster_id, [piece])
     except DataLossError as error:
-        _log.warning("%s; passed over, as failOnDataLoss=false says", error)
+        _log.warning("%s; skipped because of failOnDataLoss=false", error)

@@ -1,4 +1,4 @@
-"""What a reader was asked for: the options of Spark's Kafka source, and ours."""
+"""The options of a reader: those of Spark's Kafka source, and ours."""
 
 import logging
 import re
@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from pyspark.sql.datasource import DataSourceReader
 
-from pipeline.datasource.bounds import (
+from lacuna.pipeline.datasource.bounds import (
     EARLIEST,
     LATEST,
     AtEdge,
@@ -19,9 +19,9 @@ from pipeline.datasource.bounds import (
     bound_of,
     check_order,
 )
-from pipeline.datasource.options import LOCATION_OPTIONS, OptionError, Options
-from pipeline.location import ClusterLocation
-from pipeline.metadata import BUCKET, CONTROL
+from lacuna.pipeline.datasource.options import LOCATION_OPTIONS, OptionError, Options
+from lacuna.pipeline.location import ClusterLocation
+from lacuna.pipeline.metadata import BUCKET, CONTROL
 
 _log = logging.getLogger("lacuna.datasource")
 
@@ -49,9 +49,9 @@ READING_OPTIONS: Final = (
     "pin",
     "pushdown",
 )
-_INSTEAD: Final = {"topic": "it is for writing: say subscribe=TOPIC to read"}
-#: Spark up to 4.3 keeps one plan for all uses of a DataFrame: with filters that were pushed down, one
-#: use gets the rows of another. It keeps a plan for each use since it pushes limits down as well.
+_INSTEAD: Final = {"topic": "it is for writing: to read, use subscribe=TOPIC"}
+#: Spark up to 4.3 keeps one plan for all uses of a DataFrame, so that with pushed filters one use gets the rows of
+#: another. Since it also pushes limits down, it keeps a plan for each use.
 _IS_PUSHDOWN_SAFE: Final = hasattr(DataSourceReader, "pushLimit")
 _PIN_SECONDS: Final = 3600.0
 _MAX_TRIGGER_DELAY: Final = 900.0
@@ -59,13 +59,13 @@ _MAX_TRIGGER_DELAY: Final = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """All partitions of these topics, or of those in whose name the pattern is found."""
+    """Selects all partitions of the topics `names`, or of the topics whose name contains a match of `pattern`."""
 
     names: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
 
     def chosen(self, existing: Iterable[str]) -> list[str]:
-        """Names of topics to read, in order; of `existing` those that the pattern matches."""
+        """The names of the topics to read, sorted; with a pattern, those in `existing` that it matches."""
         if self.pattern is None:
             return sorted(self.names)
         return sorted(name for name in existing if self.pattern.search(name))
@@ -73,7 +73,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """These partitions alone."""
+    """Selects these partitions only."""
 
     partitions: frozenset[TopicPartition]
 
@@ -83,9 +83,9 @@ Selection: TypeAlias = Topics | Partitions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """Checked. `pin` and `max_trigger_delay` are seconds; a limit of None is none.
+    """The checked options of a reader. `pin` and `max_trigger_delay` are in seconds; None means no limit.
 
-    `pushdown`: filters of a query narrow what is planned.
+    With `pushdown`, the filters of a query narrow what is read.
     """
 
     location: ClusterLocation
@@ -107,7 +107,10 @@ class ReadOptions:
 
 
 def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadOptions:
-    """Of a batch or of a stream, None where that is not known yet. Raises PipelineError."""
+    """Reads and checks the options of a batch or a stream; `is_streaming` is None while that is unknown.
+
+    Raises PipelineError.
+    """
     options.check_names(READING_OPTIONS, _INSTEAD)
     metadata = options.one_of("metadata", (CONTROL, BUCKET), CONTROL)
     found = ReadOptions(
@@ -151,7 +154,7 @@ def _selection(options: Options) -> Selection:
         return Topics(pattern=_pattern(text))
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
     if not names:
-        raise OptionError("option subscribe names no topic")
+        raise OptionError("option subscribe names no topic: write subscribe=TOPIC")
     return Topics(names)
 
 
@@ -159,14 +162,15 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         if text:
             with warnings.catch_warnings():
-                # What Java's patterns have and Python's may have one day, such as [a-z&&[^b]].
+                # The warning is about syntax of Java's patterns that Python may adopt, such as [a-z&&[^b]].
                 warnings.simplefilter("error", FutureWarning)
                 return re.compile(text)
     except (re.error, FutureWarning) as error:
         raise OptionError(
-            f"option subscribePattern={text}: {error}; it is a pattern of Python's re, not of Java's"
+            f"option subscribePattern={text}: {error}; write a regular expression as in Python's re, not "
+            "as in Java"
         ) from None
-    raise OptionError("option subscribePattern is empty")
+    raise OptionError("option subscribePattern is empty: give it a regular expression")
 
 
 def _assigned(options: Options, text: str) -> frozenset[TopicPartition]:
@@ -175,7 +179,7 @@ def _assigned(options: Options, text: str) -> frozenset[TopicPartition]:
         found = frozenset(TopicPartition(name, each) for name in given for each in given[name])
         if found:
             return found
-    raise OptionError(f'option assign={text}: it looks like {{"topicA":[0,1],"topicB":[2]}}')
+    raise OptionError(f'option assign={text}: write a value like {{"topicA":[0,1],"topicB":[2]}}')
 
 
 def _is_numbers(value: object) -> bool:
@@ -186,11 +190,11 @@ def _check_streaming(options: Options, found: ReadOptions) -> None:
     for name in _ENDING:
         if name in options:
             raise OptionError(
-                f"option {name}: a stream does not end; read a batch with spark.read, or stop at what "
-                "is there now with trigger(availableNow=True)"
+                f"option {name}: a stream has no end; read a batch with spark.read, or stop at the "
+                "current end with trigger(availableNow=True)"
             )
     if found.view == PLAN:
-        raise OptionError("option view=plan: the plan is a batch's: use spark.read")
+        raise OptionError("option view=plan: only a batch has a plan: use spark.read")
     low, high = found.min_offsets_per_trigger, found.max_offsets_per_trigger
     if low is not None and high is not None and low > high:
         raise OptionError(
@@ -206,7 +210,7 @@ def _check_batch(options: Options, found: ReadOptions) -> None:
     check_order(found.starting, found.ending)
     for name in _PER_TRIGGER:
         if name in options:
-            _log.warning("option %s is for streams, a batch does not look at it", name)
+            _log.warning("option %s is for streams and has no effect on a batch", name)
 
 
 def _edges(bound: Bound) -> Collection[int]:

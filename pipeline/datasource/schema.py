@@ -1,4 +1,4 @@
-"""The columns: those of Spark's Kafka source, and those of the plan view."""
+"""The columns that can be read: those of Spark's Kafka source, and those of the plan view."""
 
 from typing import Final
 
@@ -14,8 +14,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.datasource.options import OptionError
-from pipeline.datasource.reading_options import PLAN, ReadOptions
+from lacuna.pipeline.datasource.options import OptionError
+from lacuna.pipeline.datasource.reading_options import PLAN, ReadOptions
 
 
 def _columns(types: dict[str, DataType]) -> StructType:
@@ -51,7 +51,7 @@ PLAN_COLUMNS: Final = _columns(
 
 
 def schema_of(options: ReadOptions) -> StructType:
-    """What `load()` gives where the user names no schema."""
+    """The columns that `load()` returns if the user gives no schema."""
     if options.view == PLAN:
         return PLAN_COLUMNS
     if options.include_headers:
@@ -60,11 +60,11 @@ def schema_of(options: ReadOptions) -> StructType:
 
 
 def check_schema(schema: StructType, options: ReadOptions) -> None:
-    """Raises OptionError where a user's schema has a column that is not ours, or of another type."""
+    """Raises OptionError if a user's schema is empty, or has an unknown column or one with another type."""
     ours = {field.name: field.dataType for field in schema_of(options).fields}
     for field in schema.fields:
         if field.name not in ours:
-            hint = "; say includeHeaders=true" if field.name == HEADERS_COLUMN.name else ""
+            hint = "; set includeHeaders=true" if field.name == HEADERS_COLUMN.name else ""
             raise OptionError(
                 f"the schema has a column {field.name!r}, the source has {', '.join(ours)}{hint}"
             )
@@ -74,4 +74,4 @@ def check_schema(schema: StructType, options: ReadOptions) -> None:
                 f"{field.dataType.simpleString()}"
             )
     if not schema.fields:
-        raise OptionError("the schema has no column: name those that are to be read")
+        raise OptionError("the schema has no columns: name the columns to read")

@@ -1,12 +1,12 @@
-"""The data source as Spark sees it; what it needs is imported where it is needed."""
+"""The data source as Spark sees it. Its methods import their modules when they are called."""
 
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from pipeline.datasource.failing import one_message
-from pipeline.datasource.options import Options
+from lacuna.pipeline.datasource.failing import one_message
+from lacuna.pipeline.datasource.options import Options
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -18,38 +18,41 @@ if TYPE_CHECKING:
 
 
 class LacunaDataSource(DataSource):
-    """`spark.read.format("lacuna")` and its three sisters. docs/spark.md has the options."""
+    """The data source behind `spark.read`, `readStream`, `write` and `writeStream` with format("lacuna").
+
+    docs/spark.md describes the options.
+    """
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """The name to pass to `format`."""
         return "lacuna"
 
     @one_message
     def schema(self) -> StructType:
         """The columns of Spark's Kafka source, or those of the plan view."""
-        from pipeline.datasource.reading_options import read_options
-        from pipeline.datasource.schema import schema_of
+        from lacuna.pipeline.datasource.reading_options import read_options
+        from lacuna.pipeline.datasource.schema import schema_of
 
         return schema_of(read_options(Options(self.options)))
 
     @one_message
     def reader(self, schema: StructType) -> "DataSourceReader":
-        """Of a batch. `schema` may name some of the columns, in any order: only those are decoded."""
-        from pipeline.datasource.batch import BatchReader
+        """The reader of a batch. `schema` may have some of the columns, in any order: only those are decoded."""
+        from lacuna.pipeline.datasource.batch import BatchReader
 
         return BatchReader(Options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> "DataSourceStreamReader":  # noqa: N802 - Spark's
-        """Of a stream; checks its options at its first call, as Spark hides an error of this one."""
-        from pipeline.datasource.stream import StreamReader
+        """The reader of a stream. It checks its options only when it is first used: Spark hides errors raised here."""
+        from lacuna.pipeline.datasource.stream import StreamReader
 
         return StreamReader(Options(self.options), schema)
 
     @one_message
     def writer(self, schema: StructType, overwrite: bool) -> "DataSourceWriter":
-        """Of a batch, in one transaction."""
-        from pipeline.datasource.writing import batch_writer
+        """The writer of a batch, in one transaction."""
+        from lacuna.pipeline.datasource.writing import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
@@ -57,7 +60,7 @@ class LacunaDataSource(DataSource):
     def streamWriter(  # noqa: N802 - Spark's
         self, schema: StructType, overwrite: bool
     ) -> "DataSourceStreamWriter":
-        """Of a stream, a transaction an epoch."""
-        from pipeline.datasource.writing import stream_writer
+        """The writer of a stream, with one transaction for each micro-batch."""
+        from lacuna.pipeline.datasource.writing import stream_writer
 
         return stream_writer(self.options, schema, overwrite)

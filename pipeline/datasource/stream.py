@@ -1,4 +1,4 @@
-"""Reading a stream: one process asks for offsets and plans each micro-batch, tasks read it."""
+"""Reads a stream: one process gets the offsets and plans each micro-batch, and tasks read it."""
 
 import time
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from controlplane.client.errors import ControlPlaneUnavailable
-from pipeline.datasource.bounds import (
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.pipeline.datasource.bounds import (
     EARLIEST,
     LATEST,
     AtEdge,
@@ -26,36 +26,37 @@ from pipeline.datasource.bounds import (
     as_json,
     of_json,
 )
-from pipeline.datasource.connection import Connection
-from pipeline.datasource.failing import one_message
-from pipeline.datasource.filters import Condition
-from pipeline.datasource.limits import Gate, limited
-from pipeline.datasource.offsets import Logs, Resolver, report_loss, selected_logs
-from pipeline.datasource.options import Options
-from pipeline.datasource.pinning import pin, unpin
-from pipeline.datasource.planning import Bucket, Plan, ReadTask, Stretch, plan_tasks
-from pipeline.datasource.reading_options import ReadOptions, read_options
-from pipeline.datasource.schema import check_schema
-from pipeline.extents import PartitionLog
-from pipeline.metadata import MetadataSource
+from lacuna.pipeline.datasource.connection import Connection
+from lacuna.pipeline.datasource.failing import one_message
+from lacuna.pipeline.datasource.filters import Condition
+from lacuna.pipeline.datasource.limits import Gate, limited
+from lacuna.pipeline.datasource.offsets import Logs, Resolver, report_loss, selected_logs
+from lacuna.pipeline.datasource.options import Options
+from lacuna.pipeline.datasource.pinning import pin, unpin
+from lacuna.pipeline.datasource.planning import Bucket, Division, ReadRange, ReadTask, plan_tasks
+from lacuna.pipeline.datasource.reading_options import ReadOptions, read_options
+from lacuna.pipeline.datasource.schema import check_schema
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.metadata import MetadataSource
 
 Offsets = dict[TopicPartition, int]
 
-#: Pins of batches that are not over; more are only there if Spark plans a batch again and again.
+#: The most pins of unfinished batches to keep; there are more only if Spark plans a batch repeatedly.
 _MAX_PINS: Final = 4
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Of records. Offsets are the next ones to read: {"topic": {"0": 12}}, as Spark's Kafka source's."""
+    """Reads a stream of records. Offsets are the next to read: {"topic": {"0": 12}}, as in Spark's Kafka source."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._given = options
         self._schema = schema
-        #: Where a new query begins, until its first batch is decided.
+        #: Where a new query begins. It is kept because Spark asks more than once, while the log moves on.
         self._initial: Offsets | None = None
+        self._has_begun = False  # whether latestOffset was asked
         self._latest: Offsets = {}
         self._is_available_now = False
-        #: What trigger(availableNow=True) reads to.
+        #: The offsets up to which trigger(availableNow=True) reads.
         self._target: Offsets | None = None
         self._pins: list[int] = []
 
@@ -77,7 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @one_message
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
-        """Where a new query begins."""
+        """The offsets at which a new query begins."""
         options = self._options
 
         def resolve(metadata: MetadataSource) -> Offsets:
@@ -85,14 +86,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             resolver = Resolver(logs, self._bucket(metadata), is_committed=options.is_committed)
             return resolver.offsets(options.starting)
 
-        initial = self._connection.use(resolve)
-        if _moves(options):
-            self._initial = initial
-        return as_json(initial)
+        if self._initial is None:
+            self._initial = self._connection.use(resolve)
+        return as_json(self._initial)
 
     @one_message
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """maxOffsetsPerTrigger, or else minOffsetsPerTrigger."""
+        """The limit by maxOffsetsPerTrigger, or by minOffsetsPerTrigger, or none."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -103,43 +103,41 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802
         self, start: dict[str, dict[str, int]], limit: ReadLimit
     ) -> dict[str, dict[str, int]]:
-        """Where the next batch ends; never beyond the last stable offset (S13)."""
+        """The offsets at which the next batch ends; for read_committed, at most the last stable offset (S13)."""
         begin = of_json(start)
         logs = self._logs()
         self._latest = self._ends(begin, logs)
-        if self._initial is not None:
-            # The first batch is empty, so that where the query began is in its checkpoint before
-            # anything is read: a time or "latest" may give another offset after a restart.
-            is_first, self._initial = begin == self._initial, None
-            if is_first:
-                return start
+        is_first = self._is_at_start() and begin == self._initial
+        self._has_begun = True
+        if is_first:
+            return start
         for partition in sorted(begin.keys() - logs.keys()):
             report_loss(f"{partition} is gone", is_failing=self._options.fail_on_data_loss)
         return as_json(self._next(begin, logs, limit))
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
-        """What there was at the last trigger, for the query's progress."""
+        """The latest offsets at the last trigger, for the query's progress."""
         return as_json(self._latest) if self._latest else None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What is there at the first batch is read, in as many batches as the limits say."""
+        """Makes the query read up to the offsets that are the latest at its first batch, then end."""
         self._is_available_now = True
 
     @one_message
     def partitions(
         self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]
     ) -> list[InputPartition]:
-        """The tasks of a batch. What they read is pinned until the batch is over."""
-        if start == end:
+        """The tasks of a batch. What they read is pinned until the batch is committed."""
+        if start == end or self._is_at_start():
             return []
         options = self._options
 
         def plan(metadata: MetadataSource) -> list[ReadTask]:
             self._pin(metadata)
-            stretches = self._stretches(metadata, of_json(start), of_json(end))
+            ranges = self._ranges(metadata, of_json(start), of_json(end))
             return plan_tasks(
-                stretches,
-                Plan(
+                ranges,
+                Division(
                     bucket=self._bucket(metadata),
                     condition=Condition(),
                     is_committed=options.is_committed,
@@ -151,29 +149,37 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(self._connection.use(plan))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a task."""
-        from pipeline.datasource.reading import read_task
+        """Reads a partition, in a task."""
+        from lacuna.pipeline.datasource.reading import read_task
 
         assert isinstance(partition, ReadTask)
         return read_task(partition, self._schema)
 
     @one_message
     def commit(self, end: dict[str, dict[str, int]]) -> None:  # noqa: ARG002
-        """The batch is over."""
+        """Ends the pins, because the batch is done."""
         self._unpin(0)
 
     def stop(self) -> None:
-        """Ends the connection, if there is one."""
+        """Ends the pins and the connection, if there is one."""
         if "_connection" in vars(self):
             self._unpin(0)
             self._connection.close()
+
+    def _is_at_start(self) -> bool:
+        """Whether the next batch is the first of a query whose start may move.
+
+        That batch is left empty, so that the checkpoint has the query's start before anything is read: after a restart,
+        a time or "latest" might resolve to another offset.
+        """
+        return not self._has_begun and self._initial is not None and _moves(self._options)
 
     def _bucket(self, metadata: MetadataSource) -> Bucket:
         options = self._options
         return Bucket(options.location.store, metadata.cluster_id, not options.fail_on_data_loss)
 
     def _logs(self) -> Logs:
-        """Of all partitions that there are; of topics that come and go meanwhile, one state."""
+        """The logs of the selected partitions that exist now."""
 
         def look(metadata: MetadataSource) -> Logs:
             return selected_logs(metadata, self._options.selection, may_miss=True)
@@ -181,13 +187,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection.use(look)
 
     def _ends(self, begin: Offsets, logs: Logs) -> Offsets:
-        """The latest offset of each partition, or the target where there is one."""
+        """The latest offset of each partition; with trigger(availableNow=True), that of the first batch."""
         is_committed = self._options.is_committed
         latest = {each: log.end_offset(is_committed=is_committed) for each, log in logs.items()}
         for partition, offset in begin.items():
             if latest.get(partition, offset) < offset:
                 report_loss(
-                    f"{partition} ends at offset {latest[partition]}, the query has read up to {offset}",
+                    (
+                        f"{partition} ends at offset {latest[partition]}, but the query has read up to "
+                        f"{offset}"
+                    ),
                     is_failing=self._options.fail_on_data_loss,
                 )
         if self._is_available_now:
@@ -213,8 +222,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             logs, firsts, self._latest, limit.max_rows, is_committed=options.is_committed
         )
 
-    def _stretches(self, metadata: MetadataSource, start: Offsets, end: Offsets) -> list[Stretch]:
-        """Of each partition of `end`. Raises DataLossError where something is missing."""
+    def _ranges(self, metadata: MetadataSource, start: Offsets, end: Offsets) -> list[ReadRange]:
+        """The range of each partition in `end`. Raises DataLossError if offsets are missing."""
         logs = selected_logs(metadata, self._options.selection, may_miss=True, among=end)
         found = []
         for partition in end:
@@ -225,16 +234,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = self._first(partition, start, end[partition], log)
             latest = log.end_offset(is_committed=self._options.is_committed)
             if end[partition] > latest:
-                self._report(f"{partition} ends at offset {latest}, the batch at {end[partition]}")
-            found.append(Stretch(log, first, min(end[partition], latest)))
+                self._report(
+                    f"{partition} ends at offset {latest}, but the batch at {end[partition]}"
+                )
+            found.append(ReadRange(log, first, min(end[partition], latest)))
         return found
 
     def _first(self, partition: TopicPartition, start: Offsets, end: int, log: PartitionLog) -> int:
-        """Where the batch begins; what was taken away of a partition that is new is loss, too."""
+        """The offset at which the batch begins. In a new partition, offsets already deleted count as data loss too."""
         first = _first_of(start, partition, end, log) if partition in start else 0
         if first < log.log_start_offset:
             self._report(
-                f"{partition} begins at offset {log.log_start_offset}, the query is at {first}"
+                f"{partition} begins at offset {log.log_start_offset}, but the query is at {first}"
             )
         return max(first, log.log_start_offset)
 
@@ -248,25 +259,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._unpin(_MAX_PINS)
 
     def _unpin(self, keep: int) -> None:
-        """Gives back all but the newest `keep` pins."""
+        """Ends all but the newest `keep` pins."""
         while len(self._pins) > keep:
             try:
                 self._connection.use_now(partial(unpin, pin_id=self._pins[0]))
             except ControlPlaneUnavailable:
-                return  # it is given back with the next batch's, or ends by itself
+                return  # it is ended with the next batch's pin, or expires
             del self._pins[0]
 
 
 def _first_of(start: Offsets, partition: TopicPartition, end: int, log: PartitionLog) -> int:
-    """Where what ends at `end` begins: at the log's beginning where the partition is new, or was made anew
-    meanwhile, as an end before the start tells.
+    """The offset at which a batch that ends at `end` begins.
+
+    This is the log start if the partition is new. It is also the log start if the end is before the query's start,
+    which means that the topic was deleted and created again.
     """
     first = start.get(partition, log.log_start_offset)
     return first if first <= end else log.log_start_offset
 
 
 def _moves(options: ReadOptions) -> bool:
-    """Whether the beginning may be another offset when it is asked for again."""
+    """Whether the start may resolve to another offset when it is resolved again."""
     match options.starting:
         case AtEdge(edge):
             return edge != EARLIEST

@@ -1,1 +1,1 @@
-"""`lacuna export`: committed records as Parquet files or an Iceberg table, each exactly once."""
+"""`lacuna export`: writes committed records to Parquet files or an Iceberg table, each exactly once."""

@@ -1,7 +1,7 @@
 """An S3 prefix as a destination.
 
-State goes through our own object store (create-if-absent), data files through pyarrow. S3 renames nothing:
-a run is published by copies within the service, one file after another.
+State is written through our own object store (create-if-absent), data files through pyarrow. S3 cannot rename, so a run
+is published by copying its files within the service, one by one.
 """
 
 import threading
@@ -15,19 +15,19 @@ from urllib.parse import parse_qsl, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from logstore.objects import ObjectExistsError, ObjectNotFoundError, ObjectStore, open_store
-from pipeline.export.destination import Move
-from pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
+from lacuna.logstore.objects import ObjectExistsError, ObjectNotFoundError, ObjectStore, open_store
+from lacuna.pipeline.export.destination import Move
+from lacuna.pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
 
 _COPIES_AT_ONCE: Final = 16
-#: An export that gives no sign for as many beats is dead.
+#: An export that has not renewed its lock for this many beats is dead.
 _PATIENCE_BEATS: Final = 4
 
 
 class BucketDestination:
     """A `Destination` under a prefix of a bucket."""
 
-    #: How often a running export shows that it lives; who finds a lock waits four beats.
+    #: Seconds between two renewals of a running export's lock; whoever finds a lock watches it for four of them.
     beat_seconds = 5.0
 
     def __init__(self, url: str) -> None:
@@ -44,7 +44,7 @@ class BucketDestination:
 
     @property
     def files(self) -> pafs.FileSystem:
-        """pyarrow's view of the service; made at the first use, so behind any fork of a worker."""
+        """pyarrow's view of the service. It is made at its first use, and so after any fork of a worker."""
         if self._files is None:
             endpoint = self._options.get("endpoint")
             region = self._options.get("region") or ("us-east-1" if endpoint else None)
@@ -61,7 +61,7 @@ class BucketDestination:
         try:
             self._store.put(name, [data])
         except ObjectExistsError:
-            raise NameTakenError(f"{self.uri(name)} is there already") from None
+            raise NameTakenError(f"{self.uri(name)} already exists") from None
 
     def read(self, name: str) -> bytes | None:
         try:
@@ -102,8 +102,10 @@ class BucketDestination:
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """Taken over from who gives no sign of life. Should that one still live, after all, the log of runs
-        refuses it: this lock only keeps two from doing the same work.
+        """Holds a lock for the block; takes it over from an export that has stopped renewing it.
+
+        If that export is alive after all, the log of runs refuses it: this lock only keeps two exports from doing the
+        same work. Raises ExportRunningError if another export holds the lock.
         """
         self._wait_for_death(name)
         owner = uuid.uuid4().hex
@@ -132,14 +134,14 @@ class BucketDestination:
                 return
             if now != first:
                 raise ExportRunningError(
-                    f"another export of this topic to {self.uri('')} is running: wait for its end"
+                    f"another export of this topic to {self.uri('')} is already running: wait for it to finish"
                 )
 
     def _beat(self, name: str, owner: str, ended: threading.Event) -> None:
         count = 0
         while not ended.wait(self.beat_seconds):
             count += 1
-            with suppress(DestinationError):  # the next beat shows it, if it comes in time
+            with suppress(DestinationError):  # the next renewal may still come in time
                 self._show(name, f"{owner} {count}")
 
     def _show(self, name: str, text: str) -> None:

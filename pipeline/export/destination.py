@@ -1,7 +1,7 @@
-"""Where exported files go: a directory or an S3 prefix, behind one Protocol.
+"""The interface of places that exported files go to: a directory or an S3 prefix.
 
-Names are `/`-separated and relative to the destination. What begins with `_` is hidden from Spark,
-Hive, Trino and pyarrow: state is under `_lacuna/`, unfinished files under `_staging/`.
+Names are `/`-separated and relative to the destination. Spark, Hive, Trino and pyarrow ignore names that begin with
+`_`, so state is under `_lacuna/` and unfinished files are under `_staging/`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 
 class Move(NamedTuple):
-    """A finished file's hidden name, and the name that readers see; `size` in bytes."""
+    """The renaming of a finished file of `size` bytes, from its hidden name to the name that readers see."""
 
     staged: str
     final: str
@@ -20,52 +20,52 @@ class Move(NamedTuple):
 
 
 class Destination(Protocol):
-    """All methods raise DestinationError with what to do."""
+    """A place for exported files. All methods may raise DestinationError, which says what to do."""
 
     @property
     def url(self) -> str:
-        """What `open_destination` takes, complete: executors open it with it."""
+        """The complete URL, with which executors call `open_destination`."""
         ...
 
     def check(self) -> None:
-        """Makes sure that it can be written to; makes the folder where that is missing."""
+        """Checks that the destination can be written to; creates a missing folder."""
         ...
 
     def uri(self, name: str) -> str:
-        """The name as others know it: an absolute path, or s3://BUCKET/KEY."""
+        """The full name: an absolute path, or s3://BUCKET/KEY."""
         ...
 
     def put_new(self, name: str, data: bytes) -> None:
-        """Creates a small object, whole and durable. Raises NameTakenError where it is there."""
+        """Creates a small object atomically and durably. Raises NameTakenError if it already exists."""
         ...
 
     def read(self, name: str) -> bytes | None:
-        """A small object's bytes, None where it is not there."""
+        """The bytes of a small object, or None if it does not exist."""
         ...
 
     def names(self, prefix: str) -> list[str]:
-        """Names of all objects below the folder `prefix`, sorted."""
+        """The names of all objects below the folder `prefix`, sorted."""
         ...
 
     def create(self, name: str) -> AbstractContextManager[pa.NativeFile]:
-        """A data file to write; whole and durable behind the block, of no use if that fails."""
+        """Opens a data file for writing. After the block it is complete and durable, unless the block fails."""
         ...
 
     def publish(self, moves: Sequence[Move], staging: str, folder: str) -> None:
-        """Gives files of the folder `staging` their names in `folder`, which readers see.
+        """Moves files of the folder `staging` to their names in `folder`, where readers see them.
 
-        In a directory all at once. Doing it again after it was interrupted, wherever, ends the same.
+        In a directory they all appear at once. After an interruption at any point, calling it again completes it.
         """
         ...
 
     def delete(self, names: Iterable[str]) -> None:
-        """Deletes these; one that is not there is no error."""
+        """Deletes the objects with these names; missing ones are no error."""
         ...
 
     def delete_folder(self, prefix: str) -> None:
-        """Deletes everything below; nothing there is no error."""
+        """Deletes everything below the folder `prefix`; it may be empty or missing."""
         ...
 
     def lock(self, name: str) -> AbstractContextManager[None]:
-        """Held for the block. Raises ExportRunningError where another process holds it."""
+        """Holds the lock `name` for the block. Raises ExportRunningError if another process holds it."""
         ...

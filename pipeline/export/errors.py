@@ -1,14 +1,14 @@
-"""How an export fails: one line that says what to do."""
+"""The errors of exports; each message is one line that says what to do."""
 
-from pipeline.errors import PipelineError
+from lacuna.pipeline.errors import PipelineError
 
 
 class DestinationError(PipelineError):
-    """The place to write to is not there, is not ours to write, or is another's."""
+    """The destination is missing, cannot be written to, or holds something else."""
 
 
 class NameTakenError(DestinationError):
-    """What was to be created is there already: somebody else was quicker."""
+    """The object to create already exists: another export was faster."""
 
 
 class ExportRunningError(PipelineError):
@@ -16,4 +16,4 @@ class ExportRunningError(PipelineError):
 
 
 class UndecodableRecordError(PipelineError):
-    """A key or value is not what its schema says; the message names topic, partition and offset."""
+    """A key or value does not match its schema; the message names the topic, partition and offset."""

@@ -1,4 +1,4 @@
-"""Rows into Parquet files: by time, row groups and files of bounded size, memory bounded over all."""
+"""Writes rows to Parquet files, divided by time; bounds the size of files and the memory of all open ones together."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -10,20 +10,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.export.destination import Destination
-from pipeline.export.layout import NONE, time_folder
-from pipeline.export.runs import ExportedFile
+from lacuna.pipeline.export.destination import Destination
+from lacuna.pipeline.export.layout import NONE, time_folder
+from lacuna.pipeline.export.runs import ExportedFile
 
-#: Bytes of rows in memory that wait to become row groups, over all open files of a task.
+#: The most bytes of rows that wait in memory to become row groups, over all open files of a writer.
 ROW_BYTES: Final = 32 << 20
 FILE_BYTES: Final = 128 << 20
-#: Files that a task writes at a time; beyond, the one that was longest without a row is finished.
+#: The most files that a writer has open; to open another, it finishes the one that has gone longest without a row.
 OPEN_FILES: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSettings:
-    """Where a task writes. `staged` and `final` are folders; `file_bytes` bounds a file, roughly."""
+    """Where and how a task writes files.
+
+    `staged` is the folder of the unfinished files, `final` the folder in which readers will see them. `row_bytes`
+    bounds the rows waiting in memory, `file_bytes` roughly the size of a file.
+    """
 
     staged: str
     final: str
@@ -33,7 +37,7 @@ class FileSettings:
     file_bytes: int = FILE_BYTES
 
     def within(self, folder: str) -> "FileSettings":
-        """The same, with hidden names in a folder within."""
+        """A copy that stages files in the subfolder `folder`."""
         return replace(self, staged=f"{self.staged}/{folder}")
 
 
@@ -52,9 +56,9 @@ class _Open:
 
 
 class FileWriter:
-    """The files of one partition's slice; rows come in the order of their offsets.
+    """Writes the files of one slice of a partition; its rows must come in the order of their offsets.
 
-    Finish with `finish`, or `abandon`: what was staged is of no use then.
+    End it with `finish`, or with `abandon`, after which the staged files are useless.
     """
 
     def __init__(
@@ -74,20 +78,20 @@ class FileWriter:
         self._finished: list[ExportedFile] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Raises DestinationError."""
+        """Adds rows to the files that they belong to. Raises DestinationError."""
         for folder, part in _by_time(rows, self._settings.partition_by):
             self._add(folder, part)
         while self._waiting_bytes > self._settings.row_bytes:
             self._write(max(self._open.values(), key=lambda file: file.waiting_bytes))
 
     def finish(self) -> list[ExportedFile]:
-        """Finishes all files; what was written."""
+        """Finishes all files, and returns the files that were written. Raises DestinationError."""
         while self._open:
             self._close(next(iter(self._open.values())))
         return self._finished
 
     def abandon(self) -> None:
-        """Lets go of what is open."""
+        """Closes all open files without finishing them."""
         for file in self._open.values():
             file.writer.close()
             file.closing.close()
@@ -119,7 +123,7 @@ class FileWriter:
             return _Open(staged, folder, first_offset, sink, writer, closing.pop_all())
 
     def _write(self, file: _Open) -> None:
-        """The rows that wait become a row group; the file ends when it is large enough."""
+        """Writes the waiting rows of a file as a row group; closes the file if it is large enough."""
         if file.waiting:
             table = pa.Table.from_batches(file.waiting)
             file.writer.write_table(table, row_group_size=table.num_rows)
@@ -153,7 +157,7 @@ class FileWriter:
 
 
 def _by_time(rows: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each folder, in their order."""
+    """Divides rows by the folder that they belong to, and keeps their order in each."""
     if rows.num_rows == 0:
         return
     if partition_by == NONE:
@@ -171,9 +175,9 @@ def _by_time(rows: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str, pa.
 
 
 def _whole_hours(times: pa.Array, unit: str) -> pa.Array:
-    """Hours since 1970 at which the day or hour of each time begins."""
+    """For each time, the start of its day or hour (`unit`), in hours since 1970."""
     micros = times.cast(pa.int64())
     size = 3_600_000_000 * (24 if unit == "day" else 1)
-    # Arrow's integer division goes towards 0; times before 1970 are to go down.
+    # Arrow's integer division rounds towards 0, but times before 1970 must be rounded down.
     down = pc.if_else(pc.less(micros, 0), pc.subtract(micros, size - 1), micros)
     return pc.multiply(pc.divide(down, size), size // 3_600_000_000)

@@ -11,14 +11,15 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from pipeline.export.destination import Move
-from pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
+from lacuna.logstore.objects.filesystem import sync
+from lacuna.pipeline.export.destination import Move
+from lacuna.pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
 
 _PUBLISHED = "published"
 
 
 class FolderDestination:
-    """A `Destination` in the folder `root`, which all executors reach under the same path."""
+    """A `Destination` in the folder `root`, which all executors must reach under the same path."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -33,11 +34,12 @@ class FolderDestination:
                 self.root.mkdir(parents=True, exist_ok=True)
             except (FileExistsError, NotADirectoryError):
                 raise DestinationError(
-                    f"{self.root} is not a folder, or lies below a file: name another with --to"
+                    f"{self.root} is not a folder, or is below a file: choose another destination with "
+                    "--to"
                 ) from None
         if not os.access(self.root, os.W_OK | os.X_OK):
             raise DestinationError(
-                f"{self.root} cannot be written to: give us the right, or another folder"
+                f"{self.root} is not writable: change its permissions, or choose another folder"
             )
 
     def uri(self, name: str) -> str:
@@ -55,10 +57,10 @@ class FolderDestination:
                     os.fsync(file.fileno())
                 os.link(draft, path)
             except FileExistsError:
-                raise NameTakenError(f"{path} is there already") from None
+                raise NameTakenError(f"{path} already exists") from None
             finally:
                 draft.unlink(missing_ok=True)
-            _sync_folder(path.parent)
+            sync(path.parent)
 
     def read(self, name: str) -> bytes | None:
         path = self.root / name
@@ -83,7 +85,7 @@ class FolderDestination:
             path.parent.mkdir(parents=True, exist_ok=True)
             with pa.OSFile(str(path), "wb") as file:
                 yield file
-            _sync(path)
+            sync(path)
 
     def publish(self, moves: Sequence[Move], staging: str, folder: str) -> None:
         target, drafts = self.root / folder, self.root / staging / _PUBLISHED
@@ -92,11 +94,11 @@ class FolderDestination:
                 for move in moves:
                     self._gather(move, drafts / Path(move.final).relative_to(folder))
                 for path in (drafts, *(path for path in drafts.rglob("*") if path.is_dir())):
-                    _sync_folder(path)
+                    sync(path)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 drafts.rename(target)
-                _sync_folder(target.parent)
-                _sync_folder(self.root)
+                sync(target.parent)
+                sync(self.root)
             for move in moves:
                 _check_size(self.root / move.final, move.size)
 
@@ -104,7 +106,7 @@ class FolderDestination:
         draft.parent.mkdir(parents=True, exist_ok=True)
         try:
             (self.root / move.staged).rename(draft)
-        except FileNotFoundError:  # an interrupted run has come as far as this
+        except FileNotFoundError:  # a run that was interrupted has already moved it
             _check_size(draft, move.size)
 
     def delete(self, names: Iterable[str]) -> None:
@@ -113,7 +115,7 @@ class FolderDestination:
                 (self.root / name).unlink(missing_ok=True)
 
     def delete_folder(self, prefix: str) -> None:
-        # An attempt that nobody waits for may still write there; the next run deletes that.
+        # An abandoned attempt may still be writing there; the next run deletes what it leaves.
         shutil.rmtree(self.root / prefix, ignore_errors=True)
 
     @contextmanager
@@ -127,7 +129,7 @@ class FolderDestination:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ExportRunningError(
-                    f"another export of this topic to {self.root} is running: wait for its end"
+                    f"another export of this topic to {self.root} is already running: wait for it to finish"
                 ) from None
             yield
         finally:
@@ -145,18 +147,6 @@ def _errors(path: Path) -> Iterator[None]:
 def _check_size(path: Path, size: int) -> None:
     if not path.exists() or path.stat().st_size != size:
         raise DestinationError(
-            f"{path} is not the {size} bytes that were exported: something else writes or deletes "
-            "there; nothing more was done: restore it, or export to another place"
+            f"{path} is not the file of {size} bytes that was exported: another program writes or "
+            "deletes there; this export stopped: restore it, or export to another place"
         )
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-#: What is in a folder is durable once the folder is synced.
-_sync_folder = _sync

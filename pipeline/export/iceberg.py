@@ -1,9 +1,9 @@
 """Exports to an Iceberg table: executors write data files, the driver adds them in one snapshot.
 
-| dies | the table | the next run |
+| if an export dies | the table | the next run |
 |---|---|---|
-| before the snapshot | is as it was; `data/RUN/` has unknown files | exports again, deletes these |
-| behind it | has files and offsets, both | goes on behind them |
+| before the snapshot | is unchanged; `data/TOKEN/` has files that it does not know | exports again and deletes those |
+| after the snapshot | has both the files and the offsets | continues after them |
 """
 
 import time
@@ -13,16 +13,16 @@ from dataclasses import replace
 
 from pyiceberg.table import Table
 
-from controlplane.v1.cluster_pb2 import Topic
-from pipeline.export.destination import Destination
-from pipeline.export.errors import ExportRunningError
-from pipeline.export.files import FileSettings
-from pipeline.export.job import Export, begin, find_topic, identity_of, reading_under
-from pipeline.export.layout import NONE
-from pipeline.export.planning import plan_tasks
-from pipeline.export.report import TopicReport, totals
-from pipeline.export.runs import RunLog, RunRecord
-from pipeline.export.tables import (
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.pipeline.export.destination import Destination
+from lacuna.pipeline.export.errors import ExportRunningError
+from lacuna.pipeline.export.files import FileSettings
+from lacuna.pipeline.export.job import Export, begin, find_topic, identity_of, reading_under
+from lacuna.pipeline.export.layout import NONE
+from lacuna.pipeline.export.planning import plan_tasks
+from lacuna.pipeline.export.report import TopicReport, totals
+from lacuna.pipeline.export.runs import RunLog, RunRecord
+from lacuna.pipeline.export.tables import (
     TopicTable,
     catalog_properties,
     destination_of,
@@ -30,15 +30,15 @@ from pipeline.export.tables import (
     offsets_of,
     open_catalog,
 )
-from pipeline.export.tasks import TaskSettings
-from pipeline.extents import PartitionLog
-from pipeline.holding import ReadHold
+from lacuna.pipeline.export.tasks import TaskSettings
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.holding import ReadHold
 
 
 def export_to_iceberg(export: Export, topic_name: str) -> TopicReport:
-    """One run for one topic.
+    """Runs one export of a topic into its Iceberg table.
 
-    Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and what Spark raises.
+    Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and Spark's errors.
     """
     started = time.monotonic()
     topic = find_topic(export.control, topic_name)
@@ -84,7 +84,7 @@ def export_to_iceberg(export: Export, topic_name: str) -> TopicReport:
 def _begin(
     export: Export, topic: Topic, log: RunLog, table: Table, logs: Sequence[PartitionLog]
 ) -> RunRecord:
-    """The table's snapshots say what was exported; the log only who writes where."""
+    """The record of the run to begin. Its start offsets come from the table, the rest from the log of earlier runs."""
     positions = offsets_of(table)
     last = log.last()
     if last is not None:
@@ -100,7 +100,10 @@ def _begin(
 def _write(
     export: Export, destination: Destination, begun: RunRecord, logs: Sequence[PartitionLog]
 ) -> tuple[RunRecord, int]:
-    """All data files, durable and in their places, where no reader looks yet."""
+    """Writes all data files, durably and to their final places, where no reader looks before the snapshot.
+
+    Returns the record of the prepared run, and the number of records that did not match their schema.
+    """
     settings, folders = export.settings, _folders(begun.token)
     files = FileSettings(
         staged=folders["data"],
@@ -147,7 +150,7 @@ def _delete_lost_attempts(destination: Destination, token: str, known: set[str])
 
 
 def _delete_leftovers(destination: Destination, log: RunLog, table: Table, own: str) -> None:
-    """Files of runs that died. Not before our `own` snapshot is in: until then theirs might still come."""
+    """Deletes files of runs that died. Only safe once our own snapshot (token `own`) is in, which refuses theirs."""
     for record in log.unfinished():
         if record.token != own and not has_files_of(table, record.token):
             for folder in _folders(record.token).values():

@@ -1,27 +1,28 @@
-"""What an export is asked to do, and the parts that Parquet and Iceberg share."""
+"""The settings of an export, and the parts that exports to Parquet and Iceberg share."""
 
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Final
 
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from controlplane.v1.cluster_pb2 import Topic
-from pipeline.control import ControlPlane
-from pipeline.errors import DataLossError, PipelineError
-from pipeline.export.files import FILE_BYTES
-from pipeline.export.layout import Layout, leaf_columns
-from pipeline.export.planning import TASK_BYTES, Task, plan_ranges
-from pipeline.export.runs import Identity, RunRecord
-from pipeline.export.spark_job import NoProgress, Progress, watched
-from pipeline.export.tasks import FAIL, TaskResult, TaskSettings, run_task
-from pipeline.extents import PartitionLog
-from pipeline.holding import ReadHold
-from pipeline.spark_errors import cause_of
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.errors import DataLossError, PipelineError
+from lacuna.pipeline.export.files import FILE_BYTES
+from lacuna.pipeline.export.layout import Layout, leaf_columns
+from lacuna.pipeline.export.planning import TASK_BYTES, Task, plan_ranges
+from lacuna.pipeline.export.runs import Identity, RunRecord
+from lacuna.pipeline.export.tasks import FAIL, TaskResult, TaskSettings, run_task
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.holding import ReadHold
+from lacuna.pipeline.progress import Progress
+from lacuna.pipeline.spark_errors import cause_of
+from lacuna.pipeline.spark_tasks import awaiting_end, run_tasks
 
 PARQUET: Final = "parquet"
 ICEBERG: Final = "iceberg"
@@ -30,9 +31,11 @@ FORMATS: Final = (PARQUET, ICEBERG)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSettings:
-    """`to` is the destination's URL, of an Iceberg export the warehouse. `catalog` are pyiceberg's
-    properties of the catalog called `catalog_name`. Sizes in bytes: about those of a file, and of what
-    a task reads.
+    """The settings of an export.
+
+    `to` is the URL of the destination; for Iceberg, that of the warehouse. `catalog` are pyiceberg's properties of the
+    catalog named `catalog_name`. `file_bytes` is the approximate size of a file, `task_bytes` roughly how many stored
+    bytes a task reads.
     """
 
     to: str
@@ -50,56 +53,55 @@ class ExportSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """An export that runs: where it reads, what works for it, who watches."""
+    """A running export: its Spark session, control plane, store (a URL), settings and progress display."""
 
     spark: SparkSession
     control: ControlPlane
     store: str
     settings: ExportSettings
-    progress: Progress = field(default_factory=NoProgress)
+    progress: Progress = field(default_factory=Progress)
 
     def logs(self, topic: Topic) -> list[PartitionLog]:
-        """All partitions as of now."""
+        """The logs of all partitions of a topic, as they are now."""
         keys = [(topic.topic_id, number) for number in range(topic.partition_count)]
         return self.control.partition_logs(keys)
 
     def run(self, settings: TaskSettings, tasks: Sequence[Task]) -> list[TaskResult]:
-        """Runs the tasks on Spark; where one fails, the others have ended too.
+        """Runs the tasks on Spark and returns their results.
 
-        Raises what they raise, wrapped by Spark.
+        If a task fails, raises Spark's error around that of the task, after waiting for the other tasks to end.
         """
         if not tasks:
             return []
         context = self.spark.sparkContext
-        self.progress.begin(settings.topic, len(tasks))
-        with watched(context, self.progress):
-            return context.parallelize(tasks, len(tasks)).map(_Runner(settings)).collect()
+        results: dict[int, TaskResult] = {}
+
+        def ended(number: int, result: TaskResult) -> None:
+            results[number] = result
+            self.progress.advance(1)
+
+        self.progress.stage(f"exporting {settings.topic}")
+        self.progress.expect(len(tasks))
+        with awaiting_end(context, "lacuna export"):
+            run_tasks(context, tasks, partial(run_task, settings), ended)
+        return [results[number] for number in range(len(tasks))]
 
 
 def find_topic(control: ControlPlane, name: str) -> Topic:
-    """Raises PipelineError where there is none."""
+    """The topic with this name. Raises PipelineError if there is none."""
     topics = control.topics()
     if name not in topics:
         raise PipelineError(
-            f"there is no topic {name!r}; `lacuna topics list` shows those that are"
+            f"there is no topic {name!r}; `lacuna topics list` shows the topics that exist"
         )
     return topics[name]
 
 
-@dataclass(frozen=True, slots=True)
-class _Runner:
-    settings: TaskSettings
-
-    def __call__(self, task: Task) -> TaskResult:
-        context = TaskContext.get()
-        return run_task(self.settings, task, 0 if context is None else context.taskAttemptId())
-
-
 @contextmanager
 def reading_under(hold: ReadHold) -> Iterator[None]:
-    """Objects that tasks miss are no loss where the hold on them has ended: the next run plans anew.
+    """Raises StaleMetadataError if the block fails with a DataLossError because the hold was lost.
 
-    Raises StaleMetadataError then.
+    The missing objects are then no data loss: they were collected after the pin ended, and the next run plans anew.
     """
     try:
         yield
@@ -110,7 +112,7 @@ def reading_under(hold: ReadHold) -> Iterator[None]:
 
 
 def identity_of(export: Export, topic: Topic) -> Identity:
-    """What this export is, to compare with the one before."""
+    """The identity of this export, for comparison with earlier runs."""
     layout = export.settings.layout
     return Identity(
         cluster_id=export.control.cluster_id,
@@ -128,9 +130,9 @@ def begin(
     logs: Sequence[PartitionLog],
     seen: RunRecord | None = None,
 ) -> RunRecord:
-    """The record of the run behind `last`; columns of `seen`, the last one that readers see, are its own, too.
+    """The record of the run that follows `last` (None: the first run).
 
-    Raises DataLossError as `plan_ranges`.
+    `seen` is the last run that readers see: its columns are included. Raises DataLossError as `plan_ranges` does.
     """
     identity = identity_of(export, topic)
     positions = last.positions if last is not None else {}

@@ -1,4 +1,4 @@
-"""Columns of the exported files, and the folders that they stand in."""
+"""The columns of exported files, and the folders that the files are in."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from pipeline.export.errors import DestinationError
-from pipeline.export.typed.decoding import decoder_of
-from pipeline.export.typed.schema import TypedSchema
+from lacuna.pipeline.export.errors import DestinationError
+from lacuna.pipeline.export.typed.decoding import decoder_of
+from lacuna.pipeline.export.typed.schema import TypedSchema
 
 NONE: Final = "none"
 PARTITIONINGS: Final = (NONE, "day", "hour")
@@ -18,7 +18,7 @@ HEADERS: Final = pa.list_(
     pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 )
 
-#: What a folder is called whose partition value is null, as Hive has it.
+#: Hive's name for the folder of rows whose partition value is null.
 NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 
 _FRONT: Final = (
@@ -27,15 +27,15 @@ _FRONT: Final = (
     pa.field("timestamp", TIMESTAMP),
     pa.field("timestamp_type", pa.int32(), nullable=False),
 )
-#: Columns that Hive's folders bring.
+#: Columns that readers take from the names of folders, as in Hive.
 _FOLDERS: Final = ("topic", "run", "day", "hour")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How records become rows; can be pickled. Without a schema keys and values are bytes.
+    """How records become rows; can be pickled. Keys or values without a schema are bytes.
 
-    `is_flat`: the fields of a typed key or value are columns of their own.
+    With `is_flat`, each field of a typed key or value becomes a column.
     """
 
     partition_by: str = NONE
@@ -44,7 +44,7 @@ class Layout:
     is_flat: bool = False
 
     def schema(self) -> pa.Schema:
-        """The columns. Raises DestinationError for two of one name."""
+        """The columns of the files. Raises DestinationError if two would have the same name."""
         fields = [
             *_FRONT,
             *self.fields("key", self.key),
@@ -60,9 +60,9 @@ class Layout:
         return pa.schema(fields)
 
     def fields(self, name: str, schema: TypedSchema | None) -> list[pa.Field]:
-        """The columns that a key or value becomes.
+        """The columns that a key or value becomes; `name` is "key" or "value".
 
-        Flattened fields of a key get `key_` in front; those of a value where the name is taken else.
+        Flattened fields of a key are prefixed with `key_`, and those of a value with `value_` if their name is taken.
         """
         if schema is None:
             return [pa.field(name, pa.binary())]
@@ -80,7 +80,7 @@ class Layout:
 
 
 def leaf_columns(schema: pa.Schema) -> dict[str, str]:
-    """The types of all columns and of the fields within them, by their path."""
+    """The types of all columns and of the fields nested in them, by path."""
     return dict(leaf for field in schema for leaf in _leaves(field.name, field.type))
 
 
@@ -98,7 +98,10 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, str]]:
 
 
 def time_folder(partition_by: str, hour: int | None) -> str:
-    """The folder of a record: `hour` is its time in whole hours since 1970 UTC, None without a time."""
+    """The folder of a record, with a slash at its end; "" if `partition_by` is "none".
+
+    `hour` is the record's time in whole hours since 1970 UTC, or None if it has no time.
+    """
     if partition_by == NONE:
         return ""
     names = ("day",) if partition_by == "day" else ("day", "hour")

@@ -1,22 +1,22 @@
-"""From a URL or a folder to the destination that it names."""
+"""Opens the destination that a URL or a folder names."""
 
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from pipeline.export.bucket import BucketDestination
-from pipeline.export.destination import Destination
-from pipeline.export.errors import DestinationError
-from pipeline.export.folder import FolderDestination
+from lacuna.pipeline.export.bucket import BucketDestination
+from lacuna.pipeline.export.destination import Destination
+from lacuna.pipeline.export.errors import DestinationError
+from lacuna.pipeline.export.folder import FolderDestination
 
 FORMS = "a folder, file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=NAME"
 
 
 @lru_cache(maxsize=8)
 def open_destination(url: str) -> Destination:
-    """The destination that `url`, one of `FORMS`, names; one for all of a process.
+    """The destination that `url`, in one of the `FORMS`, names; a process uses the same object for the same URL.
 
-    Credentials of S3 come from the environment. Nothing is asked of it yet. Raises DestinationError.
+    S3 credentials come from the environment. Does not access the destination. Raises DestinationError for other forms.
     """
     parts = urlsplit(url)
     if parts.scheme == "s3" and parts.netloc:
@@ -25,7 +25,7 @@ def open_destination(url: str) -> Destination:
         return _folder(Path(unquote(parts.path)))
     if url and "://" not in url:
         return _folder(Path(url))
-    raise DestinationError(f"{url!r} names no place to export to: write {FORMS}")
+    raise DestinationError(f"{url!r} is not a destination: write {FORMS}")
 
 
 def _folder(path: Path) -> Destination:

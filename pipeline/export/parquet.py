@@ -1,34 +1,34 @@
 """Exports to Parquet files. The protocol is docs/adr/0014: begun, prepared, published, committed.
 
-| dies | a reader has seen | the next run |
+| if an export dies | readers have seen | the next run |
 |---|---|---|
-| before `prepared` | nothing | deletes what is staged, plans anew |
-| between `prepared` and `committed` | nothing; all; in S3 some of the files | publishes what is missing, commits |
-| behind `committed` | all | deletes what is staged |
+| before `prepared` | nothing | deletes the staged files and plans anew |
+| between `prepared` and `committed` | no files, all, or in S3 some | publishes the missing files and commits |
+| after `committed` | all files | deletes the staged files |
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipeline.export.destination import Destination
-from pipeline.export.errors import DestinationError, ExportRunningError
-from pipeline.export.files import FileSettings
-from pipeline.export.job import Export, begin, find_topic, identity_of, reading_under
-from pipeline.export.layout import NONE
-from pipeline.export.opening import open_destination
-from pipeline.export.planning import plan_tasks
-from pipeline.export.report import TopicReport, totals
-from pipeline.export.runs import RunLog, RunRecord, check_same, run_folder, staging_folder
-from pipeline.export.tasks import TaskSettings
-from pipeline.extents import PartitionLog
-from pipeline.holding import ReadHold
+from lacuna.pipeline.export.destination import Destination
+from lacuna.pipeline.export.errors import DestinationError, ExportRunningError
+from lacuna.pipeline.export.files import FileSettings
+from lacuna.pipeline.export.job import Export, begin, find_topic, identity_of, reading_under
+from lacuna.pipeline.export.layout import NONE
+from lacuna.pipeline.export.opening import open_destination
+from lacuna.pipeline.export.planning import plan_tasks
+from lacuna.pipeline.export.report import TopicReport, totals
+from lacuna.pipeline.export.runs import RunLog, RunRecord, check_same, run_folder, staging_folder
+from lacuna.pipeline.export.tasks import TaskSettings
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.holding import ReadHold
 
 
 def export_to_parquet(export: Export, topic_name: str) -> TopicReport:
-    """One run for one topic.
+    """Runs one export of a topic to Parquet files; finishes an interrupted run first.
 
-    Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and what Spark raises.
+    Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and Spark's errors.
     """
     started = time.monotonic()
     topic = find_topic(export.control, topic_name)
@@ -80,7 +80,10 @@ def _prepare(
     begun: RunRecord,
     logs: Sequence[PartitionLog],
 ) -> tuple[RunRecord, int]:
-    """All files of the run, hidden and durable; and how many records did not fit their schema."""
+    """Writes all files of the run, durable but still hidden, and appends its `prepared` record.
+
+    Returns that record, and the number of records that did not match their schema.
+    """
     topic, settings = begun.topic, export.settings
     destination.delete_folder(staging_folder(topic))  # runs before this one died
     folder = run_folder(topic, begun.run)
@@ -120,7 +123,10 @@ def _prepare(
 
 
 def _publish(destination: Destination, log: RunLog, prepared: RunRecord) -> RunRecord:
-    """Makes the files of a run visible and counts it; again after an interruption."""
+    """Makes the files of a prepared run visible, appends its `committed` record and returns that.
+
+    It may be repeated after an interruption.
+    """
     staging = staging_folder(prepared.topic, prepared.token)
     if prepared.files:
         moves = [file.move for file in prepared.files]
@@ -132,7 +138,7 @@ def _publish(destination: Destination, log: RunLog, prepared: RunRecord) -> RunR
         last = log.last()
         if last is None or (last.token != prepared.token and last.run <= prepared.run):
             raise
-        return committed  # whoever took over has finished what was prepared
+        return committed  # the export that took over has published this run
     destination.delete_folder(staging)
     log.prune()
     return committed

@@ -1,19 +1,20 @@
-"""Which offsets a run exports, and how they are cut into tasks; pure."""
+"""Plans which offsets a run exports, and divides them into tasks; pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.errors import DataLossError
-from pipeline.extents import PartitionLog, Piece
+from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.pipeline.errors import DataLossError
+from lacuna.pipeline.extents import PartitionLog
 
-#: Stored bytes of a task.
+#: About how many stored bytes a task reads.
 TASK_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Pieces of one partition, read within [first_offset, end_offset)."""
+    """Pieces of one partition, of which the offsets from `first_offset` to `end_offset` (exclusive) are exported."""
 
     partition: int
     first_offset: int
@@ -23,7 +24,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one Spark task exports, one slice after another."""
+    """The slices that one Spark task exports, one after another."""
 
     index: int
     slices: tuple[Slice, ...]
@@ -32,11 +33,11 @@ class Task:
 def plan_ranges(
     logs: Sequence[PartitionLog], positions: Mapping[int, int], *, allow_loss: bool
 ) -> dict[int, tuple[int, int]]:
-    """Offsets [first, last stable offset) to export, by partition; empty where nothing is new.
+    """The offsets [first, end) to export, by partition, up to the last stable offset; empty if nothing is new.
 
-    `positions` are those behind the last committed run, none before the first, which takes what is there; a
-    partition that is new since begins at 0. Raises DataLossError where retention has overtaken the export,
-    unless losing is allowed.
+    `positions` are the next offsets after the last committed run. Before the first run they are empty, and each
+    partition begins at its log start; a partition added later begins at 0. Raises DataLossError if retention has
+    deleted offsets that were not exported, unless `allow_loss`.
     """
     ranges: dict[int, tuple[int, int]] = {}
     lost: list[str] = []
@@ -50,7 +51,7 @@ def plan_ranges(
     if lost and not allow_loss:
         raise DataLossError(
             f"retention has overtaken the export of {logs[0].topic}: offsets are gone that were not "
-            f"exported, in partitions {', '.join(lost)}; go on without them with --allow-loss, and "
+            f"exported, in partitions {', '.join(lost)}; continue without them with --allow-loss, and "
             "export more often or keep records for longer"
         )
     return ranges
@@ -61,9 +62,9 @@ def plan_tasks(
     ranges: Mapping[int, tuple[int, int]],
     task_bytes: int = TASK_BYTES,
 ) -> list[Task]:
-    """Tasks of about `task_bytes` of stored committed records each, or of one piece that is larger.
+    """Makes tasks that each read about `task_bytes` of stored committed records, or one larger piece.
 
-    A large partition is cut into several tasks, small ones share one.
+    A large partition is cut into several tasks; small ones share a task.
     """
     tasks: list[Task] = []
     slices: list[Slice] = []
@@ -83,7 +84,7 @@ def plan_tasks(
 def _cut(
     log: PartitionLog, bounds: tuple[int, int], left: int, task_bytes: int
 ) -> Iterator[tuple[Slice, int, bool]]:
-    """Slices of a partition with their bytes, and whether the partition goes on behind them."""
+    """The slices of a partition, each with its bytes and whether the partition continues after it."""
     pieces: list[Piece] = []
     size = 0
     for piece in log.pieces(*bounds):

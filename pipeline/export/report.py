@@ -1,16 +1,19 @@
-"""What a run did."""
+"""The report of an export."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.export.runs import ExportedFile
+from lacuna.pipeline.export.runs import ExportedFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReport:
-    """One topic's run; `run` is its number, None where there was nothing new. `bytes` are those of
-    Parquet files, `offsets` [from, to) by partition. `recovered`: a run before was finished first.
+    """What a run of one topic did.
+
+    `run` is its number (for Iceberg, the snapshot's id), or None if there was nothing new. `bytes` is the size of the
+    Parquet files; `offsets` has the exported offsets [from, to) by partition. `misfits` records did not match their
+    schema. `recovered` says that an interrupted run was finished first.
     """
 
     topic: str
@@ -26,7 +29,7 @@ class TopicReport:
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """For --json."""
+        """The report as --json prints it."""
         return {
             "topic": self.topic,
             "target": self.target,
@@ -46,7 +49,7 @@ class TopicReport:
 
 
 def totals(files: Iterable[ExportedFile]) -> dict[str, Any]:
-    """Counts over the files of a run, as TopicReport names them."""
+    """The totals over the files of a run, by the names of the fields of TopicReport."""
     found = list(files)
     return {
         "records": sum(file.records for file in found if not file.is_quarantine),

@@ -1,4 +1,4 @@
-"""Records as the kernel's columns, made into Arrow's."""
+"""Turns the kernel's columns of records into Arrow's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logstore.records.column_layout import BinaryColumn, HeaderColumn, RecordColumns
-from pipeline.export.layout import HEADERS, TIMESTAMP, Layout
-from pipeline.export.typed.decoding import decoder_of
-from pipeline.export.typed.schema import Undecodable
+from lacuna.logstore.records.column_layout import BinaryColumn, HeaderColumn, RecordColumns
+from lacuna.pipeline.export.layout import HEADERS, TIMESTAMP, Layout
+from lacuna.pipeline.export.typed.decoding import decoder_of
+from lacuna.pipeline.export.typed.schema import Undecodable
 
-#: Years 1 to 9999, in ms: what dates in other systems can hold. Other times become null.
+#: Years 1 to 9999 in ms, the times that other systems can represent. Other times become null.
 _FIRST_MS: Final = -62_135_596_800_000
 _LAST_MS: Final = 253_402_300_799_999
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A record whose key or value its schema does not fit; `row` counts in its batch."""
+    """A record whose key or value (`part`) does not match its schema; `row` is its index among the columns' rows."""
 
     row: int
     offset: int
@@ -40,7 +40,7 @@ class RowMaker:
         }
 
     def rows(self, columns: RecordColumns) -> tuple[pa.RecordBatch, list[Misfit]]:
-        """All records, with null for what does not fit; and what does not, by row."""
+        """One row for each record, and the misfits; keys or values that do not match their schema are null."""
         misfits: list[Misfit] = []
         arrays: list[pa.Array] = [
             pa.repeat(pa.scalar(self._partition, pa.int32()), columns.count),
@@ -72,7 +72,7 @@ class RowMaker:
 
 
 def raw_rows(columns: RecordColumns, misfits: Sequence[Misfit], partition: int) -> pa.RecordBatch:
-    """The records that do not fit as they came, with the reason: what quarantine keeps."""
+    """The rows for quarantine: the original records that do not match their schema, with the reason."""
     by_row: dict[int, str] = {}
     for misfit in misfits:
         reason = f"{misfit.part}: {misfit.reason}"
@@ -94,7 +94,10 @@ def raw_rows(columns: RecordColumns, misfits: Sequence[Misfit], partition: int) 
 
 
 def binary(column: BinaryColumn | None, count: int, kind: Any = None) -> pa.Array:
-    """Byte strings, without a copy; all null for no column."""
+    """A column of byte strings as an Arrow array of type `kind` (binary by default), without a copy.
+
+    Without a column, an array of `count` nulls.
+    """
     kind = kind or pa.binary()
     if column is None:
         return pa.nulls(count, kind)
@@ -104,7 +107,7 @@ def binary(column: BinaryColumn | None, count: int, kind: Any = None) -> pa.Arra
 
 
 def headers(column: HeaderColumn | None, count: int) -> pa.Array:
-    """Lists of (key, value); null for a record without any."""
+    """The headers of `count` records as an Arrow array of lists of (key, value); null for a record without headers."""
     if column is None:
         return pa.nulls(count, HEADERS)
     offsets = memoryview(column.list_offsets).cast("B").cast("i")

@@ -1,12 +1,12 @@
 """The log of a topic's exports to one destination: which offsets are exported, and by which run.
 
-Records are numbered objects under `_lacuna/topic=TOPIC/log/`, each created if absent, never changed. Who
-appends number n+1 has seen number n, and its record is the last one then: of two exports at once, one is
-refused. A run is three records, of which the last stays:
+Records are numbered objects under `_lacuna/topic=TOPIC/log/`, each created only if absent and never changed. An export
+appends record n+1 only after it has read record n, so if two exports run at once, one is refused. A run writes three
+records, of which only the last is kept:
 
-    begun       positions before it, offset ranges, where its unfinished files are
-    prepared    all its files are written and durable: from here on it will be published
-    committed   readers see its files; the positions behind it
+    begun       the positions before the run, its offset ranges, where its unfinished files are
+    prepared    all its files are written and durable: from now on the run will be published
+    committed   readers see its files; has the positions after the run
 """
 
 import json
@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from pipeline.export.destination import Destination, Move
-from pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
-from pipeline.export.opening import open_destination
+from lacuna.pipeline.export.destination import Destination, Move
+from lacuna.pipeline.export.errors import DestinationError, ExportRunningError, NameTakenError
+from lacuna.pipeline.export.opening import open_destination
 
 Kind: TypeAlias = Literal["begun", "prepared", "committed"]
 
@@ -25,7 +25,7 @@ _FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedFile:
-    """A file of a run. `name` as readers see it; offsets of its first and last record."""
+    """A file of a run: its hidden name `staged`, its `name` for readers, its first and last records' offsets."""
 
     staged: str
     name: str
@@ -38,13 +38,13 @@ class ExportedFile:
 
     @property
     def move(self) -> Move:
-        """How it becomes visible."""
+        """The renaming that makes the file visible."""
         return Move(self.staged, self.name, self.size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What has to stay the same from run to run; `columns` are the types of all columns by their path."""
+    """What must stay the same from run to run. `columns` are the types of all columns, by path."""
 
     cluster_id: str
     topic: str
@@ -55,8 +55,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord(Identity):
-    """One record of the log. `positions` are the next offsets to export behind the last *committed* run, none
-    before the first; `ranges` the offsets [first, end) of this one, by partition.
+    """One record of the log.
+
+    `positions` are the next offsets to export after the last *committed* run, by partition; empty before the first.
+    `ranges` are the offsets [first, end) of this run, by partition. `token` is unique to the run.
     """
 
     sequence: int
@@ -75,29 +77,31 @@ class RunRecord(Identity):
 
     @property
     def moved(self) -> Mapping[int, tuple[int, int]]:
-        """The ranges that are not empty."""
+        """The offset ranges of the run that are not empty, by partition."""
         return {key: bounds for key, bounds in self.ranges.items() if bounds[0] < bounds[1]}
 
     def encode(self) -> bytes:
-        """As JSON."""
+        """The record as JSON."""
         return json.dumps({"format": _FORMAT, **asdict(self)}, indent=1).encode()
 
     @classmethod
     def decode(cls, name: str, data: bytes) -> "RunRecord":
-        """The inverse. Raises DestinationError."""
+        """Parses a record; `name` is that of its object, for errors. Raises DestinationError."""
         try:
             raw: dict[str, Any] = json.loads(data)
             if raw.pop("format") != _FORMAT:
-                raise DestinationError(f"{name} was written by a newer version: update this one")
+                raise DestinationError(
+                    f"{name} was written by a newer version of Lacuna: update this one"
+                )
             raw["positions"] = {int(key): end for key, end in raw["positions"].items()}
             raw["ranges"] = {int(key): (low, high) for key, (low, high) in raw["ranges"].items()}
             raw["files"] = tuple(ExportedFile(**file) for file in raw["files"])
             return cls(**raw)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DestinationError(f"{name} is no record of an export: {error!r}") from error
+            raise DestinationError(f"{name} is not a record of an export: {error!r}") from error
 
     def committed(self) -> "RunRecord":
-        """The record behind this one, which was prepared."""
+        """The `committed` record that follows this `prepared` one."""
         ends = {partition: end for partition, (_, end) in self.ranges.items()}
         return replace(
             self,
@@ -108,7 +112,7 @@ class RunRecord(Identity):
 
 
 class RunLog:
-    """The log of `topic` at `destination`."""
+    """The log of exports of `topic` at `destination`."""
 
     def __init__(self, destination: Destination, topic: str) -> None:
         self._destination = destination
@@ -117,16 +121,16 @@ class RunLog:
 
     @property
     def lock_name(self) -> str:
-        """What an export of this topic locks."""
+        """The name of the lock that an export of this topic takes."""
         return f"_lacuna/topic={self._topic}/lock"
 
     def last(self) -> RunRecord | None:
-        """The newest record; None before the first export."""
+        """The newest record, or None before the first export."""
         names = self._destination.names(self._folder)
         return self._read(names[-1]) if names else None
 
     def last_committed(self) -> RunRecord | None:
-        """The newest run that readers see: what began behind it and died binds nobody."""
+        """The newest committed record, or None. Later runs that died are ignored: they do not bind the next one."""
         for name in reversed(self._destination.names(self._folder)):
             record = self._read(name)
             if record.kind == "committed":
@@ -134,12 +138,12 @@ class RunLog:
         return None
 
     def committed(self) -> list[RunRecord]:
-        """All committed runs, in order; also while an export deletes what is left of its own."""
+        """The records of all committed runs, in order. Safe while an export prunes the log."""
         records = map(self._find, self._destination.names(self._folder))
         return [record for record in records if record is not None and record.kind == "committed"]
 
     def unfinished(self) -> list[RunRecord]:
-        """Runs between the last two committed ones, or behind the last one, that came to nothing."""
+        """The records before the newest one, back to the committed one before it: runs that came to nothing."""
         begun: list[RunRecord] = []
         for name in reversed(self._destination.names(self._folder)[:-1]):
             record = self._read(name)
@@ -149,18 +153,18 @@ class RunLog:
         return begun
 
     def append(self, record: RunRecord) -> None:
-        """Raises ExportRunningError where another export has appended since `last`."""
+        """Appends a record. Raises ExportRunningError if another export has appended one since `last`."""
         name = f"{self._folder}/{record.sequence:012d}.json"
         try:
             self._destination.put_new(name, record.encode())
         except NameTakenError:
             raise self._overtaken() from None
-        # The number may be free because `prune` has freed it: then there are higher ones.
+        # The number may only be free because `prune` deleted its record: then higher ones exist.
         if self._destination.names(self._folder)[-1] != name:
             raise self._overtaken()
 
     def prune(self) -> None:
-        """Deletes what is left of runs before the last committed one, but for their last record."""
+        """Deletes the records between the newest record and the committed record before it."""
         names = self._destination.names(self._folder)[:-1]
         past: list[str] = []
         for name in reversed(names):
@@ -171,7 +175,7 @@ class RunLog:
 
     def _overtaken(self) -> ExportRunningError:
         return ExportRunningError(
-            f"another export of {self._topic} to {self._destination.uri('')} went on meanwhile: "
+            f"another export of {self._topic} to {self._destination.uri('')} ran at the same time: "
             "nothing of this run was published; run it again"
         )
 
@@ -179,7 +183,7 @@ class RunLog:
         record = self._find(name)
         if record is None:
             raise DestinationError(
-                f"{self._destination.uri(name)} is gone: do not delete from _lacuna/"
+                f"{self._destination.uri(name)} was deleted: do not delete files in _lacuna/; restore it"
             )
         return record
 
@@ -189,17 +193,20 @@ class RunLog:
 
 
 def run_folder(topic: str, run: int) -> str:
-    """Where readers find the files of a run."""
+    """The folder in which readers find the files of a run."""
     return f"topic={topic}/run={run:06d}"
 
 
 def staging_folder(topic: str, token: str = "") -> str:
-    """Where the files of a run are until it is published; without `token`, those of all runs."""
+    """The folder of a run's files until it is published; without `token`, the one with the files of all runs."""
     return "/".join(filter(None, (f"_staging/topic={topic}", token)))
 
 
 def check_same(last: Identity, now: Identity, where: str) -> None:
-    """Raises DestinationError where going on behind `last` would mix what does not belong together."""
+    """Raises DestinationError if an export `now` must not continue after `last`, since they do not match.
+
+    `where` names the destination for the error.
+    """
     if last.cluster_id != now.cluster_id:
         raise DestinationError(
             f"{where} holds {last.topic} of another cluster ({last.cluster_id}): export to another place"
@@ -207,22 +214,22 @@ def check_same(last: Identity, now: Identity, where: str) -> None:
     if last.topic_id != now.topic_id:
         raise DestinationError(
             f"topic {last.topic} was deleted and made again since the last export to {where}: its "
-            "offsets began anew; export the new one to another place"
+            "offsets started again at 0; export the new one to another place"
         )
     if last.partition_by != now.partition_by:
         raise DestinationError(
-            f"{where} is partitioned by {last.partition_by}: go on with --partition-by "
+            f"{where} is partitioned by {last.partition_by}: continue with --partition-by "
             f"{last.partition_by}, or export to another place"
         )
     if changed := changed_columns(last.columns, now.columns):
         raise DestinationError(
-            f"{where} has other columns: {changed}; new columns may come, those that are there keep "
-            "their types: export to another place"
+            f"{where} has other columns: {changed}; columns may be added, but existing ones keep their "
+            "types: export to another place"
         )
 
 
 def changed_columns(old: Mapping[str, str], new: Mapping[str, str]) -> str:
-    """Columns whose types differ, in words; "" where there are none."""
+    """A description of the columns whose types differ, or "" if there are none."""
     changed = [
         f"{name} was {old[name]} and would be {new[name]}"
         for name in sorted(old.keys() & new.keys())
@@ -234,13 +241,14 @@ def changed_columns(old: Mapping[str, str], new: Mapping[str, str]) -> str:
 
 
 def _within(inner: Iterable[str], outer: Iterable[str]) -> list[str]:
-    """The columns of `outer` that have fields in `inner`."""
+    """The columns of `outer` that are structs with fields in `inner`."""
     return [name for name in outer if any(path.startswith(f"{name}.") for path in inner)]
 
 
 def committed_files(url: str, topic: str) -> Sequence[str]:
-    """Full names of all Parquet files of committed runs: what a reader that lists a bucket while a
-    run is being published may not tell from the others.
+    """The full names of all Parquet files of committed runs of a topic at the destination `url`.
+
+    A reader that lists a bucket while a run is being published could not tell these from the run's files.
     """
     destination = open_destination(url)
     return [

@@ -1,7 +1,7 @@
-"""The Iceberg table of a topic: found or made, what it says was exported, and one snapshot more.
+"""The Iceberg table of a topic: opening or creating it, reading what was exported, and adding a snapshot.
 
-Properties say whose records it holds, the summary of each of our snapshots which offsets are reached: they
-come and go with the data, so that a rollback of the table rolls the export back, too.
+The table's properties say which topic's records it holds. The summary of each of our snapshots has the offsets that
+the export has reached: they come and go with the data, so that a rollback of the table also rolls the export back.
 """
 
 import json
@@ -28,12 +28,12 @@ from pyiceberg.table import Table, Transaction
 from pyiceberg.transforms import DayTransform, HourTransform
 from pyiceberg.types import NestedField
 
-from pipeline.errors import PipelineError
-from pipeline.export.destination import Destination
-from pipeline.export.errors import DestinationError, ExportRunningError
-from pipeline.export.layout import NONE
-from pipeline.export.opening import open_destination
-from pipeline.export.runs import Identity, RunRecord
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.export.destination import Destination
+from lacuna.pipeline.export.errors import DestinationError, ExportRunningError
+from lacuna.pipeline.export.layout import NONE
+from lacuna.pipeline.export.opening import open_destination
+from lacuna.pipeline.export.runs import Identity, RunRecord
 
 OFFSETS: Final = "lacuna.offsets"
 TOKEN: Final = "lacuna.run"
@@ -47,23 +47,23 @@ _ATTEMPTS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """A topic's table. `identifier` is (namespace, topic)."""
+    """The Iceberg table of a topic; `identifier` is (namespace, topic)."""
 
     catalog: Catalog
     identifier: tuple[str, str]
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The table's name as people write it, NAMESPACE.TOPIC."""
         return ".".join(self.identifier)
 
     def load(self) -> Table:
-        """The table as of now. Raises DestinationError."""
+        """The current state of the table. Raises NoSuchTableError, DestinationError."""
         with iceberg_errors(f"the table {self.name}"):
             return self.catalog.load_table(self.identifier)
 
     def open(self, identity: Identity, schema: pa.Schema) -> Table:
-        """The table, made where there is none. Raises DestinationError where it is another's."""
+        """The table, which is created if missing. Raises DestinationError if it does not match this export."""
         with iceberg_errors(f"the table {self.name}"):
             try:
                 return self._check(self.load(), identity, schema)
@@ -74,9 +74,10 @@ class TopicTable:
     def commit(
         self, run: RunRecord, schema: pa.Schema, paths: Sequence[str], positions: Mapping[int, int]
     ) -> Table:
-        """Adds the files and `positions` in one snapshot, on top of whatever others did meanwhile.
+        """Adds the files and `positions` in one snapshot, on top of what others changed meanwhile; returns the table.
 
-        Raises ExportRunningError where another export has gone on from the same offsets.
+        Raises ExportRunningError if another export has continued from the same offsets, DestinationError if the
+        snapshot could not be added or that is unknown.
         """
         summary = {TOKEN: run.token, OFFSETS: json.dumps(positions)}
         is_unknown = False
@@ -86,7 +87,7 @@ class TopicTable:
                 return table
             if offsets_of(table) != run.positions:
                 raise ExportRunningError(
-                    f"another export went on in the table {self.name} meanwhile: nothing of this run "
+                    f"another export ran at the same time in the table {self.name}: nothing of this run "
                     "was added; run it again"
                 )
             if attempt == _ATTEMPTS:
@@ -102,12 +103,13 @@ class TopicTable:
                 return self.load()
         if is_unknown:
             raise DestinationError(
-                f"whether the run is in the table {self.name} is not known, the catalog did not say it in "
-                f"{_ATTEMPTS} attempts; run it again: it goes on behind what the table holds"
+                f"it is not known whether the run is in the table {self.name}, because the catalog did "
+                f"not answer in {_ATTEMPTS} attempts; run it again: it continues after what the table "
+                "holds"
             )
         raise DestinationError(
-            f"the table {self.name} is changed by others all the time: nothing was added in "
-            f"{_ATTEMPTS} attempts; run it again"
+            f"the table {self.name} keeps being changed by others: nothing was added in {_ATTEMPTS} "
+            "attempts; run it again"
         )
 
     def _create(self, identity: Identity, schema: pa.Schema) -> None:
@@ -118,7 +120,7 @@ class TopicTable:
             ) as transaction:
                 _partition(transaction, identity.partition_by)
         except (TableAlreadyExistsError, CommitFailedException):
-            return  # somebody was quicker: it is checked as any other that is there
+            return  # another export was faster: its table is checked like any other
 
     def _check(self, table: Table, identity: Identity, schema: pa.Schema) -> Table:
         found = table.properties
@@ -127,7 +129,7 @@ class TopicTable:
                 f"the table {self.name} was not made by an export: choose another --namespace"
             )
         if not _has_runs(table):
-            return table  # the first run makes it its own
+            return table  # the first run adapts it
         if found[_CLUSTER_ID] != identity.cluster_id:
             raise DestinationError(
                 f"the table {self.name} holds the topic of another cluster: choose another --namespace"
@@ -135,19 +137,19 @@ class TopicTable:
         if found[_TOPIC_ID] != identity.topic_id:
             raise DestinationError(
                 f"topic {identity.topic} was deleted and made again since the last export to the table "
-                f"{self.name}: its offsets began anew; export the new one to another --namespace"
+                f"{self.name}: its offsets started again at 0; export the new one to another --namespace"
             )
         if found[_PARTITION_BY] != identity.partition_by:
             raise DestinationError(
-                f"the table {self.name} is partitioned by {found[_PARTITION_BY]}: go on with "
+                f"the table {self.name} is partitioned by {found[_PARTITION_BY]}: continue with "
                 f"--partition-by {found[_PARTITION_BY]}, or choose another --namespace"
             )
         try:
-            table.update_schema().union_by_name(schema)  # tried only: it is not committed
+            table.update_schema().union_by_name(schema)  # only tried: it is not committed
         except (ResolveError, ValidationError, ValueError) as error:
             raise DestinationError(
-                f"the table {self.name} has other columns: {error}; new columns may come, those that are "
-                "there keep their types: choose another --namespace"
+                f"the table {self.name} has other columns: {error}; columns may be added, but existing "
+                "ones keep their types: choose another --namespace"
             ) from error
         return table
 
@@ -167,14 +169,14 @@ def _partition(transaction: Transaction, unit: str) -> None:
 
 
 def _has_runs(table: Table) -> bool:
-    """Whether readers ever saw something in it. A run that failed leaves an empty table, which binds nobody."""
+    """Whether anything was ever committed to the table. A failed first run leaves an empty one, free to be adapted."""
     return OFFSETS in table.properties or bool(table.snapshots())
 
 
 def _take_over(
     transaction: Transaction, table: Table, identity: Identity, schema: pa.Schema
 ) -> None:
-    """An empty table becomes one of this export: without columns and partitions that this one has not."""
+    """Adapts an empty table to this export: sets its properties and partitioning, and drops other columns."""
     if table.properties[_PARTITION_BY] != identity.partition_by:
         with transaction.update_spec() as spec:
             for partition in table.spec().fields:
@@ -188,13 +190,13 @@ def _take_over(
 
 
 def _is_of(column: NestedField, table: Table, schema: pa.Schema) -> bool:
-    """Whether the table's column is just what the schema says."""
+    """Whether the table's column is exactly as the schema has it."""
     if column.name not in schema.names:
         return False
     wanted = pa.schema([schema.field(column.name)])
     try:
         return pyarrow_to_schema(wanted, table.schema().name_mapping).fields == (column,)
-    except ValueError:  # it has fields that the column has not
+    except ValueError:  # the schema has fields that the column lacks
         return False
 
 
@@ -205,8 +207,8 @@ def _append(
     paths: Sequence[str],
     summary: Mapping[str, str],
 ) -> None:
-    # pyiceberg would repeat a refused commit by itself. Offsets have to be looked at again before that:
-    # in this copy of the metadata, which nobody commits, it is told not to.
+    # pyiceberg would retry a refused commit by itself, but the offsets must be checked again first. So retries are
+    # switched off, in this copy of the metadata, which is never committed.
     table.metadata.properties["commit.retry.num-retries"] = "0"
     with table.transaction() as transaction:
         if not _has_runs(table):
@@ -220,17 +222,17 @@ def _append(
 
 
 def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
-    """The catalog that pyiceberg's properties describe. Raises DestinationError."""
+    """Opens the catalog `name` with these pyiceberg properties. Raises DestinationError."""
     where = properties.get("uri") or properties.get("type") or name
     with iceberg_errors(f"the catalog {where}"):
         return load_catalog(name, **properties)
 
 
 def offsets_of(table: Table) -> Mapping[int, int]:
-    """Next offsets to export, by partition: those of our newest snapshot in the table's history.
+    """The next offsets to export, by partition, according to our newest snapshot in the table's history.
 
-    Where maintenance has expired that, those that the table itself remembers. {} before the first run, and
-    where the table was rolled back to before it.
+    If maintenance has expired that snapshot, the offsets come from the table's properties. Empty before the first run,
+    and if the table was rolled back to before it.
     """
     remembered = table.properties.get(OFFSETS, "{}")
     snapshot = table.current_snapshot()
@@ -252,7 +254,7 @@ def _offsets(text: str) -> Mapping[int, int]:
 
 
 def was_committed(table: Table, token: str) -> bool:
-    """Whether the run's snapshot is one of the table's."""
+    """Whether the table has the snapshot of the run with this token."""
     return any(
         snapshot.summary is not None and snapshot.summary.get(TOKEN) == token
         for snapshot in table.snapshots()
@@ -260,19 +262,19 @@ def was_committed(table: Table, token: str) -> bool:
 
 
 def has_files_of(table: Table, token: str) -> bool:
-    """Whether any snapshot that is left has files of the run, also where the run's own has expired."""
+    """Whether any remaining snapshot has files of the run with this token, even if the run's own has expired."""
     if not any(snapshot.manifests(table.io) for snapshot in table.snapshots()):
-        return False  # all of its runs were of empty topics, and pyiceberg cannot list no files
+        return False  # every run was empty, and pyiceberg fails to list no files
     paths = table.inspect.all_data_files().column("file_path")
     return bool(pc.any(pc.match_substring(paths, f"/{token}/")).as_py())
 
 
 def destination_of(table: Table) -> Destination:
-    """Where the table's files go."""
+    """The destination for the table's files. Raises DestinationError if they are in no bucket or folder."""
     location = table.location()
     if urlsplit(location).scheme not in ("s3", "file", ""):
         raise DestinationError(
-            f"the table's files are at {location}: an export writes to s3:// and file:// alone"
+            f"the table's files are at {location}: an export can write only to s3:// and file://"
         )
     known = table.io.properties
     options = {
@@ -284,9 +286,10 @@ def destination_of(table: Table) -> Destination:
 
 
 def catalog_properties(to: str, given: Mapping[str, str]) -> dict[str, str]:
-    """pyiceberg's properties: what was given, and what `to`, the warehouse's URL, says.
+    """pyiceberg's properties of the catalog: those given, and those that follow from `to`, the warehouse's URL.
 
-    A folder without a catalog gets one of its own, `catalog.db` in SQLite.
+    If no catalog is given, a warehouse in a folder gets one in SQLite, the file `catalog.db` in that folder. Raises
+    PipelineError if no catalog is given for a warehouse in a bucket.
     """
     if not to:
         return dict(given)
@@ -311,7 +314,10 @@ def catalog_properties(to: str, given: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def iceberg_errors(what: str) -> Iterator[None]:
-    """Errors of catalogs and their services in one line; what the callers look for goes through."""
+    """Turns errors of catalogs in the block into a DestinationError of one line that begins with `what`.
+
+    NoSuchTableError, CommitFailedException and CommitStateUnknownException, which callers handle, pass unchanged.
+    """
     import requests
     import sqlalchemy.exc
 

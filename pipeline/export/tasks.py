@@ -1,4 +1,4 @@
-"""What one task does: read its slices from the bucket, make rows, write Parquet files."""
+"""The work of one task: it reads its slices from the bucket, makes rows, and writes Parquet files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -6,19 +6,19 @@ from typing import Final
 
 import pyarrow as pa
 
-from logstore.records.column_layout import RecordColumns
-from logstore.records.columns import ColumnBuilder
-from logstore.records.errors import RecordsError
-from pipeline.export.destination import Destination
-from pipeline.export.errors import UndecodableRecordError
-from pipeline.export.files import FileSettings, FileWriter
-from pipeline.export.layout import Layout
-from pipeline.export.opening import open_destination
-from pipeline.export.planning import Slice, Task
-from pipeline.export.rows import Misfit, RowMaker, raw_rows
-from pipeline.export.runs import ExportedFile
-from pipeline.loading import Block, damaged, load_blocks
-from pipeline.stores import shared_store
+from lacuna.logstore.records.column_layout import RecordColumns
+from lacuna.logstore.records.columns import ColumnBuilder
+from lacuna.logstore.records.errors import RecordsError
+from lacuna.pipeline.export.destination import Destination
+from lacuna.pipeline.export.errors import UndecodableRecordError
+from lacuna.pipeline.export.files import FileSettings, FileWriter
+from lacuna.pipeline.export.layout import Layout
+from lacuna.pipeline.export.opening import open_destination
+from lacuna.pipeline.export.planning import Slice, Task
+from lacuna.pipeline.export.rows import Misfit, RowMaker, raw_rows
+from lacuna.pipeline.export.runs import ExportedFile
+from lacuna.pipeline.loading import Block, damaged, load_blocks
+from lacuna.pipeline.stores import shared_store
 
 FAIL: Final = "fail"
 NULL: Final = "null"
@@ -28,8 +28,9 @@ ON_ERROR: Final = (FAIL, NULL, QUARANTINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSettings:
-    """What all tasks of a run share; can be pickled. `store` and `destination` are URLs, `aside` is where
-    records go that do not fit their schema.
+    """The settings that all tasks of a run share; can be pickled.
+
+    `store` and `destination` are URLs; `aside` says where records go that do not match their schema.
     """
 
     store: str
@@ -44,16 +45,16 @@ class TaskSettings:
 
 @dataclass(slots=True)
 class TaskResult:
-    """What a task wrote; `misfits` records did not fit their schema."""
+    """The files that a task wrote; `misfits` counts the records that did not match their schema."""
 
     files: list[ExportedFile] = field(default_factory=list)
     misfits: int = 0
 
 
 def run_task(settings: TaskSettings, task: Task, attempt: int) -> TaskResult:
-    """Every attempt writes to a folder of its own, so that two at once do not meet.
+    """Exports the slices of a task. Each attempt has its own folder, so that concurrent attempts do not collide.
 
-    Raises UndecodableRecordError, DestinationError, and as `load_blocks`.
+    Raises UndecodableRecordError, DestinationError, and the errors of `load_blocks`.
     """
     folder = f"{task.index:05d}-{attempt}"
     settings = replace(
@@ -92,9 +93,9 @@ def _export_slice(
 def _failure(topic: str, partition: int, misfit: Misfit) -> UndecodableRecordError:
     reason = " ".join(misfit.reason.split())
     return UndecodableRecordError(
-        f"topic {topic}, partition {partition}, offset {misfit.offset}: the {misfit.part} does not fit "
-        f"its schema: {reason}; nothing of this run is visible: mend the schema, or go on with "
-        "--on-error null or --on-error quarantine"
+        f"topic {topic}, partition {partition}, offset {misfit.offset}: the {misfit.part} does not "
+        f"match its schema: {reason}; nothing of this run is visible: correct the schema, or continue "
+        "with --on-error null or --on-error quarantine"
     )
 
 

@@ -1,52 +1,52 @@
-"""What a reader has to know of the logs: asked of the control plane, or read from the bucket."""
+"""The metadata that a reader of logs needs, from the control plane or from a snapshot in the bucket."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-from controlplane.v1.cluster_pb2 import Topic
-from pipeline.control import ControlPlane
-from pipeline.errors import PipelineError
-from pipeline.extents import PartitionKey, PartitionLog
-from pipeline.location import ClusterLocation
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.location import ClusterLocation
 
 CONTROL: Final = "control"
 BUCKET: Final = "bucket"
 
 
 class MetadataSource(Protocol):
-    """Topics and logs of a cluster."""
+    """A source of a cluster's metadata: its topics and the logs of their partitions."""
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id, as object keys begin with it."""
+        """The cluster's id, with which object keys begin."""
         ...
 
     def topics(self) -> Mapping[str, Topic]:
-        """Topics by name, as of now."""
+        """The topics by name, as they are now."""
         ...
 
     def partition_logs(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
-        """The logs of these partitions, in their order, as of now.
+        """The logs of these partitions as they are now, in the order of `keys`.
 
-        Raises StaleMetadataError for a topic that is gone.
+        Raises StaleMetadataError if a topic was deleted.
         """
         ...
 
     def close(self) -> None:
-        """Gives up what it holds."""
+        """Releases connections and the like."""
         ...
 
 
 def open_metadata(location: ClusterLocation, kind: str = CONTROL) -> MetadataSource:
-    """The control plane (`kind` "control"), or the newest snapshot in the bucket ("bucket"), which
-    needs no server.
+    """Opens the control plane (`kind` "control") or the newest metadata snapshot ("bucket") as a source of metadata.
 
     Raises PipelineError, ControlPlaneUnavailable.
     """
     if kind == CONTROL:
         return ControlPlane(location.require_control())
     if kind == BUCKET:
-        from pipeline.metadata.stored import StoredMetadata
+        from lacuna.pipeline.metadata.stored import StoredMetadata
 
         return StoredMetadata(location.store)
-    raise PipelineError(f"metadata comes from {CONTROL!r} or {BUCKET!r}, not from {kind!r}")
+    raise PipelineError(f"metadata={kind!r}: choose {CONTROL!r} or {BUCKET!r}")

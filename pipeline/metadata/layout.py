@@ -1,24 +1,26 @@
-"""The bytes of a metadata snapshot, as values.
+"""Encodes and decodes the objects of a metadata snapshot.
 
-    part     partitions one behind the other: each a PartitionDelta with all extents, a zstd frame
+    part     partitions back to back: each a PartitionDelta with all extents, as a zstd frame
     index    magic 8, CRC-32C u32 of the rest, MetadataIndex as a zstd frame
 
-A part is found damaged by the checksums in the index.
+The index has a checksum for each partition in a part, by which damage is found.
 """
 
 import struct
 from typing import Final
 
-import zstandard
 from google.protobuf.message import DecodeError
 
-from controlplane.extents import DeadRanges, ExtentTable
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.log_pb2 import PartitionDelta
-from controlplane.v1.metadata_pb2 import MetadataIndex, StoredPartition
-from logstore.records.crc import crc32c
-from pipeline.errors import DamagedDataError
-from pipeline.extents import PartitionLog
+from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.v1.metadata_pb2 import MetadataIndex, StoredPartition
+from lacuna.logstore.records.compression import compress, decompress
+from lacuna.logstore.records.crc import crc32c
+from lacuna.logstore.records.errors import RecordsError
+from lacuna.logstore.records.layout import Codec
+from lacuna.pipeline.errors import DamagedDataError
+from lacuna.pipeline.extents import PartitionLog
 
 MAX_INDEX_BYTES: Final = 256 << 20
 MAX_PARTITION_BYTES: Final = 2 << 30
@@ -28,7 +30,7 @@ _CRC: Final = struct.Struct(">I")
 
 
 def encode_partition(log: PartitionLog) -> bytes:
-    """One partition, compressed."""
+    """One partition as a compressed PartitionDelta."""
     delta = PartitionDelta(
         partition=TopicPartition(topic_id=log.topic_id, partition=log.partition),
         version=log.version,
@@ -36,14 +38,15 @@ def encode_partition(log: PartitionLog) -> bytes:
         log_start_offset=log.log_start_offset,
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
+        vacated_to=log.vacated_to,
         dead=log.dead.pairs(),
         extents=log.extents.columns(),
     )
-    return zstandard.ZstdCompressor().compress(delta.SerializeToString())
+    return compress(Codec.ZSTD, delta.SerializeToString())
 
 
 def stored_partition(log: PartitionLog, part: int, position: int, data: bytes) -> StoredPartition:
-    """Where `data`, what `encode_partition` gave, stands."""
+    """The index entry of a partition; `data` is its encoding, at byte `position` of the part with number `part`."""
     return StoredPartition(
         partition=TopicPartition(topic_id=log.topic_id, partition=log.partition),
         part=part,
@@ -54,10 +57,10 @@ def stored_partition(log: PartitionLog, part: int, position: int, data: bytes) -
 
 
 def decode_partition(key: str, topic: str, stored: StoredPartition, data: bytes) -> PartitionLog:
-    """The inverse; `key` names the part, for errors. Raises DamagedDataError."""
+    """Decodes a partition of the topic named `topic`; `key` names the part, for errors. Raises DamagedDataError."""
     if crc32c(data) != stored.crc:
         raise _damaged(key, stored.position, len(data), "the checksum does not match")
-    raw = zstandard.ZstdDecompressor().decompress(data, max_output_size=MAX_PARTITION_BYTES)
+    raw = decompress(Codec.ZSTD, data, MAX_PARTITION_BYTES)
     delta = PartitionDelta.FromString(raw)
     return PartitionLog(
         topic=topic,
@@ -69,25 +72,28 @@ def decode_partition(key: str, topic: str, stored: StoredPartition, data: bytes)
         high_watermark=delta.high_watermark,
         extents=ExtentTable.from_columns(delta.extents),
         dead=DeadRanges.from_pairs(delta.dead),
+        vacated_to=delta.vacated_to,
     )
 
 
 def encode_index(index: MetadataIndex) -> bytes:
-    """The whole object."""
-    body = zstandard.ZstdCompressor().compress(index.SerializeToString())
+    """The index as the bytes of its object."""
+    body = compress(Codec.ZSTD, index.SerializeToString())
     return _MAGIC + _CRC.pack(crc32c(body)) + body
 
 
 def decode_index(key: str, data: bytes) -> MetadataIndex:
-    """The inverse. Raises DamagedDataError."""
+    """Decodes an index from its object; `key` names that, for errors. Raises DamagedDataError."""
     start = len(_MAGIC) + _CRC.size
     body = data[start:]
     if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != _CRC.pack(crc32c(body)):
-        raise _damaged(key, 0, len(data), "it is no index of metadata, or its checksum is wrong")
+        raise _damaged(
+            key, 0, len(data), "it is not an index of metadata, or its checksum is wrong"
+        )
     try:
-        raw = zstandard.ZstdDecompressor().decompress(body, max_output_size=MAX_INDEX_BYTES)
+        raw = decompress(Codec.ZSTD, body, MAX_INDEX_BYTES)
         return MetadataIndex.FromString(raw)
-    except (zstandard.ZstdError, DecodeError) as error:
+    except (RecordsError, DecodeError) as error:
         raise _damaged(key, 0, len(data), f"it cannot be read ({error})") from error
 
 

@@ -1,19 +1,20 @@
-"""Writes a snapshot of metadata to the bucket, and keeps what it speaks of for as long as it is valid."""
+"""Writes a metadata snapshot to the bucket, and pins what it refers to for as long as it is valid."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import PinReads
-from controlplane.v1.metadata_pb2 import MetadataIndex
-from logstore.objects import ObjectStore
-from logstore.segments import MetadataName
-from pipeline.control import ControlPlane
-from pipeline.errors import StaleMetadataError
-from pipeline.extents import PartitionKey, PartitionLog
-from pipeline.metadata.layout import encode_index, encode_partition, stored_partition
-from pipeline.metadata.stored import snapshot_objects
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import PinReads
+from lacuna.controlplane.v1.metadata_pb2 import MetadataIndex
+from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.segments import MetadataName
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.errors import StaleMetadataError
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.metadata.layout import encode_index, encode_partition, stored_partition
+from lacuna.pipeline.metadata.stored import snapshot_objects
 
 PART_BYTES: Final = 64 << 20
 """Bytes of an object of partitions, and so what publishing holds in memory at a time."""
@@ -22,7 +23,10 @@ _PARTITIONS_AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What was written; sizes in bytes. `removed` snapshots were out of date and are deleted."""
+    """A snapshot that was published, with the number of its partitions and bytes.
+
+    `removed` is the number of expired snapshots that were deleted.
+    """
 
     name: MetadataName
     partitions: int
@@ -31,7 +35,7 @@ class Published:
 
 
 class _Parts:
-    """Gathers partitions and writes an object whenever there are enough."""
+    """Collects encoded partitions and writes them as parts of about PART_BYTES."""
 
     def __init__(self, store: ObjectStore, cluster_id: str, name: MetadataName) -> None:
         self.bytes_written = 0
@@ -61,13 +65,13 @@ class _Parts:
 def publish_metadata(
     control: ControlPlane, store: ObjectStore, *, keep_ms: int, now_ms: int
 ) -> Published:
-    """Publishes all topics. For `keep_ms` nothing that it speaks of is collected.
+    """Publishes a snapshot of all topics, valid for `keep_ms`, during which nothing it refers to is collected.
 
-    Removes snapshots that are out of date. Raises as ControlPlane and the store do; a topic that is
-    deleted meanwhile is left out.
+    Also deletes expired snapshots. A topic that is deleted meanwhile is left out. Raises the errors of `control` and
+    `store`.
     """
     cluster_id = control.cluster_id
-    # The pin is there before the first look, so that it holds what is seen.
+    # The pin comes before the metadata is read, so that it protects everything that is read.
     control.call(Command(pin_reads=PinReads(duration_ms=keep_ms)))
     name = MetadataName(now_ms, now_ms + keep_ms)
     index = MetadataIndex(
@@ -79,7 +83,7 @@ def publish_metadata(
             for log in _logs(control, topic.topic_id, topic.partition_count):
                 parts.add(log, index)
         except StaleMetadataError:
-            continue  # without its topic, what was added of it is never asked for
+            continue  # its topic is not in the index, so partitions already added are never read
         index.topics.append(topic)
     parts.flush()
     data = encode_index(index)
@@ -99,7 +103,7 @@ def _logs(control: ControlPlane, topic_id: bytes, count: int) -> Iterator[Partit
 
 
 def _remove_old(store: ObjectStore, cluster_id: str, now_ms: int) -> int:
-    """Deletes snapshots out of date, indexes first, and what was left by one that did not end."""
+    """Deletes expired snapshots, indexes first, even unfinished ones; returns the number of indexes deleted."""
     old: list[tuple[bool, str]] = []
     removed = 0
     for key, name, is_index in snapshot_objects(store, cluster_id):

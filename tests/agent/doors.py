@@ -1,32 +1,80 @@
-"""A server whose handlers wait until the test lets them go, for tests of connections."""
+"""A server whose handlers wait until the test releases them, for tests of connections."""
 
 import asyncio
 import struct
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
 
 import pytest
 import uvloop
 
-from agent.apis.registry import Api, Peer, Registry
-from agent.context import AgentContext
-from agent.settings import AgentSettings
-from agent.wire import MalformedRequest
+from lacuna.agent.api import Api, Call, MalformedRequest
+from lacuna.agent.context import AgentContext
+from lacuna.agent.registry import Registry
+from lacuna.agent.settings import AgentSettings
+from lacuna.wire.layout import Buffer, Message
 from tests.agent.harness import RawClient, ScriptedControl, encode_request, make_context
 
+M = TypeVar("M")
+Q = TypeVar("Q")
+R = TypeVar("R")
+
 PIPELINED, SEQUENTIAL, WAITING = 0, 12, 11
+ADD_PARTITIONS, ADD_OFFSETS = 24, 25
 
 
 @pytest.fixture(
     params=[asyncio.DefaultEventLoopPolicy(), uvloop.EventLoopPolicy()], ids=["asyncio", "uvloop"]
 )
 def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
-    """Every test of this file runs on both loops."""
+    """Runs every test that sees this fixture on both event loops."""
     policy: asyncio.AbstractEventLoopPolicy = request.param
     return policy
 
 
+class MadeUp(Message[M]):
+    """A message that a test reads and writes as it likes."""
+
+    def __init__(
+        self,
+        api_key: int,
+        versions: tuple[int, int],
+        *,
+        read: Callable[[memoryview, int], M] | None = None,
+        buffers: Callable[[M, int], list[Buffer]] | None = None,
+    ) -> None:
+        self.api_key, self.versions = api_key, versions
+        self.read = read or (lambda body, version: cast(M, bytes(body)))
+        self.buffers = buffers or (lambda response, version: [cast(bytes, response)])
+
+
+def made_up_api(
+    key: int,
+    handle: Callable[[Call, Q], Awaitable[R | None]],
+    *,
+    versions: tuple[int, int] = (0, 1),
+    read: Callable[[memoryview, int], Q] | None = None,
+    buffers: Callable[[R, int], list[Buffer]] | None = None,
+    refuse: Callable[[Call, Q, int], R] | None = None,
+    **more: Any,
+) -> Api[Q, R]:
+    """An API whose messages are the bytes of their bodies, unless `read` and `buffers` say otherwise."""
+
+    def no_refusal(call: Call, request: Q, error_code: int) -> R:
+        raise AssertionError(f"error {error_code}")
+
+    return Api(
+        request=MadeUp(key, versions, read=read),
+        response=MadeUp(key, versions, buffers=buffers),
+        max_version=versions[1],
+        handle=handle,
+        refuse=refuse or no_refusal,
+        **more,
+    )
+
+
 class Doors:
-    """Handlers that wait until the test lets them go: the body names the door."""
+    """Handlers that each wait at a door, named by the request's body, until the test opens it."""
 
     def __init__(self) -> None:
         self.started: list[str] = []
@@ -38,7 +86,7 @@ class Doors:
     def door(self, name: str) -> asyncio.Event:
         return self.doors.setdefault(name, asyncio.Event())
 
-    async def handle(self, context: AgentContext, request: str, peer: Peer) -> Any:
+    async def handle(self, call: Call, request: str) -> bytes | None:
         self.started.append(request)
         self.step.set()
         try:
@@ -63,23 +111,34 @@ class Doors:
                 raise MalformedRequest("bad body")
             return bytes(body[:60]).decode()
 
-        def api(key: int, pipelined: bool, waits: bool = False) -> Api:
-            return Api(
-                key=key,
-                min_version=0,
-                max_version=1,
-                handle=self.handle,
-                decode=decode,
-                encode=lambda response, version: [response, memoryview(b"!")],
-                refuse=lambda request, code: f"error {code}".encode(),
+        def refuse(_call: Call, _request: str, error_code: int) -> bytes:
+            return f"error {error_code}".encode()
+
+        def close(_call: Call, _request: str, _error_code: int) -> bytes:
+            raise MalformedRequest("nobody waits for an answer")
+
+        def api(key: int, pipelined: bool, waits: bool = False) -> Api[str, bytes]:
+            return made_up_api(
+                key,
+                self.handle,
+                read=decode,
+                buffers=lambda response, version: [response, memoryview(b"!")],
+                refuse=refuse,
                 pipelined=pipelined,
                 waits=waits,
                 unavailable=15,
             )
 
-        without = Api(key=13, min_version=0, max_version=0, handle=self.handle, decode=decode)
+        transactional = [api(ADD_PARTITIONS, False), api(ADD_OFFSETS, False)]
+        without = made_up_api(13, self.handle, read=decode, refuse=close)
         return Registry(
-            [api(PIPELINED, True), api(SEQUENTIAL, False), api(WAITING, False, True), without]
+            [
+                api(PIPELINED, True),
+                api(SEQUENTIAL, False),
+                api(WAITING, False, True),
+                *transactional,
+                without,
+            ]
         )
 
 

@@ -1,53 +1,56 @@
-"""An agent without a control plane behind it, and a client that speaks frames."""
+"""An agent with a scripted control plane, and a client that sends and receives frames."""
 
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from io import BytesIO
+from functools import cache
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
-from kio.serial import entity_reader, entity_writer
-
-from agent.apis.registry import (
+from lacuna.agent.clock import SystemWallClock
+from lacuna.agent.context import AgentContext
+from lacuna.agent.fetch.service import FetchService
+from lacuna.agent.lease import AgentLease
+from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.produce.service import ProduceService
+from lacuna.agent.registry import (
     Registry,
     discover,
-    request_header_version,
     response_header_version,
 )
-from agent.apis.schema import request_class, response_class
-from agent.clock import SystemClock
-from agent.context import AgentContext
-from agent.fetch.service import FetchService
-from agent.lease import AgentLease
-from agent.metrics import AgentMetrics
-from agent.produce.service import ProduceService
-from agent.server import AgentServer
-from agent.settings import AgentSettings
-from controlplane.client.views import ClusterView, PartitionView
-from controlplane.v1.cluster_pb2 import Agent, AgentRegistered, ClusterDelta, Topic
-from controlplane.v1.control_pb2 import Command, Reply
-from logstore.objects.memory import MemoryStore
+from lacuna.agent.server import AgentServer
+from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.client.views import ClusterView, PartitionView
+from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentRegistered, ClusterDelta, Topic
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.logstore.objects.memory import MemoryStore
+from lacuna.wire.layout import Message
+from tests.golden import messages as golden
+from tests.messages import RESPONSES, encode_body, read_exactly, request
+
+Q = TypeVar("Q")
+R = TypeVar("R")
 
 TOPIC_ID = bytes(range(16))
 
 
 class NoFeed:
-    """A view that is never refreshed."""
+    """A feed that never updates the views that use it."""
 
     def want(self, view: PartitionView) -> None:
-        """Nothing comes."""
+        """Does nothing."""
 
     def want_cluster(self) -> None:
-        """Nothing comes."""
+        """Does nothing."""
 
 
 class ScriptedControl:
-    """A ControlClient whose answers the test gives: verb name -> reply or exception or function."""
+    """A ControlClient with scripted answers: `answers` maps a verb's name to a reply, an exception or a function."""
 
     def __init__(self) -> None:
         self.cluster = ClusterView(NoFeed())
+        self.journal_position = 0
         self.calls: list[Command] = []
         self.given_up = 0
         self.otherwise: Reply | Exception = Reply()
@@ -60,7 +63,7 @@ class ScriptedControl:
         }
 
     async def call(self, command: Command) -> Reply:
-        """Answers as scripted."""
+        """Records the command, and returns or raises the scripted answer to its verb."""
         self.calls.append(command)
         verb = str(command.WhichOneof("verb"))
         answer = self.answers.get(verb, self.otherwise)
@@ -69,19 +72,19 @@ class ScriptedControl:
         return answer(command) if callable(answer) else answer
 
     def give_up_unsent(self, reason: str) -> None:
-        """Everything is sent at once; counts how often it was asked."""
+        """Only counts its calls: no command is ever unsent."""
         self.given_up += 1
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
-        """No view is ever current."""
+        """A new view, which never becomes current."""
         return PartitionView(topic_id, partition, NoFeed())
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing."""
 
 
 def snapshot(*topics: Topic, agents: tuple[Agent, ...] = ()) -> ClusterDelta:
-    """A cluster of these topics and agents (one agent, node 1, when none are given)."""
+    """The delta of a whole cluster with these topics and agents (by default, one agent with node id 1)."""
     live = agents or (Agent(node_id=1, host="127.0.0.1", port=9092),)
     return ClusterDelta(
         version=1, is_snapshot=True, cluster_id="c", topics=topics, has_agents=True, agents=live
@@ -91,13 +94,17 @@ def snapshot(*topics: Topic, agents: tuple[Agent, ...] = ()) -> ClusterDelta:
 def make_context(
     control: Any, settings: AgentSettings | None = None, registry: Registry | None = None
 ) -> AgentContext:
-    """A context with everything real but `control`."""
+    """An agent's context in which everything is real except `control`."""
     settings = settings or AgentSettings()
     metrics = AgentMetrics()
-    clock, store = SystemClock(), MemoryStore()
+    clock, store = SystemWallClock(), MemoryStore()
     lease = AgentLease(control, settings, metrics)
     fetch = FetchService(
-        control=control, store=store, cluster_id=lambda: lease.cluster_id, randint=Random(1).randint
+        control=control,
+        store=store,
+        trust=lease.trust,
+        cluster_id=lambda: lease.cluster_id,
+        randint=Random(1).randint,
     )
     return AgentContext(
         control=control,
@@ -115,7 +122,7 @@ def make_context(
 
 @asynccontextmanager
 async def serving(context: AgentContext) -> AsyncIterator[AgentServer]:
-    """A started server, stopped at the end."""
+    """Starts a server for the block and stops it afterwards."""
     server = AgentServer(context)
     await server.start()
     try:
@@ -127,29 +134,29 @@ async def serving(context: AgentContext) -> AsyncIterator[AgentServer]:
 def encode_request(
     api_key: int, version: int, body: bytes, correlation_id: int = 1, client_id: str = "test"
 ) -> bytes:
-    """A whole frame, size included."""
+    """A whole request frame, including its size."""
     header = struct.pack(">hhih", api_key, version, correlation_id, len(client_id))
     header += client_id.encode()
-    if request_header_version(api_key, version) == 2:
+    if _header_version(api_key, version) == 2:
         header += b"\0"
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
-def encode_body(request: Any) -> bytes:
-    """kio's bytes of a request."""
-    buffer = BytesIO()
-    entity_writer(type(request))(buffer, request)
-    return buffer.getvalue()
+@cache
+def _header_version(api_key: int, version: int) -> int:
+    """Kafka's; of a version that it lacks, that of the nearest."""
+    written = golden.requests(api_key)
+    return min(written, key=lambda each: abs(each.version - version)).header_version
 
 
-def nested(api_key: int, version: int, name: str, /, **fields: Any) -> Any:
-    """A value nested in a request of that API and version."""
-    module = __import__(request_class(api_key, version).__module__, fromlist=[name])
-    return getattr(module, name)(**fields)
+def read_answer(frame: bytes, api_key: int, version: int) -> Any:
+    """The answer in a frame without its size. Raises where it cannot be read, or something is left."""
+    start = 4 + response_header_version(api_key, version)
+    return read_exactly(RESPONSES[api_key], frame[start:], version)
 
 
 class RawClient:
-    """One connection; frames out, frames in."""
+    """A connection that sends and receives frames."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -157,11 +164,11 @@ class RawClient:
 
     @classmethod
     async def connect(cls, port: int) -> "RawClient":
-        """To 127.0.0.1."""
+        """Connects to a port of 127.0.0.1."""
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
     def send(self, data: bytes) -> None:
-        """Bytes as they are."""
+        """Sends bytes unchanged."""
         self.writer.write(data)
 
     async def frame(self) -> bytes:
@@ -170,27 +177,31 @@ class RawClient:
         return await self.reader.readexactly(size)
 
     async def is_closed(self) -> bool:
-        """True once the server has closed; anything else that comes is a failure."""
+        """Waits for the server to close the connection; False if it sends a byte instead."""
         return await self.reader.read(1) == b""
 
     async def ask(self, api_key: int, version: int, **fields: Any) -> Any:
-        """kio's answer to a request of these fields."""
-        request = request_class(api_key, version)(**fields)
-        self.send(encode_request(api_key, version, encode_body(request)))
-        frame = await self.frame()
-        start = 4 + response_header_version(api_key, version)
-        response, size = entity_reader(response_class(api_key, version))(frame, start)
-        assert start + size == len(frame)
-        return response
+        """Sends a request with these fields, and returns the response."""
+        body = encode_body(api_key, version, request(api_key, version, **fields))
+        self.send(encode_request(api_key, version, body))
+        return read_answer(await self.frame(), api_key, version)
+
+    async def call(self, request: Message[Q], response: Message[R], version: int, asked: Q) -> R:
+        """Sends a request, and returns the response to it, both of lacuna.wire."""
+        self.send(encode_request(request.api_key, version, request.write(asked, version)))
+        frame = memoryview(await self.frame())
+        return response.read(
+            frame[4 + response_header_version(request.api_key, version) :], version
+        )
 
     async def close(self) -> None:
-        """Close and wait for it."""
+        """Closes the connection and waits until it is closed."""
         self.writer.close()
         await self.writer.wait_closed()
 
 
 async def with_client(context: AgentContext, do: Callable[[RawClient], Awaitable[None]]) -> None:
-    """Serve, connect, do, close."""
+    """Serves `context`, connects a client, awaits `do` with it, and closes both."""
     async with serving(context) as server:
         client = await RawClient.connect(server.port)
         await do(client)

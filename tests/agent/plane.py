@@ -5,26 +5,24 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from agent.context import AgentContext
-from agent.server import AgentServer
-from agent.settings import AgentSettings
-from controlplane import machine
-from controlplane.client import InProcessClient
-from controlplane.clock import SystemClock
-from controlplane.journal.memory import MemoryJournal
-from controlplane.runtime import ControlPlane, RuntimeSettings
-from controlplane.state.state import State
-from controlplane.v1.cluster_pb2 import ClusterDelta
-from controlplane.v1.control_pb2 import Reply
-from controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.agent.context import AgentContext
+from lacuna.agent.server import AgentServer
+from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.client import InProcessClient
+from lacuna.controlplane.clock import SystemClock
+from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 from tests.agent.harness import make_context
+from tests.doubles.journal import MemoryJournal
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a test needs of it."""
+    """A running control plane and agent, as far as tests need them."""
 
-    plane: ControlPlane[State]
+    plane: Runtime
     control: InProcessClient
     context: AgentContext
     server: AgentServer
@@ -32,11 +30,10 @@ class Cluster:
 
 @asynccontextmanager
 async def cluster(settings: AgentSettings | None = None) -> AsyncIterator[Cluster]:
-    """Start it, end it; a control plane that had to stop fails the test."""
+    """Runs a control plane and an agent for the block; fails the test if the control plane had to stop."""
     numbers = itertools.count(1)
     fatal: list[BaseException] = []
-    plane: ControlPlane[State] = ControlPlane(
-        machine,
+    plane = Runtime(
         MemoryJournal("cluster"),
         SystemClock(),
         lambda: next(numbers).to_bytes(16, "big"),
@@ -59,16 +56,17 @@ async def cluster(settings: AgentSettings | None = None) -> AsyncIterator[Cluste
 
 
 def hold_deltas(control: InProcessClient) -> None:
-    """What changes comes to this client with the next reply to it: as late as it may (adr/0003)."""
+    """Delays changes for this client until the next reply to it, which is as late as they may come (adr/0003)."""
     deliver = control.deliver
-    held: list[tuple[Sequence[PartitionDelta], Sequence[ClusterDelta], Sequence[Reply]]] = []
+    held: list[tuple[Sequence[PartitionDelta], Sequence[ClusterDelta], Sequence[Reply], int]] = []
 
     def late(
         partitions: Sequence[PartitionDelta],
         cluster: Sequence[ClusterDelta],
         replies: Sequence[Reply],
+        position: int,
     ) -> None:
-        held.append((partitions, cluster, replies))
+        held.append((partitions, cluster, replies, position))
         if replies:
             delivered, held[:] = list(held), []
             for each in delivered:

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from agent.settings import AgentSettings
+from lacuna.agent.settings import AgentSettings
 from tests.agent.plane import Cluster, cluster
 
 

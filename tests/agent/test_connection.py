@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.connection import (
+from lacuna.agent.connection import (
     FIRST_BYTES,
     FrameError,
     FrameReader,
@@ -127,6 +127,20 @@ BAD = {
 def test_what_is_no_request_is_a_typed_error(name: str, step: int) -> None:
     with pytest.raises(FrameError):
         feed(make_reader(), BAD[name], step)
+
+
+@pytest.mark.parametrize(
+    ("beginning", "who"),
+    [
+        (bytes.fromhex("16030100c8010000c40303"), "this is a TLS client"),
+        (b"POST /topics HTTP/1.1\r\n", "this is an HTTP client"),
+        (b"PRI * HTTP/2.0\r\n\r\n", "this is an HTTP/2 or gRPC client"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "this is an SSH client"),
+    ],
+)
+def test_other_protocols_are_named(beginning: bytes, who: str) -> None:
+    with pytest.raises(FrameError, match=who):
+        feed(make_reader(), beginning, 1)
 
 
 def test_unknown_apis_are_refused_before_their_header_is_read() -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agent.server import AgentServer
+from lacuna.agent.server import AgentServer
 from tests.agent.doors import (
     PIPELINED,
     SEQUENTIAL,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agent.eager import start
+from lacuna.agent.eager import start
 
 
 async def test_what_never_waits_is_done_without_a_task() -> None:
@@ -72,6 +72,26 @@ async def test_cancelling_the_task_cancels_the_wait() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert cleaned == [True]
+
+
+async def test_cancelling_before_the_tasks_first_turn_is_raised_in_the_work() -> None:
+    cleaned: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            # A coroutine that is closed instead of cancelled may not wait any more.
+            await asyncio.sleep(0)
+            cleaned.append("waited")
+            raise
+
+    task = start(work(), "w")
+    assert task is not None
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert cleaned == ["waited"]
 
 
 async def test_an_error_before_the_first_wait_is_the_callers() -> None:

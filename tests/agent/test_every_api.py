@@ -1,43 +1,42 @@
 """Every API at every version: any request gets an answer that can be read, and no mistake of ours."""
 
 import asyncio
-import dataclasses
-from datetime import timedelta
+import re
+from itertools import product
+from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kio.serial import entity_reader
 
-from agent.apis.registry import Registry, discover, response_header_version
-from agent.apis.schema import kio_versions, request_class, response_class
-from agent.settings import AgentSettings
-from controlplane.client import ControlPlaneUnavailable
-from controlplane.v1.cluster_pb2 import Topic
+from lacuna.agent.api import Call
+from lacuna.agent.registry import discover
+from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.wire.messages.produce import PRODUCE_REQUEST
 from tests.agent.harness import (
     TOPIC_ID,
     RawClient,
     ScriptedControl,
-    encode_body,
     encode_request,
     make_context,
-    nested,
+    read_answer,
     serving,
     snapshot,
 )
 from tests.agent.plane import cluster
 from tests.agent.requests import requests
+from tests.messages import REQUESTS, encode_body, names, nested, request
 
-# Produce and Fetch have tests of their own, and so have versions that kio lacks (tests/agent/legacy); JoinGroup
-# and SyncGroup wait for other members.
+# Produce and Fetch have tests of their own; JoinGroup and SyncGroup wait for other members.
 ELSEWHERE = {0, 1, 11, 14}
-REGISTRY = Registry([api for api in discover().apis() if api.key not in ELSEWHERE])
-VERSIONS = [
-    (api.key, version)
-    for api in REGISTRY.apis()
-    for version in range(api.min_version, api.max_version + 1)
-    if version in kio_versions(api.key)
-]
+APIS = {
+    api.key: range(api.min_version, api.max_version + 1)
+    for api in discover().apis()
+    if api.key not in ELSEWHERE
+}
 
 
 def away() -> ScriptedControl:
@@ -48,79 +47,89 @@ def away() -> ScriptedControl:
     return control
 
 
-def read_answer(frame: bytes, api_key: int, version: int) -> object:
-    """kio's answer. Raises where it cannot be read, or something is left."""
-    start = 4 + response_header_version(api_key, version)
-    response, size = entity_reader(response_class(api_key, version))(frame, start)
-    assert start + size == len(frame)
-    return response
+def test_handlers_name_the_messages_that_they_take_and_give() -> None:
+    """So mypy knows every field that they read, and none of them takes what may be anything."""
+    for api in discover().apis():
+        took, gave = api.request.body.make, api.response.body.make
+        # A Produce with acks=0 is not answered.
+        answer = gave | None if api.key == PRODUCE_REQUEST.api_key else gave
+        assert [*get_type_hints(api.handle).values()] == [Call, took, answer], api.key
+        assert [*get_type_hints(api.refuse).values()] == [Call, took, int, gave], api.key
 
 
-@pytest.mark.parametrize(("api_key", "version"), VERSIONS)
-@settings(
-    max_examples=6,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+def test_every_api_has_a_file_of_tests() -> None:
+    """Named after its key: one looks for DescribeLogDirs, whose key is 35, in test_k35_*.py."""
+    names = [path.name for path in (Path(__file__).parent / "apis").glob("test_k*.py")]
+    tested = {int(key) for name in names for key in re.findall(r"(?<=_k)\d\d(?=_)", name)}
+    assert tested == {api.key for api in discover().apis()}
+
+
+async def ask(client: RawClient, api_key: int, version: int, asked: Any, number: int = 1) -> None:
+    """Sends a request; its answer must come and be one."""
+    body = encode_body(api_key, version, asked)
+    client.send(encode_request(api_key, version, body, number))
+    async with asyncio.timeout(60):
+        frame = await client.frame()
+    assert int.from_bytes(frame[:4], "big") == number
+    read_answer(frame, api_key, version)
+
+
+@pytest.mark.parametrize("api_key", APIS)
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_any_request_is_answered(api_key: int, version: int, data: st.DataObject) -> None:
-    """By a real control plane, several requests on one connection."""
-    asked = data.draw(st.lists(requests(api_key, version), min_size=1, max_size=4))
+def test_any_request_is_answered(api_key: int, data: st.DataObject) -> None:
+    """By a real control plane, several requests on one connection, at each version."""
+    asked = [
+        (version, data.draw(st.lists(requests(api_key, version), min_size=1, max_size=4)))
+        for version in APIS[api_key]
+    ]
 
     async def run() -> None:
         async with cluster(AgentSettings()) as running:
-            client = await RawClient.connect(running.server.port)
-            for i, request in enumerate(asked):
-                client.send(encode_request(api_key, version, encode_body(request), i))
-                async with asyncio.timeout(60):
-                    frame = await client.frame()
-                assert int.from_bytes(frame[:4], "big") == i
-                read_answer(frame, api_key, version)
-            await client.close()
+            for version, bodies in asked:
+                client = await RawClient.connect(running.server.port)
+                for number, request in enumerate(bodies):
+                    await ask(client, api_key, version, request, number)
+                await client.close()
             assert running.context.metrics.requests_failed == 0
 
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(("api_key", "version"), VERSIONS)
-@settings(max_examples=2, deadline=None)
+@pytest.mark.parametrize("api_key", APIS)
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_without_a_control_plane_the_answer_is_an_error(
-    api_key: int, version: int, data: st.DataObject
-) -> None:
+def test_without_a_control_plane_the_answer_is_an_error(api_key: int, data: st.DataObject) -> None:
     """Never a closed connection: clients are told to try again."""
-    request = data.draw(requests(api_key, version))
+    asked = [(version, data.draw(requests(api_key, version))) for version in APIS[api_key]]
 
     async def run() -> None:
         context = make_context(away())
         async with serving(context) as server:
-            client = await RawClient.connect(server.port)
-            client.send(encode_request(api_key, version, encode_body(request)))
-            async with asyncio.timeout(60):
-                read_answer(await client.frame(), api_key, version)
-            await client.close()
-        assert context.metrics.requests_failed == 0
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize(("api_key", "version"), VERSIONS)
-def test_garbage_bodies_close_that_connection_only(api_key: int, version: int) -> None:
-    """A body that is cut short, or full of ones, is an answer or a close; never a mistake of ours."""
-
-    async def run() -> None:
-        context = make_context(away())
-        async with serving(context) as server:
-            for body in (b"", b"\xff" * 9, b"\x7f" * 40, b"\0\0\0\x7f"):
+            for version, request in asked:
                 client = await RawClient.connect(server.port)
-                client.send(encode_request(api_key, version, body))
-                client.writer.write_eof()
-                async with asyncio.timeout(60):
-                    await client.reader.read()
+                await ask(client, api_key, version, request)
                 await client.close()
         assert context.metrics.requests_failed == 0
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("api_key", APIS)
+async def test_garbage_bodies_close_that_connection_only(api_key: int) -> None:
+    """A body that is cut short, or full of ones, is an answer or a close; never a mistake of ours."""
+    context = make_context(away())
+    async with serving(context) as server:
+        for version, body in product(
+            APIS[api_key], (b"", b"\xff" * 9, b"\x7f" * 40, b"\0\0\0\x7f")
+        ):
+            client = await RawClient.connect(server.port)
+            client.send(encode_request(api_key, version, body))
+            client.writer.write_eof()
+            async with asyncio.timeout(60):
+                await client.reader.read()
+            await client.close()
+    assert context.metrics.requests_failed == 0
 
 
 _LONGEST = "g" * 32_767
@@ -140,32 +149,33 @@ async def test_a_string_that_older_versions_cannot_say_is_taken_from_nobody(
     """As in Kafka. It was kept, and no list of groups could be written for older clients any more."""
     protocol = nested(11, 9, "JoinGroupRequestProtocol", name="range", metadata=b"")
     fields: dict[str, object] = {
-        "session_timeout": timedelta(seconds=10),
-        "rebalance_timeout": timedelta(seconds=10),
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 10_000,
         "member_id": "",
         "group_instance_id": None,
         "protocol_type": "consumer",
         "protocols": (protocol,),
         "reason": None,
-        "transaction_timeout": timedelta(seconds=10),
+        "transaction_timeout_ms": 10_000,
         "producer_id": -1,
         "producer_epoch": -1,
         "committed": True,
         "key_type": 0,
     }
-    cls = request_class(api_key, version)
-    known = {each.name for each in dataclasses.fields(cls)}
+    known = names(REQUESTS[api_key].body, version)
     fields = {name: value for name, value in fields.items() if name in known}
 
-    def request(name: str) -> bytes:
-        values = fields | {field: (name,) if field == "groups_names" else name}
-        return encode_request(api_key, version, encode_body(cls(**values)))
+    values = fields | {field: (_LONGEST,) if field == "groups_names" else _LONGEST}
+    body = encode_body(api_key, version, request(api_key, version, **values))
+    said = b"\x80\x80\x02" + _LONGEST.encode()
+    assert body.count(said) == 1
+    longer = body.replace(said, b"\x81\x80\x02" + _LONGEST.encode() + b"g")
 
     async with cluster() as running, asyncio.timeout(60):
         client = await RawClient.connect(running.server.port)
-        client.send(request(_LONGEST))
+        client.send(encode_request(api_key, version, body))
         assert await client.frame()
-        client.send(request(_LONGEST + "g"))
+        client.send(encode_request(api_key, version, longer))
         assert await client.is_closed()
         await client.close()
         another = await RawClient.connect(running.server.port)

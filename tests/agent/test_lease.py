@@ -1,19 +1,25 @@
 """The lease: registering, renewing, losing it; segment ids."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
-from agent.lease import NO_LEASE, AgentLease, NoLeaseError
-from agent.metrics import AgentMetrics
-from agent.settings import AgentSettings
-from controlplane.client import CommandRefused, ControlPlaneUnavailable
-from controlplane.errors import ErrorCode
-from controlplane.v1.cluster_pb2 import AgentRegistered, ClusterDelta, LeaseReleased, LeaseRenewed
-from controlplane.v1.control_pb2 import Command, Reply
-from logstore.segments.paths import SegmentId
+from lacuna.agent.lease import NO_LEASE, AgentLease, NoLeaseError
+from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import (
+    AgentRegistered,
+    ClusterDelta,
+    LeaseReleased,
+    LeaseRenewed,
+)
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.logstore.segments.paths import SegmentId
 from tests.agent.harness import ScriptedControl, snapshot
+from tests.simulation.loop import on_virtual_time
 
 
 class Setup:
@@ -48,15 +54,15 @@ class Setup:
                 await asyncio.sleep(0.001)
 
 
-@pytest.fixture
-async def setup() -> AsyncIterator[Setup]:
+async def started() -> Setup:
     made = Setup()
     await made.lease.start(9092)
-    yield made
-    await made.lease.stop_renewing()
+    return made
 
 
-async def test_registers_the_address_that_clients_reach(setup: Setup) -> None:
+@on_virtual_time
+async def test_registers_the_address_that_clients_reach() -> None:
+    setup = await started()
     command = setup.control.calls[0].register_agent
     assert (command.host, command.port, command.zone) == ("127.0.0.1", 9092, "")
     lease = setup.lease
@@ -68,7 +74,9 @@ async def test_registers_the_address_that_clients_reach(setup: Setup) -> None:
     await other.lease.stop_renewing()
 
 
-async def test_segment_ids_are_never_given_twice(setup: Setup) -> None:
+@on_virtual_time
+async def test_segment_ids_are_never_given_twice() -> None:
+    setup = await started()
     given = [setup.lease.next_segment_id() for _ in range(3)]
     assert given == [SegmentId(7, 1), SegmentId(7, 2), SegmentId(7, 3)]
     setup.lease.report_expired(7)
@@ -78,12 +86,16 @@ async def test_segment_ids_are_never_given_twice(setup: Setup) -> None:
     assert setup.lease.next_segment_id() == SegmentId(8, 1)
 
 
-async def test_a_late_report_of_an_old_lease_changes_nothing(setup: Setup) -> None:
+@on_virtual_time
+async def test_a_late_report_of_an_old_lease_changes_nothing() -> None:
+    setup = await started()
     setup.lease.report_expired(6)
     assert setup.lease.lease_id == 7
 
 
-async def test_renews_again_and_again(setup: Setup) -> None:
+@on_virtual_time
+async def test_renews_again_and_again() -> None:
+    setup = await started()
     await setup.until(lambda: setup.verbs().count("renew_lease") >= 3)
     assert all(
         call.renew_lease.lease_id == 7
@@ -93,7 +105,9 @@ async def test_renews_again_and_again(setup: Setup) -> None:
     assert setup.metrics.lease_registrations == 1
 
 
-async def test_an_expired_lease_is_replaced(setup: Setup) -> None:
+@on_virtual_time
+async def test_an_expired_lease_is_replaced() -> None:
+    setup = await started()
     expired = LeaseRenewed(error_code=int(ErrorCode.LEASE_EXPIRED))
     setup.control.answers["renew_lease"] = Reply(lease_renewed=expired)
     await setup.until(lambda: setup.lease.lease_id > 8)
@@ -101,10 +115,10 @@ async def test_an_expired_lease_is_replaced(setup: Setup) -> None:
 
 
 @pytest.mark.parametrize("error", [ControlPlaneUnavailable("x"), CommandRefused(42, "x")])
-async def test_while_the_control_plane_is_away_the_lease_is_kept(
-    setup: Setup, error: Exception
-) -> None:
+@on_virtual_time
+async def test_while_the_control_plane_is_away_the_lease_is_kept(error: Exception) -> None:
     """It may still hold there; only the control plane can say that it does not."""
+    setup = await started()
     setup.control.answers["renew_lease"] = error
     await setup.until(lambda: setup.metrics.lease_renewals_failed >= 2)
     assert setup.lease.lease_id == 7
@@ -114,6 +128,7 @@ async def test_while_the_control_plane_is_away_the_lease_is_kept(
     assert setup.metrics.lease_registrations == 1
 
 
+@on_virtual_time
 async def test_each_new_session_is_renewed_over_at_once() -> None:
     made = Setup(lease_duration_ms=3_600_000)
     await made.lease.start(9092)
@@ -126,6 +141,7 @@ async def test_each_new_session_is_renewed_over_at_once() -> None:
     assert made.verbs().count("renew_lease") == 2
 
 
+@on_virtual_time
 async def test_who_was_hidden_renews_and_drops_what_clients_asked_before() -> None:
     made = Setup(lease_duration_ms=3_600_000)
     dropped = []
@@ -143,7 +159,9 @@ async def test_who_was_hidden_renews_and_drops_what_clients_asked_before() -> No
     await made.lease.stop_renewing()
 
 
-async def test_registering_again_is_tried_until_it_works(setup: Setup) -> None:
+@on_virtual_time
+async def test_registering_again_is_tried_until_it_works() -> None:
+    setup = await started()
     setup.control.answers["register_agent"] = ControlPlaneUnavailable("x")
     setup.lease.report_expired(7)
     await setup.until(lambda: setup.verbs().count("register_agent") >= 3)
@@ -152,7 +170,9 @@ async def test_registering_again_is_tried_until_it_works(setup: Setup) -> None:
     await setup.until(lambda: setup.lease.lease_id == 8)
 
 
-async def test_the_end_gives_the_lease_back(setup: Setup) -> None:
+@on_virtual_time
+async def test_the_end_gives_the_lease_back() -> None:
+    setup = await started()
     await setup.lease.stop_renewing()
     assert setup.lease.lease_id == 7
     await setup.lease.release()
@@ -161,13 +181,16 @@ async def test_the_end_gives_the_lease_back(setup: Setup) -> None:
     assert setup.lease.lease_id == NO_LEASE
 
 
-async def test_the_end_does_not_need_a_control_plane(setup: Setup) -> None:
+@on_virtual_time
+async def test_the_end_does_not_need_a_control_plane() -> None:
+    setup = await started()
     setup.control.answers["release_lease"] = ControlPlaneUnavailable("x")
     await setup.lease.stop_renewing()
     await setup.lease.release()
     assert setup.lease.lease_id == NO_LEASE
 
 
+@on_virtual_time
 async def test_the_first_registration_may_fail() -> None:
     made = Setup()
     made.control.answers["register_agent"] = Reply(agent_registered=AgentRegistered(error_code=42))
@@ -175,9 +198,10 @@ async def test_the_first_registration_may_fail() -> None:
         await made.lease.start(1)
 
 
-async def test_a_mistake_of_ours_does_not_end_the_keeping(
-    setup: Setup, caplog: pytest.LogCaptureFixture
-) -> None:
+@on_virtual_time
+async def test_a_mistake_of_ours_does_not_end_the_keeping(caplog: pytest.LogCaptureFixture) -> None:
+    setup = await started()
+
     def fail() -> None:
         setup.control.answers["renew_lease"] = Reply(lease_renewed=LeaseRenewed())
         raise ValueError("nobody thought of it")
@@ -187,4 +211,4 @@ async def test_a_mistake_of_ours_does_not_end_the_keeping(
     setup.control.answers["renew_lease"] = Reply(lease_renewed=expired)
     await setup.until(lambda: setup.metrics.lease_registrations == 2)
     assert setup.lease.lease_id == 8
-    assert "our own mistake in keeping the lease" in caplog.text
+    assert "unexpected error while keeping the lease" in caplog.text

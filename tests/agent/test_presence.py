@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.lease import AgentLease
-from agent.metrics import AgentMetrics
-from agent.settings import AgentSettings
-from controlplane import machine
-from controlplane.client import ControlPlaneUnavailable, GrpcClient, GrpcClientSettings
-from controlplane.clock import Clock, ManualClock, SystemClock
-from controlplane.service import RunningControlPlane, ServiceSettings, serve
-from controlplane.state.settings import SESSION_GRACE_MS
-from controlplane.v1.control_pb2 import Command, Reply
-from controlplane.v1.log_pb2 import ReadPartitions
+from lacuna.agent.lease import AgentLease
+from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.client import ControlPlaneUnavailable, GrpcClient, SessionLimits
+from lacuna.controlplane.clock import Clock, SystemClock
+from lacuna.controlplane.service import RunningControlPlane, ServiceSettings, serve
+from lacuna.controlplane.state.settings import SESSION_GRACE_MS
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import ReadPartitions
+from tests.doubles.clock import ManualClock
 
 SECONDS = 60.0
 
@@ -63,7 +63,7 @@ class Client(GrpcClient):
     """Says when the lease was renewed."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(address, lambda: 0.5, GrpcClientSettings(give_up_after=60))
+        super().__init__(address, lambda: 0.5, SessionLimits(give_up_after=60))
         self.renewed = asyncio.Event()
 
     async def call(self, command: Command) -> Reply:
@@ -118,8 +118,8 @@ def clock(request: pytest.FixtureRequest) -> Clock:
 @pytest.fixture
 async def control(tmp_path: Path, clock: Clock) -> AsyncIterator[RunningControlPlane]:
     """The real machine behind TCP."""
-    given = ("controlplane.machine", "127.0.0.1:0", str(tmp_path / "control.db"))
-    running = await serve(machine, *given, ServiceSettings(stop_grace=0.0), clock=clock)
+    given = ("127.0.0.1:0", str(tmp_path / "control.db"))
+    running = await serve(*given, ServiceSettings(stop_grace=0.0), clock=clock)
     yield running
     await running.close()
 

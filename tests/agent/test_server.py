@@ -4,22 +4,25 @@ import asyncio
 import logging
 import resource
 import struct
-from typing import Any
 
 import pytest
 
-from agent.apis.registry import Api, Peer, Registry
-from agent.context import AgentContext
-from agent.descriptors import room_for_connections
-from agent.server import AgentServer
-from agent.settings import AgentSettings
-from controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.agent.api import Call
+from lacuna.agent.descriptors import room_for_connections
+from lacuna.agent.registry import Registry
+from lacuna.agent.server import AgentServer
+from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.wire.layout import Buffer
 from tests.agent.doors import (
+    ADD_OFFSETS,
+    ADD_PARTITIONS,
     PIPELINED,
     SEQUENTIAL,
     answers,
     event_loop_policy,  # noqa: F401 - a fixture
     frame,
+    made_up_api,
     setup,
 )
 from tests.agent.harness import RawClient, ScriptedControl, encode_request, make_context, serving
@@ -98,6 +101,20 @@ async def test_bad_bytes_close_with_one_line_that_names_the_peer(
         assert await answers(other, 1) == [(5, "now!")]
 
 
+async def test_a_client_that_tries_again_and_again_is_complained_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _, context = setup()
+    async with serving(context) as server:
+        for _ in range(5):
+            client = await RawClient.connect(server.port)
+            client.send(bytes.fromhex("16030100c8010000c40303"))
+            assert await client.is_closed()
+    (line,) = caplog.messages
+    assert "this is a TLS client" in line
+    assert context.metrics.connections_closed_malformed == 5
+
+
 async def test_our_own_mistake_is_logged_and_answered(caplog: pytest.LogCaptureFixture) -> None:
     doors, context = setup()
     doors.fail = {
@@ -163,19 +180,12 @@ async def test_a_slow_reader_holds_only_itself() -> None:
     """One answer beyond the write buffer, then its next request waits."""
     started = 0
 
-    async def handle(context: AgentContext, request: Any, peer: Peer) -> bytes:
+    async def handle(call: Call, request: bytes) -> bytes:
         nonlocal started
         started += 1
         return bytes(4 << 20)
 
-    api = Api(
-        key=SEQUENTIAL,
-        min_version=0,
-        max_version=0,
-        handle=handle,
-        decode=lambda body, version: None,
-        encode=lambda response, version: [response],
-    )
+    api = made_up_api(SEQUENTIAL, handle)
     settings = AgentSettings(write_buffer_bytes=1024)
     context = make_context(ScriptedControl(), settings, registry=Registry([api]))
     async with serving(context) as server:
@@ -208,14 +218,14 @@ async def test_too_many_connections_are_refused(caplog: pytest.LogCaptureFixture
         await answers(fourth, 1)
         assert (context.metrics.connections_refused, context.metrics.connections_accepted) == (1, 3)
     (told,) = [each.getMessage() for each in caplog.records if "refused" in each.getMessage()]
-    assert told == "connections are refused: there are 2, as max.connections says"
+    assert told == "new connections are refused: 2 are open, the limit that max.connections sets"
 
 
 async def test_the_limit_of_open_files_bounds_connections(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The journal and the store open files too: clients never take the last descriptors."""
-    monkeypatch.setattr("agent.server.room_for_connections", lambda: 1)
+    monkeypatch.setattr("lacuna.agent.server.room_for_connections", lambda: 1)
     _, context = setup()
     async with serving(context) as server:
         first = await RawClient.connect(server.port)
@@ -225,7 +235,7 @@ async def test_the_limit_of_open_files_bounds_connections(
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await second.frame()
         await first.close()
-    assert "raise the limit of open files (ulimit -n) for more" in caplog.text
+    assert "raise the limit of open files (ulimit -n)" in caplog.text
 
 
 def test_room_is_kept_for_what_is_not_a_connection() -> None:
@@ -247,6 +257,42 @@ async def test_idle_connections_are_closed_and_busy_ones_not() -> None:
         assert await answers(busy, 1) == [(3, "long!")]
 
 
+@pytest.mark.parametrize("silence", [[ADD_OFFSETS], [ADD_OFFSETS, ADD_PARTITIONS]])
+async def test_who_adds_offsets_to_a_transaction_and_falls_silent_is_disconnected(
+    silence: list[int],
+) -> None:
+    """librdkafka may wait for a coordinator that it has forgotten, until a connection breaks (adr/0018)."""
+    _, context = setup(max_offsets_wait_ms=1000)
+    async with serving(context) as server:
+        client = await RawClient.connect(server.port)
+        client.send(b"".join(frame(key, "now") for key in silence))
+        await answers(client, len(silence))
+        async with asyncio.timeout(60):
+            assert await client.is_closed()
+        assert context.metrics.connections_closed_idle == 1
+
+
+async def test_who_goes_on_after_adding_offsets_is_not_disconnected() -> None:
+    doors, context = setup(max_offsets_wait_ms=1000)
+    async with serving(context) as server:
+        clients = [await RawClient.connect(server.port) for _ in range(4)]
+        ended, without_offsets, waiting, silent = clients
+        ended.send(frame(ADD_OFFSETS, "now") + frame(SEQUENTIAL, "now"))
+        without_offsets.send(frame(ADD_PARTITIONS, "now"))
+        waiting.send(frame(ADD_OFFSETS, "long", 3))
+        await answers(ended, 2)
+        await answers(without_offsets, 1)
+        silent.send(frame(ADD_OFFSETS, "now"))  # the last to speak is the last to be closed
+        async with asyncio.timeout(60):
+            await silent.frame()
+            assert await silent.is_closed()
+        for client in (ended, without_offsets):
+            client.send(frame(SEQUENTIAL, "now", 7))
+            assert await answers(client, 1) == [(7, "now!")]
+        doors.door("long").set()
+        assert await answers(waiting, 1) == [(3, "long!")]
+
+
 async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -265,7 +311,7 @@ async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
                 await stalled.frame()
         assert server.budget.taken == 0
     assert caplog.messages == [
-        f"{host}:{port}: connection closed: a frame of 2048 bytes began and did not go on"
+        f"{host}:{port}: connection closed: a frame of 2048 bytes began but its rest did not arrive"
     ]
 
 
@@ -312,17 +358,10 @@ async def test_workers_share_a_port() -> None:
 
 
 async def test_stopping_waits_for_a_large_answer_to_leave() -> None:
-    async def handle(context: AgentContext, request: Any, peer: Peer) -> bytes:
+    async def handle(call: Call, request: bytes) -> bytes:
         return bytes(16 << 20)
 
-    api = Api(
-        key=SEQUENTIAL,
-        min_version=0,
-        max_version=0,
-        handle=handle,
-        decode=lambda body, version: None,
-        encode=lambda response, version: [response],
-    )
+    api = made_up_api(SEQUENTIAL, handle)
     server = AgentServer(make_context(ScriptedControl(), registry=Registry([api])))
     await server.start()
     client = await RawClient.connect(server.port)
@@ -341,20 +380,17 @@ async def test_an_answer_that_cannot_be_written_closes_the_connection(
 ) -> None:
     """Rather than that a client waits for ever, or takes the next answer for this one."""
 
-    async def handle(context: AgentContext, request: Any, peer: Peer) -> bytes:
+    async def handle(call: Call, request: bytes) -> bytes:
         return b""
 
-    def encode(response: bytes, version: int) -> list[bytes]:
+    def write(response: bytes, version: int) -> list[Buffer]:
         raise KeyError("no such field")
 
-    api = Api(
-        key=key,
-        min_version=0,
-        max_version=0,
-        handle=handle,
-        refuse=lambda request, code: b"",
-        decode=lambda body, version: None,
-        encode=encode,
+    api = made_up_api(
+        key,
+        handle,
+        buffers=write,
+        refuse=lambda call, request, code: b"",
         pipelined=key == PIPELINED,
     )
     context = make_context(ScriptedControl(), registry=Registry([api]))
@@ -365,4 +401,4 @@ async def test_an_answer_that_cannot_be_written_closes_the_connection(
             await client.frame()
         assert server.budget.taken == 0
     assert context.metrics.requests_failed >= 1
-    assert "connection closed by our own mistake" in caplog.text
+    assert "connection closed by an unexpected error" in caplog.text

@@ -11,8 +11,8 @@ import pytest
 from bench.costs import PRICES_VARIABLE, load_prices
 from bench.counted_s3 import GET, LIST, PUT, kind_of
 from bench.plane import Plane, small_transactions
-from controlplane import machine
-from controlplane.v1.journal_pb2 import JournalRecord
+from lacuna.controlplane import machine
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,7 +27,7 @@ def test_s18_aborted_transactions_in_a_row_are_one_dead_range_and_between_others
         assert (len(found.dead), len(found.extents)) == (dead, 25 * one_in)
         assert view.extents.columns() == found.extents.columns()
         assert (view.dead.firsts, view.dead.ends) == (found.dead.firsts, found.dead.ends)
-        replayed = machine.new_state()
+        replayed = machine.State()
         for data in plane.take_journal():
             machine.replay(replayed, JournalRecord.FromString(data))
         assert machine.snapshot(replayed) == machine.snapshot(plane.state)

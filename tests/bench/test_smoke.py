@@ -21,6 +21,9 @@ WORKS = {
     "read 1-record batches, again",
     "produce 1-record batches, one a request",
     "end to end at 100/s",
+    "Fetch v18, 100 partitions",
+    "Metadata v13, 10 topics of 16 partitions",
+    "EndTxn v5",
 }
 
 

@@ -1,6 +1,6 @@
-"""Record batches of magic 2 by hand, right or wrong in any field.
+"""Encodes record batches of magic 2 by hand, with correct or wrong values in any field.
 
-Independent of logstore on purpose: what the tests send must not share a mistake with what they test.
+It is independent of logstore on purpose: what tests send must not share a mistake with what they test.
 Source: Kafka's documentation, "Record Batch"; KIP-98.
 """
 
@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 import cramjam
 import lz4.frame
-import zstandard
 from crc32c import crc32c
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -22,7 +21,7 @@ TIMESTAMP = 1_760_000_000_000
 
 
 def varint(value: int) -> bytes:
-    """A zigzag varint (also good for varlong)."""
+    """A zigzag varint; varlongs have the same form."""
     value = (value << 1) ^ (value >> 63)
     out = bytearray()
     while value > 0x7F:
@@ -34,7 +33,7 @@ def varint(value: int) -> bytes:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rec:
-    """One record to write; deltas default to its place in the batch and to 0 ms."""
+    """One record to write. Its offset delta defaults to its place in the batch, its timestamp delta to 0 ms."""
 
     key: bytes | None = None
     value: bytes | None = b"v"
@@ -48,7 +47,7 @@ def _sized(data: bytes | None) -> bytes:
 
 
 def record_bytes(record: Rec, position: int) -> bytes:
-    """A record with its length varint."""
+    """A record as bytes, with its length in front as a varint."""
     delta = position if record.offset_delta is None else record.offset_delta
     body = b"\0" + varint(record.timestamp_delta) + varint(delta)
     body += _sized(record.key) + _sized(record.value) + varint(len(record.headers))
@@ -58,7 +57,7 @@ def record_bytes(record: Rec, position: int) -> bytes:
 
 
 def compress(codec: int, data: bytes) -> bytes:
-    """`data` under a codec number; an unknown codec leaves it as it is."""
+    """`data` compressed with the codec of this number; unchanged for an unknown codec."""
     if codec == CODECS["gzip"]:
         return gzip.compress(data, mtime=0)
     if codec == CODECS["snappy"]:
@@ -66,7 +65,7 @@ def compress(codec: int, data: bytes) -> bytes:
     if codec == CODECS["lz4"]:
         return bytes(lz4.frame.compress(data))
     if codec == CODECS["zstd"]:
-        return zstandard.compress(data)
+        return bytes(cramjam.zstd.compress(data))
     return data
 
 
@@ -89,7 +88,7 @@ def batch(
     crc_xor: int = 0,
     length_add: int = 0,
 ) -> bytes:
-    """A batch as bytes; every field can be given a wrong value, the CRC is right unless `crc_xor`."""
+    """A batch as bytes. Every field can be given a wrong value; the CRC is correct unless `crc_xor` is given."""
     rows = [Rec(value=item) if isinstance(item, bytes) else item for item in records]
     plain = b"".join(record_bytes(row, index) for index, row in enumerate(rows))
     body = compress(codec, plain) if payload is None else payload
@@ -114,7 +113,7 @@ def batch(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The header of a batch as it was served; `size` includes the 12 bytes in front of the length."""
+    """The header of a served batch; `size` includes the 12 bytes of base offset and length."""
 
     base_offset: int
     last_offset: int
@@ -139,7 +138,7 @@ class Seen:
 
 
 def headers_of(records: bytes) -> list[Seen]:
-    """The headers of all whole batches in a record set (a truncated last batch is left out)."""
+    """The headers of all complete batches in a record set; a truncated last batch is left out."""
     found = []
     position = 0
     while position + 61 <= len(records):

@@ -1,8 +1,8 @@
-"""Fixtures of the client tests: one cluster, fresh topics, and where they run.
+"""Fixtures of the client tests: the clusters that they run on, and fresh topics.
 
 They run on embedded clusters, by default `directory-1`: the directory store, one agent. `--lacuna-clusters
 directory-1,directory-2,moto-1,moto-2` names others, each of which gets every test. `--bootstrap HOST:PORT`
-points all of them at a running broker instead (Apache Kafka with `--kafka` too).
+runs all tests against a running broker instead; add `--kafka` if it is Apache Kafka.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its __init_
 from lacuna.testing import Cluster as LacunaCluster
 
 DEFAULT_CLUSTER = "directory-1"
-#: name → what lacuna.testing.Cluster is made with
+#: name → keyword arguments of lacuna.testing.Cluster
 CLUSTERS: dict[str, dict[str, Any]] = {
     "directory-1": {"agents": 1},
     "directory-2": {"agents": 2},
@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every test that needs a cluster runs on each of the clusters that were asked for."""
+    """Runs every test that needs a cluster on each of the chosen clusters."""
     if "cluster" not in metafunc.fixturenames:
         return
     named = metafunc.config.getoption("--lacuna-clusters", default=DEFAULT_CLUSTER).split(",")
@@ -59,20 +59,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Given:
-    """What a client test needs to know of a cluster: its address as host:port."""
+    """A running broker, given by its HOST:PORT, which is all that client tests need to know about it."""
 
     bootstrap: str
 
 
 @pytest.fixture(scope="session")
 def is_kafka(pytestconfig: pytest.Config) -> bool:
-    """Whether this run looks at Apache Kafka, where control records take offsets."""
+    """Whether this run is against Apache Kafka, where control records take offsets."""
     return bool(pytestconfig.getoption("--kafka", default=False))
 
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Given | LacunaCluster]:
-    """Anything with `.bootstrap`: the broker of --bootstrap, else an embedded cluster by its name."""
+    """The cluster to test, which has `.bootstrap`: the broker of --bootstrap, or the named embedded cluster."""
     if request.param == "given":
         yield Given(request.config.getoption("--bootstrap"))
         return
@@ -103,7 +103,7 @@ def topic(admin: AdminClient) -> Iterator[Topic]:
 
     def make(partitions: int = 1, **configs: object) -> str:
         name = f"c-{uuid.uuid4().hex[:12]}"
-        configs = {"retention_ms": -1} | configs  # the tests write records of long ago
+        configs = {"retention_ms": -1} | configs  # the tests write records with old timestamps
         named = {key.replace("_", "."): str(value) for key, value in configs.items()}
         admin.create_topics([NewTopic(name, partitions, 1, config=named)])[name].result(60)
         made.append(name)
@@ -117,5 +117,5 @@ def topic(admin: AdminClient) -> Iterator[Topic]:
 
 @pytest.fixture
 def unique() -> Unique:
-    """A factory of names that nobody used before: groups, transactional ids."""
+    """A factory of unique names, for groups and transactional ids."""
     return lambda stem: f"{stem}-{uuid.uuid4().hex[:12]}"

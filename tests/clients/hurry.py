@@ -1,7 +1,7 @@
-"""Makes the coordinator of consumer groups quick: clients take the heartbeat interval that they are told.
+"""Makes consumer groups quick by shortening their heartbeat interval, which clients get from the coordinator.
 
-Kafka's defaults, 5 s and 45 s, are the right ones for a cluster and long for a test. A session is as long as Kafka's
-unless a test waits for its end: a client that a busy machine holds up for seconds stays a member.
+Kafka's defaults (a heartbeat every 5 s, a session of 45 s) suit a cluster but are long for a test. Sessions keep
+Kafka's length unless a test waits for their end, so that a client stays a member even if a busy machine delays it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SHORT_SESSION_MS = 3_000
 
 
 def hurry(cluster: Cluster, session_ms: int = SESSION_MS) -> None:
-    """Until the cluster is restarted, consumer groups have this heartbeat interval and this session."""
+    """Sets the heartbeat interval to HEARTBEAT_MS and the session to `session_ms`, until the cluster is restarted."""
 
     async def change() -> None:
         groups = cluster.embedded.running.plane._state.groups

@@ -1,4 +1,4 @@
-"""What the tests do with confluent-kafka (librdkafka): produce, commit, abort, read to the end."""
+"""Helpers that use confluent-kafka (librdkafka) to produce, commit, abort, and read to the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
 def _named(config: dict[str, object]) -> dict[str, object]:
-    """Config names with _ as librdkafka spells them; its callbacks do keep their _."""
+    """Turns config names with _ into librdkafka's with dots, except those of callbacks, which do have a _."""
     return {
         key if key.endswith("_cb") else key.replace("_", "."): value
         for key, value in config.items()
@@ -31,7 +31,7 @@ def _named(config: dict[str, object]) -> dict[str, object]:
 
 
 def producer(bootstrap: str, transactional_id: str | None = None, **config: object) -> Producer:
-    """A producer; with a transactional id its transactions are initialised. Config names with _."""
+    """A producer; with a transactional id, its transactions are initialized. Config names are written with _."""
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "linger.ms": 0}
     if transactional_id is not None:
         settings["transactional.id"] = transactional_id
@@ -43,7 +43,7 @@ def producer(bootstrap: str, transactional_id: str | None = None, **config: obje
 
 
 def send(who: Producer, topic: str, values: Iterable[bytes], partition: int = 0) -> list[int]:
-    """Produce and wait; the offsets in order. A failed delivery raises its KafkaException."""
+    """Produce values and wait; returns their offsets in order. Raises the KafkaException of a failed delivery."""
     offsets: list[int] = []
     errors: list[KafkaError] = []
 
@@ -67,7 +67,7 @@ def send(who: Producer, topic: str, values: Iterable[bytes], partition: int = 0)
 
 
 def _flush(who: Producer) -> None:
-    """As flush; confluent-kafka 2.16 may raise a fatal error in the middle of a delivery report."""
+    """Flush, and raise the KafkaException that confluent-kafka 2.16 may wrap in a SystemError."""
     try:
         who.flush(60)
     except SystemError as error:
@@ -79,7 +79,7 @@ def _flush(who: Producer) -> None:
 def transaction(
     who: Producer, topic: str, values: Iterable[bytes], *, commit: bool, partition: int = 0
 ) -> list[int]:
-    """A whole transaction in one partition; the offsets of its records."""
+    """Write a whole transaction to one partition, then commit or abort it; returns the offsets of its records."""
     who.begin_transaction()
     offsets = send(who, topic, values, partition)
     if commit:
@@ -91,13 +91,13 @@ def transaction(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Read:
-    """What a consumer got up to the end of a partition."""
+    """What a consumer read up to the end of a partition, and its final position."""
 
     records: list[tuple[int, bytes]]
     position: int
     errors: list[str]
     rx_bytes: int
-    #: Fetches that were answered at once, at the end of the log too: at least so many did not wait there.
+    #: A lower bound for the number of fetches that were answered without waiting at the end of the log.
     prompt_fetches: float
 
     @property
@@ -110,7 +110,7 @@ class Read:
 
 
 def consumer(bootstrap: str, isolation: str = COMMITTED, **config: object) -> Consumer:
-    """A consumer without a group of its own, tuned to answer at once."""
+    """A consumer that uses no group, with settings that make it quick."""
     settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "group.id": "unused",
@@ -134,7 +134,7 @@ def read(
     timeout: float = 60.0,
     **config: object,
 ) -> Read:
-    """Read one partition from `start` until librdkafka says that it is at the end, or that `start` is not there."""
+    """Read a partition from `start` until librdkafka reports its end, or that `start` is out of range."""
     received: list[int] = []
     prompt: list[float] = []
 
@@ -176,7 +176,7 @@ def read(
 
 
 def eventually(ask: Callable[[], Any], expected: object, seconds: float = 60.0) -> None:
-    """Asserts that `ask()` comes to give `expected`: Kafka's metadata and markers follow an answer."""
+    """Assert that `ask()` returns `expected` within `seconds`: Kafka's metadata and markers come after an answer."""
     deadline = time.monotonic() + seconds
     while (got := ask()) != expected and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -184,7 +184,7 @@ def eventually(ask: Callable[[], Any], expected: object, seconds: float = 60.0) 
 
 
 def watermarks(bootstrap: str, topic: str, isolation: str = COMMITTED) -> tuple[int, int]:
-    """Log start and the bound that this isolation level may read to."""
+    """The log start offset, and the offset up to which this isolation level may read, of partition 0."""
     who = consumer(bootstrap, isolation)
     try:
         low, high = who.get_watermark_offsets(TopicPartition(topic, 0), 60)

@@ -31,7 +31,7 @@ GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "probes_kafka_4_1.jso
 
 
 def run(name: str, bootstrap: str) -> Outcome:
-    """One probe on a connection of its own; its outcome as it comes back from JSON."""
+    """Run a probe on a new connection; returns its outcome after a round trip through JSON."""
     target = Target(bootstrap)
     try:
         return json.loads(json.dumps(PROBES[name](target)))
@@ -40,7 +40,10 @@ def run(name: str, bootstrap: str) -> Outcome:
 
 
 def run_all(bootstrap: str, only: str = "", slow: bool = True) -> dict[str, Outcome]:
-    """All probes whose name starts with `only`; one that fails has its traceback as outcome."""
+    """Run all probes whose name starts with `only`; the outcome of a probe that fails is its traceback.
+
+    Slow probes are skipped unless `slow`.
+    """
     out: dict[str, Outcome] = {}
     for name in sorted(PROBES):
         if not name.startswith(only) or (name in SLOW and not slow):

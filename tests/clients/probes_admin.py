@@ -7,7 +7,7 @@ from typing import Any
 
 from .batch import batch
 from .probing import Outcome, Target, creatable, error_name, probe
-from .wire import Fields, topic_id
+from .wire import Fields
 
 
 def _create(t: Target, *rows: Fields, version: int = 7, validate_only: bool = False) -> list[Any]:
@@ -71,7 +71,7 @@ def create_partitions(t: Target) -> Outcome:
         answer = t.call(
             "create_partitions",
             3,
-            timeout=5000,
+            timeout_ms=5000,
             validate_only=validate_only,
             topics=[{"name": name, "count": count, "assignments": None}],
         )
@@ -92,18 +92,18 @@ def create_partitions(t: Target) -> Outcome:
 @probe("admin")
 def delete_topics(t: Target) -> Outcome:
     def by_name(name: str) -> str:
-        answer = t.call("delete_topics", 5, topic_names=[name], timeout=5000)
+        answer = t.call("delete_topics", 5, topic_names=[name], timeout_ms=5000)
         return error_name(answer["responses"][0]["error_code"])
 
     def by_id(which: uuid.UUID) -> str:
         rows = [{"name": None, "topic_id": which}]
-        answer = t.call("delete_topics", 6, topics=rows, timeout=5000)
+        answer = t.call("delete_topics", 6, topics=rows, timeout_ms=5000)
         return error_name(answer["responses"][0]["error_code"])
 
     topic, other = t.topic(), t.topic()
     which = t.id_of(other)
     both = t.call(
-        "delete_topics", 6, timeout=5000, topics=[{"name": topic, "topic_id": t.id_of(topic)}]
+        "delete_topics", 6, timeout_ms=5000, topics=[{"name": topic, "topic_id": t.id_of(topic)}]
     )
     return {
         "unknown name": by_name(t.name()),
@@ -121,7 +121,7 @@ def recreated_topic_is_another(t: Target) -> Outcome:
     topic = t.topic()
     before = t.id_of(topic)
     t.produce(topic, batch())
-    t.call("delete_topics", 5, topic_names=[topic], timeout=5000)
+    t.call("delete_topics", 5, topic_names=[topic], timeout_ms=5000)
     while _create(t, creatable(topic))[0][0] != "NONE":
         pass
     while not t.has_logs(topic, 1):
@@ -149,7 +149,7 @@ def metadata(t: Target) -> Outcome:
         return [
             error_name(row["error_code"]),
             row["name"] == topic,
-            topic_id(row["topic_id"]).int != 0,
+            row["topic_id"].int != 0,
             len(row["partitions"]),
         ]
 
@@ -264,7 +264,7 @@ def delete_records(t: Target) -> Outcome:
 
     def cut(name: str, offset: int, index: int = 0) -> list[Any]:
         rows = [{"name": name, "partitions": [{"partition_index": index, "offset": offset}]}]
-        answer = t.call("delete_records", 2, topics=rows, timeout=5000)
+        answer = t.call("delete_records", 2, topics=rows, timeout_ms=5000)
         row = answer["topics"][0]["partitions"][0]
         return [error_name(row["error_code"]), row["low_watermark"]]
 

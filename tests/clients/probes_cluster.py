@@ -1,4 +1,4 @@
-"""Probes of what tools ask of a cluster: partitions, log directories, elections, the quorum, features."""
+"""Probes of what tools ask a cluster: partitions, log directories, elections, the quorum, features."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 from .batch import batch
 from .probing import Outcome, Target, error_name, probe
-from .wire import Fields, topic_id
+from .wire import Fields
 
 METADATA_TOPIC = "__cluster_metadata"
 
 
 def _named(t: Target, known: dict[str, str], name: str) -> str:
-    """A name that differs from run to run, by what it stands for."""
+    """The word in `known` that stands for a name which differs from run to run, or the name itself."""
     return next((word for word, real in known.items() if real == name), name)
 
 
@@ -37,7 +37,7 @@ def topic_partitions(t: Target) -> Outcome:
                 [
                     error_name(row["error_code"]),
                     _named(t, known, row["name"]),
-                    topic_id(row["topic_id"]).int != 0,
+                    row["topic_id"].int != 0,
                     [part["partition_index"] for part in row["partitions"]],
                     row["topic_authorized_operations"],
                 ]
@@ -122,7 +122,7 @@ def elect_leaders(t: Target) -> Outcome:
 
     def elect(version: int, kind: int | None, topics: list[Fields] | None) -> list[Any]:
         given = {} if kind is None else {"election_type": kind}
-        answer = t.call("elect_leaders", version, topic_partitions=topics, timeout=5000, **given)
+        answer = t.call("elect_leaders", version, topic_partitions=topics, timeout_ms=5000, **given)
         rows = answer["replica_election_results"]
         return [
             error_name(answer.get("error_code", 0)),
@@ -164,7 +164,7 @@ def reassignments(t: Target) -> Outcome:
         answer = t.call(
             "alter_partition_reassignments",
             version,
-            timeout=5000,
+            timeout_ms=5000,
             topics=[{"name": topic, "partitions": [row]}],
             **({"allow_replication_factor_change": False} if version else {}),
         )
@@ -172,7 +172,7 @@ def reassignments(t: Target) -> Outcome:
         return [error_name(answer["error_code"]), error_name(result["error_code"])]
 
     def listed(topics: list[Fields] | None) -> list[Any]:
-        answer = t.call("list_partition_reassignments", 0, timeout=5000, topics=topics)
+        answer = t.call("list_partition_reassignments", 0, timeout_ms=5000, topics=topics)
         return [error_name(answer["error_code"]), answer["topics"]]
 
     return {
@@ -227,7 +227,7 @@ def features(t: Target) -> Outcome:
         answer = t.call(
             "update_features",
             version,
-            timeout=5000,
+            timeout_ms=5000,
             feature_updates=[row, *(more or [])],
             **({"validate_only": True} if version else {}),
         )
@@ -250,7 +250,7 @@ def features(t: Target) -> Outcome:
 
 @probe("cluster")
 def security(t: Target) -> Outcome:
-    """ACLs and credentials, where nobody set up either."""
+    """ACLs and credentials on a cluster on which neither is set up."""
     kinds = {"operation": 1, "permission_type": 1}
     names = dict.fromkeys(("resource_name_filter", "principal_filter", "host_filter"))
     acl = {"resource_type_filter": 1, "pattern_type_filter": 1, **kinds, **names}
@@ -318,7 +318,7 @@ def unregister_broker(t: Target) -> Outcome:
 
 @probe("cluster")
 def telemetry(t: Target) -> Outcome:
-    """KIP-714, where nobody takes the metrics: it is not advertised, and answered all the same."""
+    """KIP-714 on a broker that collects no metrics: the APIs are not advertised, but are answered."""
     fresh = t.call("get_telemetry_subscriptions", 0, client_instance_id=None)
     mine = fresh.pop("client_instance_id")
     subscription = fresh.pop("subscription_id")

@@ -1,4 +1,4 @@
-"""Probes of configs: which there are, of which type, which values they take, and of what besides topics."""
+"""Probes of configs: which exist, their types, the values they accept, and which resources besides topics have some."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .probing import Outcome, Target, error_name, probe
 from .wire import Fields
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-#: What an operator may write, right or wrong.
+#: Valid and invalid values that an operator might write, by the topic's config.
 VALUES = {
     "cleanup.policy": ["shred", "", "compact,compact", "delete, compact"],
     "compression.gzip.level": ["0", "-1", "10"],
@@ -71,7 +71,7 @@ def _describe(t: Target, kind: int, name: str, **over: Any) -> Fields:
 
 @probe("configs")
 def values(t: Target) -> Outcome:
-    """Of every config of a topic: the error and its sentence."""
+    """The error and its message for valid and invalid values of every config of a topic."""
     topic = t.topic()
     out: dict[str, Any] = {
         f"{name}={value}": _set(t, TOPIC, topic, [(name, value)])
@@ -85,7 +85,7 @@ def values(t: Target) -> Outcome:
 
 @probe("configs")
 def as_shown(t: Target) -> Outcome:
-    """Of a new topic: value, type, source, whether there is a text, the broker's name of the default."""
+    """How a new topic's configs are shown: value, type, read-only, sensitive, and whether they have documentation."""
     topic = t.topic()
     row = _describe(t, TOPIC, topic, include_synonyms=True, include_documentation=True)
     return {
@@ -102,7 +102,7 @@ def as_shown(t: Target) -> Outcome:
 
 @probe("configs")
 def stored_as(t: Target) -> Outcome:
-    """Values are shown as they are read, not as they were written."""
+    """Whether configs are shown as the broker parses them, not as they were written."""
     topic = t.topic()
     given = {
         "retention.ms": " 05 ",
@@ -124,7 +124,7 @@ def stored_as(t: Target) -> Outcome:
 
 @probe("configs")
 def alter_all(t: Target) -> Outcome:
-    """AlterConfigs: what is not named is at its default again."""
+    """AlterConfigs, which resets all configs that it does not name to their defaults."""
     topic = t.topic(max_message_bytes=7000)
 
     def alter(name: str, *configs: tuple[str, str | None], version: int = 2) -> list[Any]:
@@ -163,7 +163,7 @@ def alter_all(t: Target) -> Outcome:
 
 @probe("configs")
 def resources(t: Target) -> Outcome:
-    """What has configs besides topics."""
+    """Which resources besides topics have configs."""
     topic = t.topic()
     ask = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
     broker = str(t.call("describe_cluster", 1, **ask)["brokers"][0]["broker_id"])
@@ -173,7 +173,7 @@ def resources(t: Target) -> Outcome:
         rows = answer["config_resources"]
         return [
             error_name(answer["error_code"]),
-            # What another probe has left is no matter: Kafka lists groups for ever (see of_groups).
+            # Groups may be left over from another probe: Kafka lists them for ever (see of_groups).
             sorted({row["resource_type"] for row in rows} - {GROUP}),
             [TOPIC, topic] in [[row["resource_type"], row["resource_name"]] for row in rows],
         ]
@@ -203,7 +203,7 @@ def resources(t: Target) -> Outcome:
     }
 
 
-#: What an operator may write for a group, right or wrong.
+#: Valid and invalid values that an operator might write, by the group's config.
 GROUP_VALUES = {
     "consumer.session.timeout.ms": ["44999", "45000", "60000", "60001", "x", "0", "", " 50000 "],
     "consumer.heartbeat.interval.ms": ["4999", "5000", "15000", "15001", "-1", "99999999999"],
@@ -214,7 +214,7 @@ GROUP_VALUES = {
 
 @probe("configs")
 def of_groups(t: Target) -> Outcome:
-    """Groups have configs of their own, whether there are such groups or not."""
+    """The configs of a group, which can be set even if the group does not exist."""
     group = t.name("g")
     session, interval = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
@@ -268,7 +268,7 @@ def of_groups(t: Target) -> Outcome:
 
 @probe("configs")
 def compression(t: Target) -> Outcome:
-    """compression.type: the size counts as it came and as it is stored."""
+    """compression.type with max.message.bytes, which limits a batch both as sent and as stored."""
     values = [b"value %d " % number * 40 for number in range(50)]
     out: dict[str, Any] = {}
     for name in ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"):

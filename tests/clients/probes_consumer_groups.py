@@ -1,4 +1,4 @@
-"""Probes of consumer groups, KIP-848 (S26): by hand, one heartbeat after the other."""
+"""Probes of consumer groups (KIP-848, S26), with single heartbeats sent by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .wire import Fields
 
 
 class Member:
-    """A member that speaks the consumer protocol; it beats only when it is told to."""
+    """A member that speaks the consumer protocol; it sends heartbeats only when told to."""
 
     def __init__(self, t: Target, group: str, topics: list[str] | None = None, **more: Any) -> None:
         self.t, self.group, self.epoch = t, group, 0
@@ -31,7 +31,7 @@ class Member:
         }
         if self.epoch == 0:
             fields |= {
-                "rebalance_timeout": 60_000,
+                "rebalance_timeout_ms": 60_000,
                 "subscribed_topic_names": self.topics,
                 "topic_partitions": [],
             }
@@ -39,11 +39,11 @@ class Member:
         return fields | over
 
     def send(self, version: int = 1, **over: Any) -> Fields:
-        """One heartbeat; its answer as it came."""
+        """Send a heartbeat; returns the whole answer."""
         return self.t.settled("consumer_group_heartbeat", version, **self.fields(**over))
 
     def beat(self, *, owned: bool = False, **over: Any) -> Any:
-        """One heartbeat; the error, or [epoch, what is assigned if the answer says it]."""
+        """Send a heartbeat; returns the error, or [epoch, assignment] with None if the answer has no assignment."""
         if owned:
             over["topic_partitions"] = self.owned()
         answer = self.send(**over)
@@ -73,20 +73,23 @@ class Member:
         return error_name(self.send(**over)["error_code"])
 
     def settle(self, *others: Member) -> list[int]:
-        """All beat until nobody is told anything new; how many partitions each has."""
+        """Let all members send heartbeats until no assignment changes; returns how many partitions each has.
+
+        If a member gets an error, returns what the members were told instead.
+        """
         members = [self, *others]
         quiet = 0
         while quiet < 3:
             told = [each.beat(owned=True) for each in members]
             if any(isinstance(each, str) for each in told):
-                return told  # an error, as it is
+                return told  # as it is, because a member got an error
             quiet = quiet + 1 if all(each[1] is None for each in told) else 0
             time.sleep(0.01)
         return sorted(each.count for each in members)
 
 
 def describe(t: Target, group: str, version: int = 1) -> Fields:
-    """ConsumerGroupDescribe of one group."""
+    """The answer of ConsumerGroupDescribe about one group."""
     answer = t.settled(
         "consumer_group_describe",
         version,
@@ -123,7 +126,7 @@ def arguments(t: Target) -> Outcome:
         "empty member id": answer(member_id=""),
         "empty instance id": answer(instance_id=""),
         "empty rack id": answer(rack_id=""),
-        "no rebalance timeout": answer(rebalance_timeout=-1),
+        "no rebalance timeout": answer(rebalance_timeout_ms=-1),
         "no partitions": answer(topic_partitions=None),
         "owns something": answer(
             topic_partitions=[{"topic_id": t.topic_ids[topic], "partitions": [0]}]
@@ -149,20 +152,22 @@ def one_member(t: Target) -> Outcome:
     m = Member(t, t.name("g"), [topic])
     first = m.send()
     out: dict[str, Any] = {
-        "interval": first["heartbeat_interval"],
+        "interval": first["heartbeat_interval_ms"],
         "my id": first["member_id"] == m.id,
         "join": m.beat(member_epoch=0),
         "joined": [m.epoch, m.assigned == {topic: [0, 1, 2]}],
         "join again": m.beat(
             member_epoch=0,
-            rebalance_timeout=60_000,
+            rebalance_timeout_ms=60_000,
             subscribed_topic_names=[topic],
             topic_partitions=[],
         ),
         "state": state_of(t, m.group),
         "beat": m.beat(),
         "state after": state_of(t, m.group),
-        "full beat": m.beat(owned=True, rebalance_timeout=60_000, subscribed_topic_names=[topic]),
+        "full beat": m.beat(
+            owned=True, rebalance_timeout_ms=60_000, subscribed_topic_names=[topic]
+        ),
         "greater epoch": m.error(member_epoch=m.epoch + 1),
         "old epoch, owns nothing": m.error(member_epoch=m.epoch - 1, topic_partitions=[]),
         "old epoch, says nothing": m.error(member_epoch=m.epoch - 1),
@@ -292,7 +297,10 @@ def regular_expression(t: Target) -> Outcome:
 
 
 def _until(m: Member, expected: list[str]) -> list[str]:
-    """The ends of the names of the assigned topics; Kafka reads expressions in the background."""
+    """Send heartbeats until the assigned topics are the expected ones (Kafka resolves expressions in the background).
+
+    Returns the last two characters of the assigned topics' names.
+    """
     deadline = time.monotonic() + 60
     while (got := sorted(name[-2:] for name in m.assigned)) != expected:
         if time.monotonic() > deadline:
@@ -311,11 +319,11 @@ def topics_change(t: Target) -> Outcome:
         "create_partitions",
         3,
         topics=[{"name": topic, "count": 3, "assignments": None}],
-        timeout=5000,
+        timeout_ms=5000,
         validate_only=False,
     )
     out["grown"] = _until_told(m)
-    t.call("delete_topics", 6, topics=[{"name": other, "topic_id": None}], timeout=5000)
+    t.call("delete_topics", 6, topics=[{"name": other, "topic_id": None}], timeout_ms=5000)
     out["deleted"] = _until_told(m)
     return out
 
@@ -412,7 +420,7 @@ def _fetch_partition_error(t: Target, m: Member, topic: str) -> str:
 
 
 def delete_offset(t: Target, group: str, topic: str, partition: int = 0) -> list[str]:
-    """OffsetDelete: the answer's error and the partition's."""
+    """Send OffsetDelete for one partition; returns the errors of the answer and of the partition."""
     topics = [{"name": topic, "partitions": [{"partition_index": partition}]}]
     answer = t.settled("offset_delete", 0, group_id=group, topics=topics)
     return [error_name(answer["error_code"])] + [
@@ -453,7 +461,7 @@ def offset_delete(t: Target) -> Outcome:
 
 
 def _subscription(topics: list[str], owned: dict[str, list[int]] | None = None) -> bytes:
-    """ConsumerProtocolSubscription v1."""
+    """A ConsumerProtocolSubscription v1 as bytes."""
     parts = [struct.pack(">hi", 1, len(topics))]
     parts += [struct.pack(">h", len(name)) + name.encode() for name in topics]
     parts.append(struct.pack(">ii", -1, len(owned or {})))
@@ -464,7 +472,7 @@ def _subscription(topics: list[str], owned: dict[str, list[int]] | None = None) 
 
 
 def _assignment(data: bytes) -> list[int]:
-    """The partitions of a ConsumerProtocolAssignment of one topic at most."""
+    """The partitions in a ConsumerProtocolAssignment that has at most one topic."""
     _, count = struct.unpack_from(">hi", data)
     if not count:
         return []
@@ -474,7 +482,11 @@ def _assignment(data: bytes) -> list[int]:
 
 
 def _join_classic(m: ClassicMember, metadata: bytes) -> list[Any]:
-    """JoinGroup until it is taken; [error, generation, am I the leader, how many members I see]."""
+    """Join, again if a member id is required; returns parts of the answer that are the same in every run.
+
+    These are: the error, the generation, whether this member leads, whether there is no leader, the protocol, and the
+    number of members listed.
+    """
     protocols = [{"name": "range", "metadata": metadata}]
     answer = m.join(protocols=protocols)
     if error_name(answer["error_code"]) == "MEMBER_ID_REQUIRED":

@@ -1,4 +1,4 @@
-"""Probes of EndTxn: right, retried, delayed, contradicting (S4, S5, S9)."""
+"""Probes of EndTxn: correct, retried, delayed, contradicting an earlier one (S4, S5, S9)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _as(who: Producer, id_add: int = 0, epoch_add: int = 0, tid: str | None = No
 
 
 def _shape(answer: Fields, who: Producer) -> list[object]:
-    """Error, whether the id is the same, how far the epoch moved; -1 stays as it is."""
+    """The error, whether the producer id is the same, and how far the epoch moved; an id of -1 stays -1."""
     if answer["producer_id"] == -1:
         return [error_name(answer["error_code"]), -1, answer["producer_epoch"]]
     return [
@@ -25,7 +25,7 @@ def _shape(answer: Fields, who: Producer) -> list[object]:
 def _open(
     t: Target, version: int, who: Producer | None = None, sequence: int = 0
 ) -> tuple[str, Producer]:
-    """A transaction with one record in it, as a client of that EndTxn version makes it."""
+    """Begin a transaction with one record, as a client with this EndTxn version does; returns topic and producer."""
     topic, who = t.topic(), who or t.transactional()
     if version < 5:
         assert t.add_partitions(who, topic) == "NONE"
@@ -75,7 +75,7 @@ def tv2_retries(t: Target) -> Outcome:
 
 @probe("end_txn")
 def of_nothing(t: Target) -> Outcome:
-    """EndTxn of a producer that never opened a transaction."""
+    """EndTxn from a producer that never began a transaction."""
     out: dict[str, object] = {}
     for version in (3, 4, 5):
         for committed in (True, False):
@@ -97,7 +97,7 @@ def of_nothing(t: Target) -> Outcome:
 
 @probe("end_txn")
 def after_a_transaction_of_tv2(t: Target) -> Outcome:
-    """The empty end at the epoch that the last end gave."""
+    """EndTxn of an empty transaction, with the epoch that the previous EndTxn returned."""
     out = {}
     for committed in (True, False):
         _, who = _open(t, 5)
@@ -131,7 +131,7 @@ def with_wrong_identity(t: Target) -> Outcome:
 
 @probe("end_txn")
 def delayed_into_the_next_transaction(t: Target) -> Outcome:
-    """Seed 004_: the network delivers the commit of T1 once more while T2 runs."""
+    """Seed 004_: the network delivers the commit of transaction T1 again while T2 is ongoing."""
     topic, who = _open(t, 4)
     t.end(who, True)
     t.await_stable(topic)
@@ -153,7 +153,7 @@ def delayed_into_the_next_transaction(t: Target) -> Outcome:
 
 @probe("end_txn")
 def mixed_protocols(t: Target) -> Outcome:
-    """One producer that changes between the protocols (a rolling client upgrade)."""
+    """A producer that switches between the protocols, as in a rolling upgrade of clients."""
     topic, who = _open(t, 5)
     first = t.end(who, True, 4)
     t.await_stable(topic)
@@ -190,7 +190,7 @@ def with_a_deleted_topic(t: Target) -> Outcome:
         if version < 5:
             t.add_partitions(who, keep)
         t.txn_produce(who, keep, 0, version=12 if version >= 5 else 11)
-        t.call("delete_topics", 5, topic_names=[topic], timeout=5000)
+        t.call("delete_topics", 5, topic_names=[topic], timeout_ms=5000)
         ended = t.end(who, True, version)
         t.await_stable(keep)
         out[f"v{version}"] = [ended, t.list_offset(keep, -1, isolation=1)["offset"] > 0]

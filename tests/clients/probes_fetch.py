@@ -12,10 +12,10 @@ from .wire import ClosedError, Fields
 
 
 def _shape(row: Fields, offset: int = 0) -> list[Any]:
-    """Error, HW, LSO, log start, how many aborted entries, the range of offsets served.
+    """A fetched partition: error, high watermark, last stable offset, log start, number of aborted entries, offsets.
 
-    Only the range: how its records are cut into batches is the server's business, and so is where the
-    first batch begins when it begins before the asked `offset`.
+    Of the served offsets only the range from `offset` on is kept: the server may divide records into batches as it
+    likes, and begin the first batch before `offset`.
     """
     served = headers_of(row["records"] or b"")
     aborted = row["aborted_transactions"]
@@ -44,7 +44,7 @@ def bounds(t: Target) -> Outcome:
     deleted = t.topic()
     _fill(t, deleted)
     rows = [{"name": deleted, "partitions": [{"partition_index": 0, "offset": 3}]}]
-    t.call("delete_records", 2, topics=rows, timeout=5000)
+    t.call("delete_records", 2, topics=rows, timeout_ms=5000)
     return {
         "empty log at 0": empty,
         "empty log at 1": _shape(t.fetch(t.topic(), 1)),
@@ -78,7 +78,7 @@ def addressing(t: Target) -> Outcome:
             "fetch",
             version,
             **who,
-            max_wait=0,
+            max_wait_ms=0,
             min_bytes=0,
             max_bytes=1 << 20,
             isolation_level=0,
@@ -108,13 +108,13 @@ def addressing(t: Target) -> Outcome:
 
 
 def _fetch_v4(t: Target, topic: str) -> Fields:
-    """The lowest version that carries batches."""
+    """Fetch v4, the lowest version that carries batches."""
     part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     answer = t.call(
         "fetch",
         4,
         replica_id=-1,
-        max_wait=0,
+        max_wait_ms=0,
         min_bytes=0,
         max_bytes=1 << 20,
         isolation_level=0,
@@ -126,7 +126,7 @@ def _fetch_v4(t: Target, topic: str) -> Fields:
 
 @probe("fetch")
 def codecs(t: Target) -> Outcome:
-    """KIP-110 kept zstd from Fetch below v10; since 4.0 Kafka sends it there, too."""
+    """Batches of each codec in old and new versions. KIP-110 kept zstd from Fetch below v10; Kafka 4.0 sends it."""
     out = {}
     for name, codec in CODECS.items():
         topic = t.topic()
@@ -194,7 +194,7 @@ def size_limits(t: Target) -> Outcome:
             "fetch",
             12,
             replica_id=-1,
-            max_wait=100,
+            max_wait_ms=100,
             min_bytes=1,
             max_bytes=max_bytes,
             isolation_level=0,
@@ -223,10 +223,10 @@ def size_limits(t: Target) -> Outcome:
 def waiting(t: Target) -> Outcome:
     topic = t.topic()
     started = time.monotonic()
-    row = t.fetch(topic, 0, max_wait=300, min_bytes=1)
+    row = t.fetch(topic, 0, max_wait_ms=300, min_bytes=1)
     waited = time.monotonic() - started
     started = time.monotonic()
-    t.fetch(topic, 7, max_wait=60_000, min_bytes=1)
+    t.fetch(topic, 7, max_wait_ms=60_000, min_bytes=1)
     erring = time.monotonic() - started
     return {
         "at the end": _shape(row),
@@ -259,7 +259,7 @@ def _session(
         "fetch",
         12,
         replica_id=-1,
-        max_wait=0,
+        max_wait_ms=0,
         min_bytes=0,
         max_bytes=1 << 24,
         isolation_level=0,
@@ -375,7 +375,7 @@ def under_transactions(t: Target) -> Outcome:
 
 @probe("list_offsets")
 def by_time_over_markers(t: Target) -> Outcome:
-    """A transaction of older records: Kafka's marker has the time of the commit, not theirs."""
+    """ListOffsets by time over a transaction of old records, whose marker in Kafka has the time of the commit."""
     topic, who = t.topic(), t.transactional()
     t.add_partitions(who, topic)
     data = t.txn_batch(who, 0, b"a", base_timestamp=TIMESTAMP)

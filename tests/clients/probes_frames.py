@@ -1,4 +1,4 @@
-"""Probes of frames that are not what they should be."""
+"""Probes of malformed frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .wire import API_KEYS, ClosedError, decode_response, encode_request
 
 
 def _answer(t: Target, data: bytes, seconds: float = 30.0) -> str:
-    """What comes back to raw bytes: the frame in hex (at most 24 bytes), "closed" or "no answer"."""
+    """The answer to raw bytes: its first 24 bytes in hex, or "closed", or "no answer"."""
     with t.connect(timeout=seconds) as connection:
         try:
             connection.send_bytes(data)
@@ -95,7 +95,7 @@ def answers_keep_their_order(t: Target) -> Outcome:
     topic = t.topic()
     slow = {
         "replica_id": -1,
-        "max_wait": 400,
+        "max_wait_ms": 400,
         "min_bytes": 1,
         "max_bytes": 1000,
         "isolation_level": 0,

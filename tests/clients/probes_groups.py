@@ -11,7 +11,7 @@ PROTOCOL = {"name": "range", "metadata": b"\0\1\0\0\0\0\xff\xff\xff\xff"}
 
 
 class Member:
-    """A member of a classic group, on a connection of its own (a join may wait)."""
+    """A member of a classic group, with its own connection, because a join may wait."""
 
     def __init__(self, t: Target, group: str, instance: str | None = None) -> None:
         self.group, self.instance, self.id, self.generation = group, instance, "", -1
@@ -21,8 +21,8 @@ class Member:
     def join_fields(self, **over: Any) -> Fields:
         fields: Fields = {
             "group_id": self.group,
-            "session_timeout": 10_000,
-            "rebalance_timeout": 10_000,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 10_000,
             "member_id": self.id,
             "group_instance_id": self.instance,
             "protocol_type": "consumer",
@@ -32,7 +32,7 @@ class Member:
         return fields | over
 
     def join(self, **over: Any) -> Fields:
-        """JoinGroup v9; keeps the member id and generation that it returns."""
+        """Send JoinGroup v9, and keep the member id and generation that it returns."""
         answer = self.connection.call("join_group", 9, **self.join_fields(**over))
         return self.joined(answer)
 
@@ -62,7 +62,7 @@ class Member:
         return error_name(self.sync(**over)["error_code"])
 
     def join_alone(self) -> None:
-        """To a stable group with this one member."""
+        """Join and sync, so that the group is stable with this one member."""
         if self.instance is None:
             assert self.join_error() == "MEMBER_ID_REQUIRED"
         assert self.join_error() == "NONE"
@@ -100,7 +100,7 @@ def commit_offset(
     metadata: str | None = None,
     version: int = 8,
 ) -> str:
-    """OffsetCommit of one partition; its error."""
+    """Send OffsetCommit for one partition; returns its error."""
     row = {"partition_index": partition, "committed_offset": offset, "committed_metadata": metadata}
     answer = t.settled(
         "offset_commit",
@@ -115,7 +115,7 @@ def commit_offset(
 
 
 def fetch_offset(t: Target, group: str, topic: str, stable: bool, partition: int = 0) -> list[Any]:
-    """OffsetFetch of one partition: error of the partition, offset, metadata, error of the group."""
+    """Send OffsetFetch for one partition; returns the partition's error, offset and metadata, and the group's error."""
     topics = [{"name": topic, "partition_indexes": [partition]}]
     answer = t.call(
         "offset_fetch", 8, groups=[{"group_id": group, "topics": topics}], require_stable=stable
@@ -147,8 +147,8 @@ def join_arguments(t: Target) -> Outcome:
         "empty member id, v4": error(4),
         "empty member id, v3": error(3),
         "unknown member id": error(member_id="stranger"),
-        "session timeout 1 ms": error(session_timeout=1),
-        "session timeout 31 min": error(session_timeout=1_860_000),
+        "session timeout 1 ms": error(session_timeout_ms=1),
+        "session timeout 31 min": error(session_timeout_ms=1_860_000),
         "empty group id": error(group_id=""),
         "no protocols": error(protocols=[]),
         "empty protocol type": error(protocol_type=""),
@@ -369,7 +369,7 @@ def describe_list_delete(t: Target) -> Outcome:
 
 @probe("groups")
 def emptied_of_offsets(t: Target) -> Outcome:
-    """A group of which an operator took the last offset is still a group."""
+    """A group whose last offset was deleted by an operator: it still exists."""
     group, topic = t.name("g"), t.topic()
     t.coordinator(group, 0)
     commit_offset(t, group, topic, 1)
@@ -397,8 +397,8 @@ def emptied_of_offsets(t: Target) -> Outcome:
 @probe("groups", slow=True)
 def session_expires(t: Target) -> Outcome:
     m = Member(t, t.name("g"))
-    m.join(session_timeout=6000)
-    m.join(session_timeout=6000)
+    m.join(session_timeout_ms=6000)
+    m.join(session_timeout_ms=6000)
     m.sync([{"member_id": m.id, "assignment": b"x"}])
     state = "Stable"
     while state == "Stable":

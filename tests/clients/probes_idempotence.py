@@ -1,4 +1,4 @@
-"""Probes of idempotent producers: duplicates, gaps, epochs, the sequence's wrap (S10)."""
+"""Probes of idempotent producers: duplicates, gaps, epochs, sequences that wrap around (S10)."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def log_append_time_of_a_duplicate(t: Target) -> Outcome:
         "errors": [error_name(one["error_code"]), error_name(two["error_code"])],
         "same offset": one["base_offset"] == two["base_offset"],
         "duplicate's time": "the same"
-        if one["log_append_time"] == two["log_append_time"]
-        else ("none" if two["log_append_time"] == -1 else "another"),
+        if one["log_append_time_ms"] == two["log_append_time_ms"]
+        else ("none" if two["log_append_time_ms"] == -1 else "another"),
         "log start offset": [one["log_start_offset"], two["log_start_offset"]],
     }
 
@@ -115,7 +115,7 @@ def pipelined(t: Target) -> Outcome:
         request = {
             "transactional_id": None,
             "acks": -1,
-            "timeout": 5000,
+            "timeout_ms": 5000,
             "topic_data": [{"name": topic, "partition_data": [{"index": 0, "records": data}]}],
         }
         t.connection.send("produce", 11, request)
@@ -133,16 +133,16 @@ def init_producer_id(t: Target) -> Outcome:
         "init_producer_id",
         4,
         transactional_id=None,
-        transaction_timeout=60_000,
+        transaction_timeout_ms=60_000,
         producer_id=one.id,
         producer_epoch=one.epoch,
     )
-    empty = t.call("init_producer_id", 4, transactional_id="", transaction_timeout=60_000)
+    empty = t.call("init_producer_id", 4, transactional_id="", transaction_timeout_ms=60_000)
     return {
         "ids differ": one.id != two.id,
         "epochs": [one.epoch, two.epoch],
         "timeout is not looked at": error_name(
-            t.call("init_producer_id", 4, transactional_id=None, transaction_timeout=-5)[
+            t.call("init_producer_id", 4, transactional_id=None, transaction_timeout_ms=-5)[
                 "error_code"
             ]
         ),

@@ -1,8 +1,9 @@
-"""Probes of Produce: which batches enter (S11), and what idempotence answers (S10)."""
+"""Probes of Produce: which batches are accepted (S11), and how idempotence answers (S10)."""
 
 from __future__ import annotations
 
 import struct
+import time
 import uuid
 import zlib
 from typing import Any
@@ -24,7 +25,7 @@ def codecs(t: Target) -> Outcome:
     out: dict[str, Any] = {}
     for name, codec in CODECS.items():
         row = t.produce(t.topic(), batch([b"a", b"b"], codec=codec))
-        out[name] = [error_name(row["error_code"]), row["base_offset"], row["log_append_time"]]
+        out[name] = [error_name(row["error_code"]), row["base_offset"], row["log_append_time_ms"]]
     out["zstd at produce v6"] = t.verdict(t.topic(), batch(codec=4), version=6)
     return out
 
@@ -185,6 +186,33 @@ def compacted_topic_needs_keys(t: Target) -> Outcome:
 
 
 @probe("produce")
+def record_errors(t: Target) -> Outcome:
+    """Which records the answer names, if some have no key or a timestamp too far in the future."""
+    topic = t.topic(cleanup_policy="compact")
+    now, ahead = int(time.time() * 1000), 7_200_000
+    keys = [b"k" if place % 3 else None for place in range(10)]
+    keyless = [Rec(key=key) for key in keys]
+    late = [Rec(key=b"k", timestamp_delta=ahead * (place % 2)) for place in range(10)]
+    both = [Rec(key=key, timestamp_delta=ahead * (place % 2)) for place, key in enumerate(keys)]
+    cases = {
+        "one without a key": batch([Rec(key=b"k"), Rec(), Rec(key=b"k")]),
+        "some without a key": batch(keyless),
+        "some without a key, gzip": batch(keyless, codec=1),
+        "all without a key": batch([Rec()] * 10),
+        "some too late": batch(late, base_timestamp=now),
+        "both": batch(both, base_timestamp=now),
+    }
+    out = {}
+    for name, data in cases.items():
+        row = t.produce(topic, data)
+        named = [error["batch_index"] for error in row["record_errors"]]
+        reasons = [error["batch_index_error_message"] is not None for error in row["record_errors"]]
+        said = all(reasons) and row["error_message"] is not None
+        out[name] = [error_name(row["error_code"]), row["base_offset"], named, said]
+    return out
+
+
+@probe("produce")
 def timestamps(t: Target) -> Outcome:
     far = 4_000_000_000_000
     log_append = t.topic(message_timestamp_type="LogAppendTime")
@@ -200,8 +228,8 @@ def timestamps(t: Target) -> Outcome:
             log_append, batch(attributes=LOG_APPEND_TIME)
         ),
         "delete horizon bit from client": t.verdict(t.topic(), batch(attributes=DELETE_HORIZON)),
-        "LogAppendTime answers a time": row["log_append_time"] > 0,
-        "LogAppendTime, gzip, answers a time": served["log_append_time"] > 0,
+        "LogAppendTime answers a time": row["log_append_time_ms"] > 0,
+        "LogAppendTime, gzip, answers a time": served["log_append_time_ms"] > 0,
         "LogAppendTime, future": t.verdict(log_append, batch(base_timestamp=far)),
         "max_timestamp wrong": t.verdict(t.topic(), batch(max_timestamp=5)),
     }
@@ -216,7 +244,7 @@ def addressing(t: Target) -> Outcome:
         13,
         transactional_id=None,
         acks=-1,
-        timeout=1000,
+        timeout_ms=1000,
         topic_data=[
             {"topic_id": uuid.uuid4(), "partition_data": [{"index": 0, "records": batch()}]},
             {"topic_id": t.id_of(topic), "partition_data": [{"index": 0, "records": batch()}]},
@@ -247,7 +275,7 @@ def acks(t: Target) -> Outcome:
         {
             "transactional_id": None,
             "acks": 0,
-            "timeout": 1000,
+            "timeout_ms": 1000,
             "topic_data": [{"name": topic, "partition_data": [{"index": 0, "records": batch()}]}],
         },
     )
@@ -266,7 +294,7 @@ def acks_0_with_error_closes(t: Target) -> Outcome:
         request = {
             "transactional_id": None,
             "acks": 0,
-            "timeout": 1000,
+            "timeout_ms": 1000,
             "topic_data": [{"name": t.topic(), "partition_data": rows}],
         }
         connection.send("produce", 11, request)

@@ -1,10 +1,10 @@
-"""Probes of transactions: partitions, producing, fencing, timeouts, outside markers (S4, S8, S9)."""
+"""Probes of transactions: partitions, producing, fencing, timeouts, markers sent by others (S4, S8, S9)."""
 
 from __future__ import annotations
 
 import time
 
-from .batch import batch
+from .batch import TIMESTAMP, batch
 from .probing import Outcome, Producer, Target, error_name, probe
 from .wire import Fields
 
@@ -24,7 +24,7 @@ def _init(
         else {"producer_id": who.id + id_add, "producer_epoch": who.epoch + epoch_add}
     )
     return t.settled(
-        "init_producer_id", version, transactional_id=tid, transaction_timeout=timeout, **more
+        "init_producer_id", version, transactional_id=tid, transaction_timeout_ms=timeout, **more
     )
 
 
@@ -68,7 +68,11 @@ def init_producer_id_arguments(t: Target) -> Outcome:
         "timeout above 15 min": _plain_error(_init(t, t.name("t"), 900_001)),
         "id without epoch": _plain_error(
             t.call(
-                "init_producer_id", 4, transactional_id="x", transaction_timeout=1000, producer_id=5
+                "init_producer_id",
+                4,
+                transactional_id="x",
+                transaction_timeout_ms=1000,
+                producer_id=5,
             )
         ),
     }
@@ -80,7 +84,7 @@ def init_producer_id_aborts_the_ongoing(t: Target) -> Outcome:
     one = t.transactional(tid)
     added = t.add_partitions(one, topic)
     sent = t.txn_produce(one, topic, 0)
-    first = t.call("init_producer_id", 4, transactional_id=tid, transaction_timeout=60_000)
+    first = t.call("init_producer_id", 4, transactional_id=tid, transaction_timeout_ms=60_000)
     two = t.transactional(tid)
     t.await_stable(topic)
     return {
@@ -260,7 +264,7 @@ def late_after_the_end(t: Target) -> Outcome:
 def timeout_aborts(t: Target) -> Outcome:
     out = {}
     for name, (produce_version, end_version) in {"TV1": (11, 4), "TV2": (12, 5)}.items():
-        # with TV1 there is a request between the beginning and the records, which must not come too late
+        # with TV1 there is another request before the records, and they must not come after the timeout
         topic, who = t.topic(), t.transactional(timeout=5000 if end_version == 4 else 300)
         if end_version == 4:
             t.add_partitions(who, topic)
@@ -330,7 +334,7 @@ def describe_and_list(t: Target) -> Outcome:
         return [
             error_name(state["error_code"]),
             state["transaction_state"],
-            state["transaction_timeout"],
+            state["transaction_timeout_ms"],
             state["producer_id"] == who.id,
             state["producer_epoch"] - who.epoch,
             topics,
@@ -382,7 +386,7 @@ def describe_and_list(t: Target) -> Outcome:
 
 @probe("txn", slow=True)
 def epoch_exhaustion(t: Target) -> Outcome:
-    """Pipelined KIP-360 bumps up to the last epoch, then a commit of TV2 over the rollover (S5, S8)."""
+    """Bumps the epoch by KIP-360 up to almost the last one, then commits with TV2 across the rollover (S5, S8)."""
     topic, who = t.topic(), t.transactional()
     first_id = who.id
     while who.id == first_id and who.epoch < 32_760:
@@ -409,3 +413,64 @@ def epoch_exhaustion(t: Target) -> Outcome:
         )
         who.id, who.epoch = answer["producer_id"], answer["producer_epoch"]
     return steps
+
+
+@probe("txn")
+def producers_after_the_end(t: Target) -> Outcome:
+    """DescribeProducers after each way of ending a transaction (S21)."""
+    out: dict[str, object] = {}
+    for version, produce_version in ((4, 11), (5, 12)):
+        for committed in (True, False):
+            topic, who = t.topic(), t.transactional()
+            first = who.epoch
+            rows: list[object] = []
+            for _ in range(2):
+                if version < 5:
+                    t.add_partitions(who, topic)
+                next_sequence = 0 if version == 5 or not rows else 2
+                t.txn_produce(who, topic, next_sequence, b"a", b"b", version=produce_version)
+                rows.append(_producers(t, topic, who, first))
+                answer = t.end_txn(who, committed, version)
+                if version == 5:
+                    who.id, who.epoch = answer["producer_id"], answer["producer_epoch"]
+                t.await_stable(topic)
+                rows.append(_producers(t, topic, who, first))
+            how = "commit" if committed else "abort"
+            out[f"EndTxn v{version}, {how}"] = rows
+    topic, who = t.topic(), t.transactional()
+    t.add_partitions(who, topic)
+    t.txn_produce(who, topic, 0, b"a")
+    _init(t, str(who.transactional_id))
+    t.await_stable(topic)
+    out["InitProducerId of the heir"] = _producers(t, topic, who, who.epoch)
+    topic, who = t.topic(), t.transactional(timeout=1000)
+    t.add_partitions(who, topic)
+    t.txn_produce(who, topic, 0, b"a")
+    t.await_stable(topic)
+    out["its timeout"] = _producers(t, topic, who, who.epoch)
+    topic, who = t.topic(), t.transactional()
+    t.add_partitions(who, topic)
+    t.end(who, True)
+    time.sleep(0.2)
+    out["nothing was sent"] = _producers(t, topic, who, who.epoch)
+    return out
+
+
+def _producers(t: Target, topic: str, who: Producer, first_epoch: int) -> list[object]:
+    """The producers of partition 0, each as values that are the same in every run.
+
+    These are: whether it is `who`, epochs since the first, the last sequence, whether a transaction is open, and
+    whether the timestamp is that of the batch.
+    """
+    answer = t.call("describe_producers", 0, topics=[{"name": topic, "partition_indexes": [0]}])
+    (part,) = answer["topics"][0]["partitions"]
+    return [
+        [
+            row["producer_id"] == who.id,
+            row["producer_epoch"] - first_epoch,
+            row["last_sequence"],
+            row["current_txn_start_offset"] >= 0,
+            row["last_timestamp"] == TIMESTAMP,
+        ]
+        for row in part["active_producers"]
+    ]

@@ -19,7 +19,7 @@ def txn_commit(
     generation: int = -1,
     partition: int = 0,
 ) -> str:
-    """TxnOffsetCommit of one partition; its error."""
+    """Send TxnOffsetCommit for one partition; returns its error."""
     more: Fields = {} if version < 3 else {"member_id": member, "generation_id": generation}
     answer = t.settled(
         "txn_offset_commit",

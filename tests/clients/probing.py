@@ -1,8 +1,8 @@
-"""What a probe is, and the few calls that nearly every probe makes.
+"""Probes, and the calls that nearly all of them make.
 
-A probe is a function from a `Target` to a JSON-able outcome: error names, offsets, counts. Whatever differs
-from run to run (producer ids, topic ids, member ids, times) is reduced to a comparison before it gets into
-an outcome, so that one recorded outcome of Apache Kafka serves every later run.
+A probe is a function from a `Target` to an outcome that JSON can represent: error names, offsets, counts. Values that
+differ from run to run (producer ids, topic ids, member ids, times) are reduced to comparisons before they enter an
+outcome, so that an outcome recorded from Apache Kafka can be compared with every later run.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from kio.schema.errors import ErrorCode
+from lacuna.controlplane.shared.errors import ErrorCode
 
 from .batch import batch
-from .wire import ClosedError, Connection, Fields, topic_id
+from .wire import ClosedError, Connection, Fields
 
 Outcome = Any
 Probe = Callable[["Target"], Outcome]
@@ -26,12 +26,12 @@ RETRIED |= {"COORDINATOR_LOAD_IN_PROGRESS"}
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of an error code."""
-    return ErrorCode(code).name.upper()
+    """Kafka's name for an error code."""
+    return ErrorCode(code).name
 
 
 def probe(theme: str, *, slow: bool = False) -> Callable[[Probe], Probe]:
-    """Register a probe as `theme.function_name`."""
+    """A decorator that registers a probe as `theme.function_name`."""
 
     def register(function: Probe) -> Probe:
         name = f"{theme}.{function.__name__}"
@@ -44,7 +44,7 @@ def probe(theme: str, *, slow: bool = False) -> Callable[[Probe], Probe]:
 
 
 class Producer:
-    """A producer id with its epoch, as InitProducerId gave it."""
+    """A producer id with its epoch, as InitProducerId returned them."""
 
     def __init__(self, answer: Fields, transactional_id: str | None) -> None:
         self.id: int = answer["producer_id"]
@@ -61,7 +61,7 @@ class Producer:
 
 
 class Target:
-    """A broker under probe, with a connection and names that nobody used before."""
+    """A broker to probe: a connection to it, calls, and unique names."""
 
     def __init__(self, bootstrap: str, log: list[tuple[str, int, bytes, bytes]] | None = None):
         self.bootstrap = bootstrap
@@ -75,6 +75,14 @@ class Target:
     def connect(self, timeout: float = 60.0) -> Connection:
         return Connection(self.bootstrap, timeout=timeout, log=self.log)
 
+    def now(self) -> float:
+        """Seconds, for a limit to what is waited for."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait before something is asked again."""
+        time.sleep(seconds)
+
     def name(self, stem: str = "p") -> str:
         return f"{stem}-{uuid.uuid4().hex[:12]}"
 
@@ -82,7 +90,7 @@ class Target:
         return self.connection.call(api, version, **fields)
 
     def of_all(self, api: str, version: int, key: str, /, **fields: Any) -> list[Fields]:
-        """The rows under `key` of every broker's answer: each lists the groups and ids that it coordinates."""
+        """The rows under `key` in every broker's answer, since each lists only the groups and ids it coordinates."""
         rows: list[Fields] = []
         for address in self.bootstrap.split(","):
             with Connection(address, log=self.log) as connection:
@@ -90,29 +98,29 @@ class Target:
         return rows
 
     def settled(self, api: str, version: int, /, **fields: Any) -> Fields:
-        """A call repeated while the coordinator says that it is still busy with what came before."""
-        deadline = time.monotonic() + 60
+        """Call an API, again as long as the coordinator answers that it is still busy with earlier requests."""
+        deadline = self.now() + 60
         while True:
             answer = self.call(api, version, **fields)
-            if not (RETRIED & _errors(answer)) or time.monotonic() > deadline:
+            if not (RETRIED & _errors(answer)) or self.now() > deadline:
                 return answer
-            time.sleep(0.02)
+            self.sleep(0.02)
 
     def topic(self, partitions: int = 1, **configs: object) -> str:
-        """A new topic (config names with _ for .), ready to be produced to."""
+        """Create a topic (config names are written with _), wait until it can be produced to, and return its name."""
         name = self.name()
-        configs = {"retention_ms": -1} | configs  # the probes' records are of long ago
+        configs = {"retention_ms": -1} | configs  # the probes' records have old timestamps
         rows = [{"name": key.replace("_", "."), "value": str(v)} for key, v in configs.items()]
         answer = self.call("create_topics", 7, topics=[_creatable(name, partitions, 1, rows)])
         assert answer["topics"][0]["error_code"] == 0, answer
         self.topic_ids[name] = answer["topics"][0]["topic_id"]
-        deadline = time.monotonic() + 60
-        while not self.has_logs(name, partitions) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        deadline = self.now() + 60
+        while not self.has_logs(name, partitions) and self.now() < deadline:
+            self.sleep(0.01)
         return name
 
     def has_logs(self, name: str, partitions: int) -> bool:
-        """Metadata may name a leader before that leader has made its log."""
+        """Whether all partitions can be read: Metadata may name a leader before that leader has created its log."""
         return all(
             self.list_offset(name, -1, index=index)["error_code"] == 0
             for index in range(partitions)
@@ -130,7 +138,8 @@ class Target:
         return topic
 
     def id_of(self, name: str) -> uuid.UUID:
-        return topic_id(self.metadata(name)["topic_id"])
+        found: uuid.UUID = self.metadata(name)["topic_id"]
+        return found
 
     def produce_many(
         self,
@@ -140,7 +149,7 @@ class Target:
         transactional_id: str | None = None,
         acks: int = -1,
     ) -> list[Fields]:
-        """One Produce request; the partition answers in the order in which they came."""
+        """Send one Produce request for several partitions; returns the partitions' answers in their order."""
         topics = [
             {"name": name, "partition_data": [{"index": index, "records": records}]}
             for name, index, records in partitions
@@ -150,7 +159,7 @@ class Target:
             version,
             transactional_id=transactional_id,
             acks=acks,
-            timeout=10_000,
+            timeout_ms=10_000,
             topic_data=topics,
         )
         return [row for topic in answer["responses"] for row in topic["partition_responses"]]
@@ -159,11 +168,11 @@ class Target:
         return self.produce_many([(topic, index, records)], **rest)[0]
 
     def verdict(self, topic: str, records: bytes | None, **rest: Any) -> str:
-        """The name of the error that one produced batch gets."""
+        """Produce one batch; returns the name of the error in the answer."""
         return error_name(self.produce(topic, records, **rest)["error_code"])
 
     def verdict_or_hang_up(self, topic: str, records: bytes | None, **rest: Any) -> str:
-        """As `verdict`; "closed" or "no answer" where the broker does that (on a new connection)."""
+        """As `verdict`, on a new connection; returns "closed" or "no answer" if the broker does that instead."""
         try:
             with self.connect(timeout=30.0) as self.connection:
                 return self.verdict(topic, records, **rest)
@@ -176,26 +185,26 @@ class Target:
 
     def idempotent(self) -> Producer:
         answer = self.settled(
-            "init_producer_id", 4, transactional_id=None, transaction_timeout=60_000
+            "init_producer_id", 4, transactional_id=None, transaction_timeout_ms=60_000
         )
         assert answer["error_code"] == 0, answer
         return Producer(answer, None)
 
     def coordinator(self, key: str, key_type: int) -> None:
-        """FindCoordinator until it answers: Kafka makes its internal topics at the first call."""
+        """Call FindCoordinator until it succeeds: Kafka creates its internal topics at the first call."""
         self.settled("find_coordinator", 4, key_type=key_type, coordinator_keys=[key])
 
     def transactional(self, tid: str | None = None, timeout: int = 60_000) -> Producer:
         tid = tid or self.name("t")
         self.coordinator(tid, 1)
         answer = self.settled(
-            "init_producer_id", 4, transactional_id=tid, transaction_timeout=timeout
+            "init_producer_id", 4, transactional_id=tid, transaction_timeout_ms=timeout
         )
         assert answer["error_code"] == 0, answer
         return Producer(answer, tid)
 
     def add_partitions(self, who: Producer, topic: str, version: int = 3, index: int = 0) -> str:
-        """AddPartitionsToTxn as a TV1 client sends it; the error of that partition."""
+        """Send AddPartitionsToTxn for one partition, as a TV1 client does; returns the partition's error."""
         answer = self.settled(
             "add_partitions_to_txn",
             version,
@@ -225,8 +234,8 @@ class Target:
         *values: bytes,
         version: int = 11,
     ) -> str:
-        """Produce in a transaction, again while the one before it is still being ended."""
-        deadline = time.monotonic() + 60
+        """Produce in a transaction, again while the previous transaction is still being ended; returns the error."""
+        deadline = self.now() + 60
         while True:
             name = self.verdict(
                 topic,
@@ -234,9 +243,9 @@ class Target:
                 version=version,
                 transactional_id=who.transactional_id,
             )
-            if name not in RETRIED or time.monotonic() > deadline:
+            if name not in RETRIED or self.now() > deadline:
                 return name
-            time.sleep(0.02)
+            self.sleep(0.02)
 
     def end_txn(self, who: Producer, committed: bool, version: int = 4) -> Fields:
         return self.settled("end_txn", version, **who.fields, committed=committed)
@@ -251,19 +260,19 @@ class Target:
         *,
         isolation: int = 0,
         index: int = 0,
-        max_wait: int = 0,
+        max_wait_ms: int = 0,
         min_bytes: int = 0,
         version: int = 12,
         max_bytes: int = 1 << 24,
         partition_max_bytes: int = 1 << 20,
         leader_epoch: int = -1,
     ) -> Fields:
-        """One full fetch of one partition: that partition's answer."""
+        """Fetch one partition without a session; returns the partition's answer."""
         answer = self.call(
             "fetch",
             version,
             replica_id=-1,
-            max_wait=max_wait,
+            max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=max_bytes,
             isolation_level=isolation,
@@ -316,13 +325,13 @@ class Target:
         return row
 
     def await_stable(self, topic: str) -> None:
-        """Until no transaction is open in the partition (the markers of Kafka come after EndTxn's answer)."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
+        """Wait until no transaction is open in partition 0: Kafka writes its markers after answering EndTxn."""
+        deadline = self.now() + 60
+        while self.now() < deadline:
             row = self.fetch(topic, 0)
             if row["last_stable_offset"] == row["high_watermark"]:
                 return
-            time.sleep(0.02)
+            self.sleep(0.02)
 
 
 def _creatable(name: str, partitions: int, factor: int, configs: list[Fields]) -> Fields:
@@ -336,13 +345,13 @@ def _creatable(name: str, partitions: int, factor: int, configs: list[Fields]) -
 
 
 def creatable(name: str, partitions: int = 1, factor: int = 1, **configs: object) -> Fields:
-    """A row of CreateTopics."""
+    """A topic as a row of a CreateTopics request; config names are written with _."""
     rows = [{"name": key.replace("_", "."), "value": str(v)} for key, v in configs.items()]
     return _creatable(name, partitions, factor, rows)
 
 
 def _errors(answer: Any) -> set[str]:
-    """All error names anywhere in an answer."""
+    """The names of all errors anywhere in an answer."""
     found: set[str] = set()
     if isinstance(answer, dict):
         for key, value in answer.items():

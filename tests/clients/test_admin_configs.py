@@ -1,6 +1,6 @@
 """Topic configs do what they say, seen through librdkafka; time is moved, not waited for.
 
-Compaction's configs are tested where compaction is (tests/controlplane/state/test_compaction.py,
+Compaction's configs are tested where compaction is (tests/controlplane/verbs/test_compaction.py,
 tests/pipeline/compaction); values and sentences are held against Apache Kafka by the probes `configs.*`.
 """
 

@@ -18,10 +18,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its __init_
     NewPartitions,
 )
 
-from controlplane.groups.consumer.live import Deadline
+from lacuna.controlplane.state.groups.consumer.live import Deadline
 from lacuna.testing import Cluster
 
-from .hurry import SHORT_SESSION_MS, hurry
+from .hurry import SESSION_MS, SHORT_SESSION_MS, hurry
 from .librd import COMMITTED, producer, read, send
 
 
@@ -115,7 +115,7 @@ def group(quick: Cluster, request: pytest.FixtureRequest) -> Iterator[Group]:
     made.close()
 
 
-def test_three_members_one_leaves_and_one_dies(group: Group) -> None:
+def test_three_members_one_leaves_and_one_dies(quick: Cluster, group: Group) -> None:
     """S26: partitions move step by step, after a leave at once, after a death with its session."""
     first = group.join()
     group.settle(6)
@@ -126,11 +126,15 @@ def test_three_members_one_leaves_and_one_dies(group: Group) -> None:
     assert [len(each.assignment.topic_partitions) for each in described.members] == [2, 2, 2]
     group.leave(second)
     group.settle(3, 3)
+    hurry(quick, SHORT_SESSION_MS)
+    soon = quick.embedded.clock.now_ms() + SESSION_MS // 2
+    group.poll_until(lambda: _session_end_ms(quick, group.group, first.memberid()) < soon)
     group.members.remove(third)  # nobody polls it any more, and max.poll.interval.ms is far away
     third.unsubscribe()
     group.settle(6)
     third.close()
     assert first.assignment()
+    hurry(quick)
 
 
 DOOMED = """

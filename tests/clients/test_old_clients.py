@@ -16,16 +16,16 @@ import kafka
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from agent.apis.registry import Api
-from agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agent.api import Api
+from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.agents import AgentParts
 from lacuna.testing import Cluster
 
-NEVER = 1e9
+NEVER = 1 << 40
 PARTS = AgentParts(
     housekeeping=HousekeepingSettings(
-        merge_interval_seconds=NEVER,
-        collect_interval_seconds=NEVER,
+        merge_interval_ms=NEVER,
+        collect_interval_ms=NEVER,
         merge=MergeSettings(min_extents=2, min_age_ms=0),
     )
 )
@@ -219,9 +219,10 @@ def name(old_cluster: Cluster) -> str:
 def sent_versions(monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, int]]:
     """(API key, version) of every request that is read while the test runs."""
     seen: set[tuple[int, int]] = set()
+
     read = Api.read
 
-    def record(self: Api, body: memoryview, version: int) -> Any:
+    def record(self: Api[Any, Any], body: memoryview, version: int) -> Any:
         seen.add((self.key, version))
         return read(self, body, version)
 

@@ -1,4 +1,4 @@
-"""The rows of the matrix, from the client.toml of every folder."""
+"""The rows of the client matrix, read from the client.toml in every folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.compat.workload import CODECS
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 OUT = HERE / "out"
-#: The Kafka to compare with, as client.toml names it, and the version that Maven brings.
+#: The Kafkas to compare with: the name in client.toml, and the version that Maven fetches.
 KAFKAS = {"4.1": "4.1.0", "3.9": "3.9.1"}
 _SECONDS = 600
 _KINDS = ("client", "tool", "framework")
@@ -28,12 +28,12 @@ _VERSION_KEYS = frozenset(
 
 
 class ClientFileError(Exception):
-    """A client.toml that does not keep the contract; the message says which and what is wrong."""
+    """A client.toml breaks the contract; the message names the file and says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One client in one version."""
+    """One version of one client, as its client.toml describes it."""
 
     folder: Path
     name: str
@@ -54,26 +54,26 @@ class Row:
 
     @property
     def title(self) -> str:
-        """NAME@VERSION, as `lacuna doctor --client` takes it."""
+        """NAME@VERSION, as `lacuna doctor --client` accepts it."""
         return f"{self.name}@{self.version}"
 
     @property
     def out(self) -> Path:
-        """The folder of what is built for this version."""
+        """The folder for what is built for this version."""
         return OUT / self.name / self.version
 
     @property
     def missing(self) -> list[str]:
-        """Programs that it needs and that are not here."""
+        """The programs that it needs and that are not installed."""
         return [program for program in self.needs if shutil.which(program) is None]
 
     @property
     def needs_jars(self) -> bool:
-        """Whether it is built or run with the jars of the Kafka to compare with."""
+        """Whether it is built or run with the jars of the Kafka that it is compared with."""
         return any("{libs}" in word for words in (*self.build, self.run) for word in words)
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """A command of client.toml with its {names} filled in."""
+        """A command of client.toml with its {names} replaced by their values."""
         values = {
             "out": str(self.out),
             "version": self.version,
@@ -90,12 +90,12 @@ class Row:
 
 
 def jars(kafka: str) -> Path:
-    """The folder of the jars of a Kafka; the benchmarks use the same."""
+    """The folder of the jars of a Kafka, by its name in KAFKAS; the benchmarks use the same folder."""
     return ROOT / "bench" / "out" / f"kafka-{KAFKAS[kafka]}"
 
 
 def rows(folder: Path = HERE) -> list[Row]:
-    """All rows, in the order of folders and of their files. Raises ClientFileError."""
+    """All rows, in the order of the folders and then of each client.toml. Raises ClientFileError."""
     found: list[Row] = []
     for path in sorted(folder.glob("*/client.toml")):
         found += _rows_of(path)
@@ -106,7 +106,7 @@ def rows(folder: Path = HERE) -> list[Row]:
 
 
 def chosen(names: Iterable[str], among: Sequence[Row] | None = None) -> list[Row]:
-    """Rows by NAME or NAME@VERSION. Raises ClientFileError."""
+    """The rows with these names, each a NAME, NAME@VERSION or folder. Raises ClientFileError for an unknown one."""
     among = rows() if among is None else among
     found: list[Row] = []
     for name in names:

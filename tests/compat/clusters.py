@@ -1,4 +1,4 @@
-"""The clusters of a run: Lacuna with two agents, and an Apache Kafka of each version that is asked for."""
+"""The clusters of a run: Lacuna with two agents, and an Apache Kafka of each version that a row needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FETCHING = threading.Lock()
 
 
 class Kafkas:
-    """Starts a Kafka when it is first asked for; ends all of them with the `with` block."""
+    """A context manager that starts each Kafka when it is first needed, and ends all of them at its end."""
 
     def __init__(self, folder: Path, given: str = "") -> None:
         self._folder = folder
@@ -42,7 +42,7 @@ class Kafkas:
         self._stack.close()
 
     def bootstrap(self, version: str) -> str:
-        """HOST:PORT of the Kafka of that name in KAFKAS."""
+        """The HOST:PORT of the Kafka with this name in KAFKAS, which is started first if necessary."""
         if self._given:
             return self._given
         with self._lock:
@@ -58,7 +58,7 @@ class Kafkas:
 
 
 def fetch(version: str) -> Path:
-    """The jars of a Kafka, by Maven the first time; a fetch that breaks off leaves no half of them."""
+    """The folder of a Kafka's jars, fetched by Maven the first time; an interrupted fetch leaves no partial folder."""
     libs = jars(version)
     with _FETCHING:
         if not libs.is_dir():
@@ -71,7 +71,7 @@ def fetch(version: str) -> Path:
 
 @contextlib.contextmanager
 def lacuna(folder: Path) -> Iterator[str]:
-    """`lacuna up` and a second agent on the same folder, as processes; yields both addresses."""
+    """Runs `lacuna up` and a second agent on the same folder, as processes; yields both addresses."""
     data = folder / "lacuna"
     listen = ["--listen", "127.0.0.1:0"]
     with contextlib.ExitStack() as stack:
@@ -85,7 +85,7 @@ def lacuna(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _command(arguments: list[str], log: Path) -> Iterator[str]:
-    """Runs a `lacuna` command that says where it listens; yields the address."""
+    """Runs a `lacuna` command for the block; yields the address on which it says that it listens."""
     with log.open("wb") as err:
         process = subprocess.Popen(
             [sys.executable, "-m", "lacuna", *arguments],

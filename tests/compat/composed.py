@@ -1,4 +1,4 @@
-"""Lacuna by the project's compose.yaml: moto's S3, a control plane, two agents, each in a container."""
+"""Lacuna as in the project's compose.yaml: moto's S3, a control plane and two agents, each in a container."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _READY_SECONDS = 120.0
 
 
 class ComposeError(RuntimeError):
-    """Docker is not there, or compose failed; the message ends with what it said."""
+    """Docker is missing, or compose failed; the message ends with its output."""
 
 
 def is_possible() -> bool:
-    """Whether a Docker engine answers and there is an image to build on (`. .ci/docker.sh` sees to both)."""
+    """Whether a Docker engine answers and BASE_IMAGE names an image to build on; `. .ci/docker.sh` provides both."""
     if shutil.which("docker") is None or "BASE_IMAGE" not in os.environ:
         return False
     return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
@@ -37,7 +37,7 @@ def is_possible() -> bool:
 
 @contextlib.contextmanager
 def composed(folder: Path) -> Iterator[str]:
-    """Builds the image where it is not, starts the containers; yields both agents' addresses."""
+    """Builds the image if necessary and runs the containers for the block; yields both agents' addresses."""
     if not is_possible():
         raise ComposeError("compose needs a Docker engine and BASE_IMAGE: run `. .ci/docker.sh`")
     ports = _free_ports()
@@ -74,14 +74,14 @@ def _compose(
 
 
 def _await_agents(bootstrap: str) -> None:
-    """Until both are in Metadata."""
+    """Waits until both agents are in Metadata. Raises ComposeError."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     deadline = time.monotonic() + _READY_SECONDS
     found = 0
     while found < 2:
         if time.monotonic() > deadline:
             raise ComposeError(f"{found} of two agents came up within {_READY_SECONDS:.0f} s")
-        with contextlib.suppress(KafkaException):  # nobody listens yet
+        with contextlib.suppress(KafkaException):  # nothing is listening yet
             found = len(admin.list_topics(timeout=5).brokers)
         admin.poll(0.2)
 

@@ -1,3 +1,3 @@
-"""What the matrix has built and fetched is nothing to collect tests from."""
+"""Keeps pytest from collecting tests in what the client matrix has built and fetched."""
 
 collect_ignore = ["out"]

@@ -1,4 +1,4 @@
-"""What the workload says that a program must read, scenario by scenario."""
+"""What a program must read according to the workload, scenario by scenario."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.compat.feeding import Stored
 from tests.compat.programs import Line, shortened
 from tests.compat.workload import CODECS, FEEDS, INPUT_RECORDS, Record, Step, Workload, committed
 
-#: The scenarios of a client, in order; tools and frameworks have their own.
+#: The scenarios of a client, in order; tools and frameworks have others.
 SCENARIOS = (
     "produce",
     "transactions",
@@ -24,9 +24,9 @@ INSIDE = ("middle", "mixed")
 
 
 def expected(workload: Workload, codecs: Sequence[str] = CODECS) -> dict[str, Line]:
-    """Each scenario's line, but that of `holes_inside` (offsets are the cluster's); of `legacy` `mixed` alone.
+    """The expected line of each scenario, except `holes_inside`, whose offsets depend on the cluster.
 
-    `codecs` are those that the client says it produced with, in its order.
+    For `legacy`, it has only the feed `mixed`. `codecs` are those that the client says it produced with, in its order.
     """
     feeds = {name: _shown(committed(workload.feeds[name])) for name in (*FEEDS, "group")}
     found: dict[str, tuple[dict[str, dict[int, list[str]]], dict[str, Any]]] = {
@@ -48,7 +48,7 @@ def expected(workload: Workload, codecs: Sequence[str] = CODECS) -> dict[str, Li
 
 
 def inside(stored: dict[str, Stored]) -> Line:
-    """The line of `holes_inside` on the cluster where `stored` was found."""
+    """The expected line of `holes_inside` on a cluster; `stored` is what our own reader found there, by feed."""
     records = {f"{name}/0": [shortened(line) for line in stored[name].firsts()] for name in INSIDE}
     return Line("holes_inside", ok=True, records=records)
 
@@ -86,11 +86,11 @@ def _transformed() -> list[str]:
 
 
 def _uncommitted(steps: Iterable[Step]) -> list[str]:
-    """Message sets know neither transactions nor headers."""
+    """The lines of all records, even aborted ones, and without headers: message sets have neither of these."""
     records = [record for step in steps for record in step.records]
     return [shortened(Record(record.key, record.value).line) for record in records]
 
 
 def kept(line: Line) -> dict[str, Any]:
-    """A line as expected.json keeps it."""
+    """A line in the form in which expected.json keeps it."""
     return {"records": line.records, "facts": line.facts}

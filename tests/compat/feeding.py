@@ -1,4 +1,4 @@
-"""Makes a run's topics on a cluster, feeds them, and finds where their offsets are."""
+"""Creates a run's topics on a cluster, fills them, and finds out at which offsets their records are."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _PASSING = (
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One partition as a reader of ours finds it: (offset, line) of each committed record, earliest, latest."""
+    """A partition as our own reader finds it: the (offset, line) of its committed records, and its bounds."""
 
     records: tuple[tuple[int, str], ...]
     earliest: int
     latest: int
 
     def firsts(self) -> list[str]:
-        """What holes_inside must find: the first record behind each tenth; one that follows itself once."""
+        """What holes_inside must find: the first record at or after each tenth of the offsets, without repeats."""
         found: list[str] = []
         for tenth in range(10):
             begin = self.earliest + tenth * (self.latest - self.earliest) // 10
@@ -43,7 +43,7 @@ class Stored:
 
 
 class _Producers:
-    """One producer for each name of a step; transactions end with the run."""
+    """One producer for each name in the steps."""
 
     def __init__(self, bootstrap: str, prefix: str) -> None:
         self._bootstrap = bootstrap
@@ -51,13 +51,13 @@ class _Producers:
         self._made: dict[str, Any] = {}
 
     def of(self, step: Step) -> Any:
-        """The producer of a step."""
+        """The producer of a step, which is made at its first step."""
         by = step.by
         if by not in self._made:
             config: dict[str, Any] = {
                 "bootstrap.servers": self._bootstrap,
                 "compression.type": step.codec,
-                "linger.ms": 200,  # one batch for each step: flush ends the wait
+                "linger.ms": 200,  # long enough for one batch per step: flush ends the wait
                 "log_level": 2,
             }
             if step.is_transactional:
@@ -98,7 +98,7 @@ def _feed(producers: _Producers, topic: str, steps: Iterable[Step]) -> None:
 
 @contextlib.contextmanager
 def topics(bootstrap: str, prefix: str, workload: Workload) -> Iterator[None]:
-    """A run's topics, fed; they are deleted at the end."""
+    """Creates and fills a run's topics for the block, and deletes them afterwards."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     partitions = {**dict.fromkeys(FEEDS, 1), **TOPICS}
     wanted = [NewTopic(f"{prefix}-{name}", count, 1) for name, count in partitions.items()]
@@ -112,12 +112,12 @@ def topics(bootstrap: str, prefix: str, workload: Workload) -> Iterator[None]:
     finally:
         gone = admin.delete_topics([topic.topic for topic in wanted], request_timeout=SECONDS)
         for future in gone.values():
-            with contextlib.suppress(KafkaException):  # a cluster that is going down
+            with contextlib.suppress(KafkaException):  # the cluster may be going down
                 future.result(SECONDS)
 
 
 def stored(bootstrap: str, topic: str) -> Stored:
-    """Reads partition 0 with read_committed, by a reader that is not under test."""
+    """Reads partition 0 as read_committed, with a client that is not the one under test."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -156,7 +156,7 @@ def _read(consumer: Any, topic: str) -> Stored:
 
 
 def _watermarks(consumer: Any, where: TopicPartition) -> tuple[int, int]:
-    """Earliest and latest; a broker on a busy machine loses its leadership for a moment."""
+    """The earliest and latest offset; retries while a broker on a busy machine has lost its leadership."""
     deadline = time.monotonic() + SECONDS
     while True:
         try:

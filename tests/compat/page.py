@@ -1,4 +1,4 @@
-"""docs/clients.md, from the results."""
+"""Makes docs/clients.md from the results."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MARKS = {
 }
 _WHAT = {
     "produce": "produces with each codec that it has, idempotent where it can be, and reads it back",
-    "transactions": "commits and aborts transactions; read_committed gets the committed ones alone",
+    "transactions": "commits and aborts transactions; read_committed gets only the committed ones",
     "holes": "reads partitions whose start, middle, end or whole was aborted, with read_committed; its "
     "position reaches the end offset, so lag is 0",
-    "holes_inside": "begins in the middle of such partitions, inside of holes too",
-    "commit": "commits offsets, closes, goes on from them; lag is 0 over an aborted tail",
+    "holes_inside": "starts in the middle of such partitions, also inside holes",
+    "commit": "commits offsets, closes, and continues from them; lag is 0 after an aborted tail",
     "group": "two members share a topic's partitions; one leaves, the other gets all",
-    "eos": "consume, transform, produce in transactions with the offsets in them; one is aborted and done again",
+    "eos": "consume, transform, produce in transactions with the offsets in them; one is aborted and repeated",
     "legacy": "speaks message sets (magic 0 and 1), as clients before 0.11 do",
 }
 _HEAD = """\
@@ -34,16 +34,43 @@ _HEAD = """\
 What happens when a client that was written for Apache Kafka is pointed at Lacuna. Each program below did the same
 things to Lacuna and to Apache Kafka, with the same records in both: transactions that interleave, aborted ones at the
 start, in the middle and at the end of partitions, all codecs, large batches, null keys and values, headers. What it
-read and what it was told must be the same on both; offsets apart, since Kafka's transaction markers take some and
-Lacuna has none. `lacuna doctor --client NAME@VERSION` tells the same of the nearest version that was run.
+read and what it was answered must be the same on both, except for offsets: Kafka's transaction markers take some, and
+Lacuna has none. `lacuna doctor --client NAME@VERSION` shows the results of the nearest version that was run.
 
-Written by `python -m tests.compat.run`; [tests/compat](../tests/compat/README.md) has the programs and says how a
-client is added.
+Written by `python -m tests.compat.run`; [tests/compat](../tests/compat/README.md) has the programs and explains how to
+add a client.
+"""
+_BEHAVIOUR = """\
+## When agents come and go
+
+librdkafka (2.16 and others since 2.11) can wait in `send_offsets_to_transaction` for ever
+([#5511](https://github.com/confluentinc/librdkafka/issues/5511)), on Kafka as well. The call also ignores its time
+limit ([#5456](https://github.com/confluentinc/librdkafka/issues/5456)). It waits for the coordinator that it
+remembers for the group, although it has dropped that broker: because the broker left Metadata, if only for a moment,
+or because it considered all brokers down and started again from `bootstrap.servers`, which happens when two agents
+restart one after the other. It looks for the coordinator again as soon as a connection to any broker comes up or
+breaks. Lacuna does two things about this, and neither needs a client setting:
+
+- An agent closes a connection that has announced offsets (AddOffsetsToTxn) and then said nothing for 3 seconds. Such
+  a producer goes on within 4 seconds. Others connect again when they next send something.
+- An agent that has gone, or was away for longer than its lease, stays among the brokers of Metadata for 20 minutes,
+  so that clients do not drop it in the first place. Meanwhile it leads and coordinates nothing, and clients that try
+  it move on to the next broker. At most the last 16 that have gone are listed. DescribeCluster names only agents that
+  are present.
+
+`metadata.recovery.strategy=none` keeps librdkafka from starting again from `bootstrap.servers`, and saves it those
+seconds.
+
+## After an abort
+
+librdkafka (2.16.0) may skip sequence numbers if `abort_transaction` finds messages in its queue that were not
+sent: the next transaction then ends in an abortable OUT_OF_ORDER_SEQUENCE_NUMBER, "skipped sequence numbers". Apache
+Kafka 4.1 answers the same to the same workload. Abort and continue, as after any abortable error.
 """
 
 
 def page(made: dict[str, Any]) -> str:
-    """The page's text. `made` is what lacuna/clients.json holds."""
+    """The text of the page; `made` is the content of lacuna/clients.json."""
     notes: list[str] = []
     clients = made["clients"]
     parts = [_HEAD, _made(made["made"]), _legend()]
@@ -51,6 +78,7 @@ def page(made: dict[str, Any]) -> str:
     others = [one for kind in ("tool", "framework") for one in _ran(clients, kind)]
     if others:
         parts.append("## Tools and frameworks\n\n" + _others(others, notes))
+    parts.append(_BEHAVIOUR)
     if notes:
         parts.append("## Notes\n\n" + "\n".join(notes) + "\n")
     if absent := [one for one in clients if "outcome" in one]:
@@ -70,9 +98,9 @@ def _legend() -> str:
     return (
         "| scenario | what the client does |\n|---|---|\n"
         + rows
-        + "\n✓ the same as on Kafka. **as Kafka**: the same as on Kafka, where it fails too. – the client has no such"
-        " thing. **✗** another outcome than on Kafka. Small numbers are notes below; "
-        "a ✓ with one is right here and not on Kafka.\n"
+        + "\n✓ the same as on Kafka. **as Kafka**: fails, and fails on Kafka too. – the client has no such"
+        " feature. **✗** another outcome than on Kafka. Small numbers are notes below; "
+        "a ✓ with a note is correct here but not on Kafka.\n"
     )
 
 
@@ -115,7 +143,7 @@ def _cell(cell: dict[str, str] | None, notes: list[str]) -> str:
 
 
 def _note(text: str, notes: list[str]) -> str:
-    """The number of a note; the same text is one note."""
+    """A superscript reference to a note, which is added to `notes` unless it is there already; "" without text."""
     if not text:
         return ""
     said = text.replace("|", "\\|").replace("<", "&lt;")

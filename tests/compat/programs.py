@@ -1,4 +1,4 @@
-"""Builds a client's program and runs it to its end or to its limit; its lines become values."""
+"""Builds a client's program, runs it until its end or its time limit, and parses its output."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tests.compat.clients import HERE, Row
 BUILD_SECONDS = 800
 _MAX_OUTPUT = 64 << 20
 _MAX_TEXT = 120
-#: Folders of what tools make beside the sources.
+#: Folders that tools create next to the sources.
 _MADE = frozenset({"target", "node_modules", "__pycache__"})
 
 
 class BuildError(Exception):
-    """The program cannot be built; the message is the build's last line."""
+    """The program cannot be built; the message ends with the build's last line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a program says of one scenario."""
+    """What a program printed about one scenario: its records by partition, and other facts."""
 
     scenario: str
     ok: bool
@@ -40,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of one run; `ended` is "" where the program came to its end by itself."""
+    """The result of one run; `ended` is "" if the program ended successfully, else how it ended."""
 
     lines: dict[str, Line]
     ended: str
@@ -48,7 +48,7 @@ class Ran:
 
 
 def build(row: Row) -> None:
-    """Runs the row's build commands, unless they have run on the same sources. Raises BuildError."""
+    """Runs the row's build commands, unless they have already run on the same sources. Raises BuildError."""
     row.out.mkdir(parents=True, exist_ok=True)
     done, sources = row.out / "built", _sources(row)
     if done.exists() and done.read_text() == sources:
@@ -65,7 +65,7 @@ def build(row: Row) -> None:
 
 
 def run(row: Row, bootstrap: str, workload: Path, prefix: str, logs: Path) -> Ran:
-    """Runs the row's program against a cluster; a program that does not end is killed."""
+    """Runs the row's program against a cluster; kills it if it exceeds its time limit."""
     arguments = ["--bootstrap", bootstrap, "--workload", str(workload), "--prefix", prefix]
     stdout, stderr = logs / f"{prefix}.out", logs / f"{prefix}.err"
     command = [*row.command(row.run), *arguments]
@@ -82,7 +82,7 @@ def run(row: Row, bootstrap: str, workload: Path, prefix: str, logs: Path) -> Ra
 
 
 def parse(stdout: Path) -> list[Line]:
-    """The lines of JSON of a program's output; what is none, or says nothing of a scenario, is left out."""
+    """Parses a program's output; ignores lines that are not JSON or name no scenario."""
     found = []
     with stdout.open("rb") as file:
         for text in file.read(_MAX_OUTPUT).splitlines():
@@ -96,7 +96,7 @@ def parse(stdout: Path) -> list[Line]:
 
 
 def shortened(line: str) -> str:
-    """A long record as its beginning, its length and a digest, so that results stay readable."""
+    """Shortens a long record to its beginning, its length and a digest, so that results stay readable."""
     if len(line) <= _MAX_TEXT:
         return line
     digest = hashlib.sha256(line.encode()).hexdigest()[:12]
@@ -104,7 +104,7 @@ def shortened(line: str) -> str:
 
 
 def _sources(row: Row) -> str:
-    """A digest of the build commands and of every file that they may read."""
+    """A digest of the build commands and of all files that they may read."""
     words = {word for command in row.build for word in command if " " not in word}
     named = {row.folder / word for word in words}
     folders = [row.folder, *HERE.glob("harness-*")]
@@ -137,7 +137,7 @@ def _line(said: dict[str, Any]) -> Line:
 def _run(
     command: Sequence[str], folder: Path, out: BinaryIO, err: BinaryIO, seconds: float
 ) -> int | None:
-    """Its exit code, or None where it was killed at its limit. What it started is ended with it."""
+    """Runs a command; returns its exit code, or None if it was killed at its limit. Its children end with it."""
     try:
         process = subprocess.Popen(
             command,

@@ -1,4 +1,4 @@
-"""lacuna/clients.json: what is known of each client, kept between runs; rows that ran take the place of old ones."""
+"""lacuna/clients.json: the results of each client, kept between runs; each run replaces the rows that it ran."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.compat.running import Result
 from tests.compat.verdicts import INSIDE_HOLES
 
 EXPECTED = HERE / "expected.json"
-#: The client whose lines from Kafka are kept, in its quick version.
+#: The client whose lines from Kafka are kept in expected.json, in its quick version.
 REFERENCE = "librdkafka"
 KEPT = ROOT / "lacuna" / "clients.json"
 
 
 def kept() -> dict[str, Any]:
-    """The results as they are committed."""
+    """The results in the repository."""
     return dict(json.loads(KEPT.read_text())) if KEPT.exists() else {"clients": []}
 
 
 def keep_expected(results: Iterable[Result]) -> None:
-    """Writes expected.json, where the reference was among the rows: what it read from Kafka."""
+    """Writes what the reference client read from Kafka to expected.json, if it is among the results."""
     for result in results:
         if result.row.name == REFERENCE and result.row.quick and result.sides:
             lines = result.sides[0].ran.lines.values()
@@ -37,12 +37,15 @@ def keep_expected(results: Iterable[Result]) -> None:
 
 
 def is_expected(line: Line) -> bool:
-    """Whether a line is kept in expected.json: where holes_inside begins is a cluster's own."""
+    """Whether to keep a line in expected.json; not holes_inside, whose offsets depend on the cluster."""
     return line.ok and line.scenario != INSIDE_HOLES
 
 
 def keep(results: Iterable[Result], known: Iterable[Row], shape: str) -> None:
-    """Writes both files; rows that are in no client.toml any more go. Two runs may keep at once."""
+    """Merges results into clients.json and rewrites the page; drops rows that no client.toml has any more.
+
+    Two runs may do so at once.
+    """
     order = [row.title for row in known]
     with (ROOT / "tests" / "compat" / "README.md").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -55,7 +58,7 @@ def keep(results: Iterable[Result], known: Iterable[Row], shape: str) -> None:
 
 
 def entry(result: Result) -> dict[str, Any]:
-    """A row as the file has it."""
+    """A result in the form in which clients.json keeps it."""
     row = result.row
     made: dict[str, Any] = {
         "name": row.name,
@@ -81,7 +84,7 @@ def _texts(row: Row) -> tuple[tuple[str, object], ...]:
 def _made(shape: str) -> dict[str, str]:
     return {
         "on": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "lacuna": importlib.metadata.version("lacuna"),
+        "lacuna": importlib.metadata.version("lacuna-log"),
         "cluster": shape,
         "kafka": ", ".join(KAFKAS.values()),
     }

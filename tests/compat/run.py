@@ -31,7 +31,7 @@ _MARKS = {
     Outcome.NOT_BUILT: "NOT BUILT",
 }
 
-#: What --cluster starts, and what the page says of it.
+#: What --cluster starts, and how the page describes it.
 SHAPES = {"process": (lacuna, PROCESS_SHAPE), "compose": (composed, COMPOSE_SHAPE)}
 
 
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 
 @contextlib.contextmanager
 def bench(arguments: argparse.Namespace) -> Iterator[tuple[Bench, str]]:
-    """The clusters, started as far as they are needed, and what Lacuna consists of."""
+    """Starts the clusters that are needed; yields them, with a description of Lacuna's."""
     OUT.mkdir(exist_ok=True)
     logs = OUT / "logs" / time.strftime("%H%M%S")
     folder = Path(tempfile.mkdtemp(prefix="lacuna-compat-"))
@@ -76,13 +76,13 @@ def bench(arguments: argparse.Namespace) -> Iterator[tuple[Bench, str]]:
 
 
 def say(text: str) -> None:
-    """A line of progress."""
+    """Prints a line about the progress at once."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def show(result: Result, seconds: float, verbose: bool) -> None:
-    """One row's verdicts."""
+    """Prints the verdicts of one row."""
     if result.whole is not None:
         say(f"{result.row.title}: {_MARKS[result.whole.outcome]}: {result.whole.what}")
         return
@@ -108,7 +108,7 @@ def _run(row: Row, where: Bench, verbose: bool) -> Result | None:
 
 
 def build(wanted: list[Row], jobs: int) -> int:
-    """Builds rows, so that their runs begin at once; what goes wrong is the run's to tell."""
+    """Only builds rows, so that later runs start at once; returns 0 even if one fails, which its run will report."""
     with ThreadPoolExecutor(jobs) as pool:
         for row, result in zip(wanted, pool.map(prepare, wanted), strict=True):
             whole = result and result.whole
@@ -117,7 +117,7 @@ def build(wanted: list[Row], jobs: int) -> int:
 
 
 def main() -> int:
-    """The exit code: 0 where no client noticed anything."""
+    """Runs the matrix; returns the exit code, which is 0 if no client behaved differently."""
     arguments = _parser().parse_args()
     known = rows()
     try:

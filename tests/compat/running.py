@@ -1,4 +1,4 @@
-"""One row: its topics on each cluster, its program on both at the same time, its verdicts."""
+"""Runs one row: creates its topics on each cluster, runs its program on both at the same time, and compares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.compat.verdicts import Outcome, Side, Verdict, compare, judge, scenar
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where rows run: None for a side that is left out."""
+    """The clusters on which rows run; None for a side that is left out."""
 
     kafka: Callable[[str], str] | None
     lacuna: str | None
@@ -29,7 +29,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a row: a verdict for each scenario, or one for all."""
+    """The result of a row: a verdict for each scenario (`cells`), or one for the whole row."""
 
     row: Row
     cells: dict[str, Verdict] = field(default_factory=dict)
@@ -38,19 +38,19 @@ class Result:
 
     @property
     def failed(self) -> list[str]:
-        """The scenarios that differ, or the row that was not built."""
+        """The scenarios that differ from Kafka, or "not built" if the row could not be built."""
         if self.whole is not None:
             return [self.whole.outcome] if self.whole.outcome == Outcome.NOT_BUILT else []
         return [name for name, cell in self.cells.items() if cell.outcome == Outcome.DIFFERS]
 
 
 def run_row(row: Row, bench: Bench) -> Result:
-    """Builds and runs a row. Raises KafkaException and RuntimeError where a cluster cannot be fed."""
+    """Builds and runs a row. Raises KafkaException or RuntimeError if a cluster's topics cannot be filled."""
     return prepare(row) or run_built(row, bench)
 
 
 def prepare(row: Row) -> Result | None:
-    """Builds a row; the result where it cannot be run."""
+    """Builds a row; returns its result if it cannot be run, else None."""
     if row.not_run:
         return Result(row, whole=Verdict(Outcome.NOT_RUN, row.not_run))
     if row.missing:
@@ -65,7 +65,7 @@ def prepare(row: Row) -> Result | None:
 
 
 def run_built(row: Row, bench: Bench) -> Result:
-    """Runs a row that is built. Raises KafkaException and RuntimeError where a cluster cannot be fed."""
+    """Runs a row that is built. Raises KafkaException or RuntimeError if a cluster's topics cannot be filled."""
     load = workload.make(row.codecs)
     prefix = re.sub(r"[^a-zA-Z0-9]+", "-", f"{row.name}-{row.version}-{uuid.uuid4().hex[:4]}")
     file = bench.logs / f"{prefix}.json"

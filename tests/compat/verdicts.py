@@ -1,4 +1,4 @@
-"""Whether a client notices that it is not Kafka: a run's lines on both clusters, compared."""
+"""Compares what a program printed on both clusters, to find out whether the client notices that one is not Kafka."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.compat.workload import Workload
 
 LEGACY, INSIDE_HOLES = "legacy", "holes_inside"
 _MAX_WHAT = 300
-#: Version 0; type 0, abort, or 1, commit.
+#: Keys of control records: version 0, and type 0 (abort) or 1 (commit).
 _CONTROL_KEYS = ("\0\0\0\0=", "\0\0\0\1=")
 
 
 class Outcome(StrEnum):
-    """A cell of the matrix."""
+    """The outcome in one cell of the matrix."""
 
     SAME = "same"
     RIGHT = "right"
@@ -36,7 +36,7 @@ _WORSE = (Outcome.SAME, Outcome.RIGHT, Outcome.AS_KAFKA, Outcome.DIFFERS)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An outcome, and what there is to say of it."""
+    """An outcome, and an explanation if it needs one."""
 
     outcome: Outcome
     what: str = ""
@@ -50,11 +50,11 @@ class Side:
     wanted: Mapping[str, Line]
 
     def says(self, scenario: str) -> bool:
-        """Whether the program printed anything of it; else it has broken off, which is no answer of a client."""
+        """Whether the program printed anything about a scenario; if not, it broke off before."""
         return scenario in self.ran.lines
 
     def line(self, scenario: str) -> Line:
-        """What was printed; where nothing was, an error that says so."""
+        """The line about a scenario, without control records; if there was none, a line with an error that says so."""
         silence = f"no answer ({self.ran.ended or 'the program ended without one'})"
         line = self.ran.lines.get(scenario) or Line(scenario, ok=False, error=silence)
         line = without_control_records(line)
@@ -62,13 +62,16 @@ class Side:
 
 
 def without_repetitions(line: Line) -> Line:
-    """A record that was read again after a rebalance counts once."""
+    """Removes repeated records, since some may be read again after a rebalance."""
     records = {name: list(dict.fromkeys(lines)) for name, lines in line.records.items()}
     return dataclasses.replace(line, records=records)
 
 
 def without_control_records(line: Line) -> Line:
-    """Old clients hand them out as messages: Kafka's markers stand behind each transaction, ours close holes."""
+    """Removes control records, which old clients return as messages.
+
+    Kafka's follow each transaction, while ours fill holes, so they cannot be compared.
+    """
     records = {
         name: [record for record in lines if not record.startswith(_CONTROL_KEYS)]
         for name, lines in line.records.items()
@@ -77,7 +80,7 @@ def without_control_records(line: Line) -> Line:
 
 
 def wanted(workload: Workload, ran: Ran, inside: Line) -> dict[str, Line]:
-    """What a program should have printed, given the codecs that it says it has."""
+    """The lines that a program should have printed, given the codecs that it says it has."""
     produced = ran.lines.get("produce")
     codecs = produced.facts.get("codecs") if produced else None
     lines = expected(workload, codecs) if isinstance(codecs, list) else expected(workload)
@@ -85,14 +88,14 @@ def wanted(workload: Workload, ran: Ran, inside: Line) -> dict[str, Line]:
 
 
 def scenarios(row: Row, *runs: Ran) -> list[str]:
-    """A client's are the contract's; a tool's those that it printed."""
+    """The scenarios of a row: for a client, those of the contract; for a tool, those that it printed."""
     if row.kind == "client":
         return list(SCENARIOS)
     return list(dict.fromkeys(name for ran in runs for name in ran.lines))
 
 
 def compare(scenario: str, kafka: Side, lacuna: Side) -> Verdict:
-    """One scenario on both clusters."""
+    """Compares one scenario on both clusters."""
     there, here = kafka.line(scenario), lacuna.line(scenario)
     if there.unsupported and here.unsupported:
         return Verdict(Outcome.UNSUPPORTED, here.unsupported)
@@ -110,7 +113,7 @@ def compare(scenario: str, kafka: Side, lacuna: Side) -> Verdict:
 
 
 def _compare_with_error(scenario: str, there: Line, lacuna: Side) -> Verdict:
-    """The client fails on Kafka; here it does what the workload says, or something else."""
+    """The verdict on a scenario that fails on Kafka: whether the client does here what the workload says."""
     should = lacuna.wanted.get(scenario)
     wrong = difference(lacuna.line(scenario), should) if should else "nobody knows what is right"
     said = f"on Kafka: error: {there.error}"
@@ -120,14 +123,14 @@ def _compare_with_error(scenario: str, there: Line, lacuna: Side) -> Verdict:
 
 
 def _compare_lines(scenario: str, kafka: Side, lacuna: Side) -> Verdict:
-    """The worst of what there is to compare: the records of each partition, each fact."""
+    """Compares the records of each partition and each fact; returns the worst verdict."""
     there, here = aspects(kafka.line(scenario)), aspects(lacuna.line(scenario))
     want_there = aspects(kafka.wanted.get(scenario))
     want_here = aspects(lacuna.wanted.get(scenario))
     found = Verdict(Outcome.SAME)
     for name in sorted({*here, *there, *want_here}):
         got, other = here.get(name), there.get(name)
-        # A name that the workload says nothing of, of a line of which it says something, has to be empty.
+        # If the workload says something about a line, names that it does not mention there must be empty.
         wanted, wanted_there = want_here.get(name), want_there.get(name)
         is_known = scenario in lacuna.wanted and (scenario != LEGACY or name in want_here)
         if not is_known:
@@ -137,7 +140,7 @@ def _compare_lines(scenario: str, kafka: Side, lacuna: Side) -> Verdict:
             what = f"{name} is right here; on Kafka: {_what(other, wanted_there)}"
             verdict = Verdict(Outcome.SAME) if same else Verdict(Outcome.RIGHT, what)
         elif got == other or (scenario == INSIDE_HOLES and other != wanted_there):
-            # holes_inside begins at each cluster's own offsets: only whether it is right can be compared.
+            # holes_inside depends on each cluster's offsets, so it can only be compared with what is right there.
             said = f"not what the workload says: {name}: {_what(other, wanted_there)}"
             verdict = Verdict(Outcome.AS_KAFKA, said)
         else:
@@ -148,7 +151,7 @@ def _compare_lines(scenario: str, kafka: Side, lacuna: Side) -> Verdict:
 
 
 def judge(line: Line, should: Line | None) -> Verdict:
-    """One scenario on one cluster alone, held against what the workload says."""
+    """The verdict on one scenario on one cluster alone, compared with what the workload says."""
     if line.unsupported:
         return Verdict(Outcome.UNSUPPORTED, line.unsupported)
     if not line.ok:
@@ -158,7 +161,7 @@ def judge(line: Line, should: Line | None) -> Verdict:
 
 
 def difference(found: Line, should: Line) -> str:
-    """The first thing in which a line is another than it should be; "" where it is the same."""
+    """The first difference between a line and what it should be, or "" if there is none."""
     got, want = aspects(found), aspects(should)
     names = sorted(want if should.scenario == LEGACY else {*got, *want})
     for name in names:
@@ -168,7 +171,7 @@ def difference(found: Line, should: Line) -> str:
 
 
 def aspects(line: Line | None) -> dict[str, Any]:
-    """What can be compared one by one: records by partition, facts."""
+    """The parts of a line that are compared one by one: the records of each partition, and each fact."""
     return {} if line is None else {**line.records, **line.facts}
 
 

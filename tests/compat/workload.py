@@ -1,4 +1,4 @@
-"""What is in the feeds and what a program is asked to do: the same every time, and what must be read of it."""
+"""The workload: what the feeds contain and what programs must do, the same every time, and what they must read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FEEDS = ("start", "middle", "end", "all", "mixed")
-#: Topics that the runner makes beside the feeds, and their partitions.
+#: The topics that the runner creates in addition to the feeds, with their numbers of partitions.
 TOPICS = {"produce": 3, "transactions": 2, "group": 4, "input": 1, "output": 1}
 GROUP_RECORDS = 200
 INPUT_RECORDS = 50
@@ -18,7 +18,7 @@ _LARGE = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record; None is null."""
+    """One record; a key or value of None is null."""
 
     key: str | None
     value: str | None
@@ -27,7 +27,7 @@ class Record:
 
     @property
     def line(self) -> str:
-        """As a program prints it: key=value|h1:x,h2:y, null is ~."""
+        """The record as programs print it: key=value|h1:x,h2:y, with ~ for null."""
         text = f"{_text(self.key)}={_text(self.value)}"
         if self.headers:
             text += "|" + ",".join(f"{name}:{_text(value)}" for name, value in self.headers)
@@ -36,9 +36,9 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`by` names a producer, tx-... with transactions; `codec` is that of its batches.
+    """One step in filling a feed: `do` is begin, send, commit or abort.
 
-    `do` is begin, send, commit or abort.
+    `by` names the producer, a transactional one if it begins with tx-; `codec` is that of its batches.
     """
 
     do: str
@@ -48,13 +48,13 @@ class Step:
 
     @property
     def is_transactional(self) -> bool:
-        """Whether it belongs to a transaction."""
+        """Whether the step belongs to a transaction."""
         return self.by.startswith("tx-")
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """All of it; `json` is what programs get."""
+    """The whole workload; `json` is the part that programs get."""
 
     feeds: dict[str, tuple[Step, ...]]
     produce: tuple[Record, ...]
@@ -62,7 +62,7 @@ class Workload:
 
     @property
     def json(self) -> dict[str, Any]:
-        """The workload file."""
+        """The content of the workload file."""
         return {
             "feeds": {name: [_step(s) for s in self.feeds[name]] for name in FEEDS},
             "produce": [_record(r, with_headers=True) for r in self.produce],
@@ -88,12 +88,12 @@ def _record(
 
 
 def _step(step: Step) -> dict[str, Any]:
-    """A feed's step, in short: programs do not need the records."""
+    """A feed's step without its records, which programs do not need."""
     return {"do": step.do, "by": step.by, "codec": step.codec, "records": len(step.records)}
 
 
 class _Feed:
-    """Builds the steps of one feed; records are numbered through."""
+    """Builds the steps of one feed; its records are numbered consecutively."""
 
     def __init__(self, name: str, codecs: Iterable[str]) -> None:
         self.steps: list[Step] = []
@@ -116,7 +116,7 @@ class _Feed:
         self._add("abort", by)
 
     def whole(self, by: str, count: int, outcome: str) -> None:
-        """A transaction of one batch."""
+        """Adds a transaction of one batch of `count` records; `outcome` is commit or abort."""
         self.begin(by)
         self.send(by, count)
         self._add(outcome, by)
@@ -126,7 +126,7 @@ class _Feed:
         return Record(f"{self._name}{self._number}", f"v{self._number}-" + "abc" * 10)
 
     def _add(self, do: str, by: str, records: tuple[Record, ...] = ()) -> None:
-        """`by` ends with the codec, unless the client cannot read that one."""
+        """Adds a step; its codec is the one that `by` ends with, or "none" if the client cannot read that."""
         codec = by.removeprefix("tx-")
         self.steps.append(Step(do, by, codec if codec in self._codecs else "none", records))
 
@@ -159,7 +159,7 @@ def _holes(codecs: Sequence[str]) -> dict[str, tuple[Step, ...]]:
 
 
 def _odd() -> tuple[Record, ...]:
-    """What is easily taken for something else."""
+    """Records that are easily mistaken for others: with nulls, empty values, headers."""
     return (
         Record(None, "no key"),
         Record("no value", None),
@@ -201,7 +201,7 @@ def _mixed(codecs: Sequence[str]) -> tuple[Step, ...]:
 
 
 def _input() -> tuple[Step, ...]:
-    """i0 to i49 in transactions of 7, aborted ones in between."""
+    """The feed `input`: i0 to i49 in transactions of 7, with aborted ones in between."""
     feed = _Feed("input", CODECS)
     for first in range(0, INPUT_RECORDS, 7):
         numbers = range(first, min(first + 7, INPUT_RECORDS))
@@ -220,7 +220,7 @@ def _group() -> tuple[Step, ...]:
 
 
 def _transactions() -> tuple[tuple[bool, tuple[Record, ...]], ...]:
-    """Eight; the last one is aborted, so both partitions end with a hole."""
+    """Eight transactions; the last one is aborted, so that both partitions end with a hole."""
     made = []
     for number in range(8):
         commit = number % 3 == 0
@@ -232,7 +232,7 @@ def _transactions() -> tuple[tuple[bool, tuple[Record, ...]], ...]:
 
 
 def make(codecs: Sequence[str] = CODECS) -> Workload:
-    """The workload; `codecs` are those of the feeds, others become "none"."""
+    """The workload; `codecs` are those that the feeds may use, and others are replaced by "none"."""
     feeds = {**_holes(codecs), "mixed": _mixed(codecs), "input": _input(), "group": _group()}
     plain = [Record(f"k{n}", f"v{n}") for n in range(16)]
     produce = (*plain, *_odd(), Record("large", "large" * 2000))
@@ -240,7 +240,7 @@ def make(codecs: Sequence[str] = CODECS) -> Workload:
 
 
 def committed(steps: Iterable[Step]) -> dict[int, list[str]]:
-    """The lines that read_committed gets of each partition, in order."""
+    """The lines that a read_committed consumer gets from each partition, in order."""
     open_at: dict[str, int] = {}
     sent: list[tuple[int | None, Record]] = []
     committed_numbers: set[int | None] = {None}

@@ -4,6 +4,7 @@ BASE_IMAGE names the image that everything is built on (`. .ci/docker.sh` makes 
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,9 +82,22 @@ def compose() -> Iterator[Compose]:
         made.run("down", "--volumes", "--remove-orphans", "--timeout", "5", check=False)
 
 
+def default_base(page: str) -> str:
+    """The Python version of the base that a file names as its default."""
+    [version] = re.findall(r"BASE_IMAGE(?:=|:-)python:(\d+\.\d+)", (ROOT / page).read_text())
+    return str(version)
+
+
+def test_the_image_has_the_python_of_its_default_base(compose: Compose) -> None:
+    """What is tested here is what a user gets who builds without BASE_IMAGE."""
+    printed = compose.python("import sys; print('%d.%d' % sys.version_info[:2])")
+    assert default_base("Dockerfile") == default_base("compose.yaml")
+    assert printed.strip().splitlines()[-1] == default_base("Dockerfile")
+
+
 def test_the_kernel_is_compiled(compose: Compose) -> None:
     """The base has a C compiler: an image with the interpreted kernel would be slow and nobody would notice."""
-    printed = compose.python("import logstore.records.kernel as k; print(k.__file__)")
+    printed = compose.python("import lacuna.logstore.records.kernel as k; print(k.__file__)")
     assert printed.strip().splitlines()[-1].endswith(".so")
 
 

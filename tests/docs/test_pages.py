@@ -1,9 +1,15 @@
 """Pages that are made from code are as the code is."""
 
+import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
+#: What would install the package `lacuna`, which is another project's.
+FOREIGN = re.compile(r"\blacuna\[|pip3? install\b[^\n`&;|]*[\s'\"=]lacuna(?![-\w./])")
 
 
 def test_the_state_diagrams_are_drawn_from_the_tables() -> None:
@@ -14,9 +20,50 @@ def test_the_state_diagrams_are_drawn_from_the_tables() -> None:
 
 def test_links_of_the_pages_lead_somewhere() -> None:
     """Every relative link in README.md and docs/ names a file that is there."""
-    import re
-
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def told_to_users() -> Iterator[Path]:
+    """All that may hold a hint: pages, messages, files of the build."""
+    yield from (path for path in ROOT.iterdir() if path.is_file())
+    for folder in (
+        ".ci",
+        "agent",
+        "bench",
+        "controlplane",
+        "docs",
+        "lacuna",
+        "logstore",
+        "pipeline",
+    ):
+        yield from (path for path in (ROOT / folder).rglob("*") if path.is_file())
+
+
+def test_nobody_is_told_to_install_what_is_not_ours() -> None:
+    suffixes = {"", ".md", ".py", ".toml", ".yaml", ".sh"}
+    told = {
+        path: path.read_text(errors="replace")
+        for path in told_to_users()
+        if path.suffix in suffixes
+    }
+    assert [path for path, text in told.items() if FOREIGN.search(text)] == []
+    assert sum("pip install 'lacuna-log[spark]'" in text for text in told.values()) > 3
+
+
+@pytest.mark.parametrize(
+    ("text", "is_foreign"),
+    [
+        ("pip install lacuna", True),
+        ("pip install 'lacuna[spark]'", True),
+        ("python -m pip install -U lacuna, then", True),
+        ("install lacuna[spark] there", True),
+        ("pip install lacuna-log", False),
+        ("pip install 'lacuna-log[spark]'", False),
+        ("pip install . && lacuna up", False),
+    ],
+)
+def test_what_would_install_another_project(text: str, is_foreign: bool) -> None:
+    assert (FOREIGN.search(text) is not None) == is_foreign

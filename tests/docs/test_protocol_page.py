@@ -5,11 +5,9 @@ import re
 import runpy
 from pathlib import Path
 
-from kio.schema.index import api_key_map
-
-from agent.apis.registry import Api, Registry, discover
 from tests.agent.harness import RawClient
 from tests.agent.plane import cluster
+from tests.golden.messages import API_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "protocol.md"
@@ -33,7 +31,7 @@ async def test_the_table_is_what_an_agent_answers() -> None:
         await client.close()
     assert told == {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     for key, name, _, _ in rows:
-        assert name.lower() == api_key_map[int(key)].replace("_", "")
+        assert name.lower() == API_NAMES[int(key)].replace("_", "")
 
 
 def test_all_of_kafka_is_named() -> None:
@@ -42,16 +40,3 @@ def test_all_of_kafka_is_named() -> None:
     for name in KAFKA["names"].values():
         plain = "".join(word.capitalize() for word in name.split("_"))
         assert (f"| {plain} |" in served) != bool(re.search(rf"\b{plain}\b", missing))
-
-
-def test_notes_of_all_that_serve_a_key_are_told() -> None:
-    """The oldest versions first."""
-    parts = [api for api in discover().apis() if api.key == 24]
-    assert len(parts) == 2
-    made = runpy.run_path(str(ROOT / "docs" / "draw_protocol.py"))
-
-    def api(low: int, high: int, notes: str) -> Api:
-        return Api(key=24, min_version=low, max_version=high, handle=parts[0].handle, notes=notes)
-
-    page = made["page"](Registry([api(4, 5, "second"), api(0, 3, "first")]))
-    assert "| 24 | AddPartitionsToTxn | 0\u20135 | first; second |" in page

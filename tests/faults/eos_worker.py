@@ -1,9 +1,9 @@
-"""One worker of the exactly-once loop, a process of its own: consume, produce, commit both in one transaction.
+"""A worker of the exactly-once loop, as a separate process: consumes, produces, and commits both in one transaction.
 
     python -m tests.faults.eos_worker BOOTSTRAP GROUP SOURCE SINK TRANSACTIONAL_ID [INSTANCE_ID]
 
-It writes a line `committed COUNT` for every transaction, and `trouble …` for what it has overcome. SIGTERM ends
-it, SIGUSR1 has it write where it is.
+It writes a line `committed COUNT` for every transaction, and `trouble …` for each error that it has overcome. SIGTERM
+ends it; SIGUSR1 makes it write the stacks of its threads.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ anew from its bootstrap list (KIP-899); send_offsets_to_transaction then never r
 
 
 class Rebuild(Exception):
-    """This producer or consumer is of no use any more: make new ones."""
+    """The producer or consumer can no longer be used, so new ones must be made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The command line."""
+    """The arguments of the command line."""
 
     bootstrap: str
     group: str
@@ -52,7 +52,7 @@ class Job:
 
 
 def say(line: str) -> None:
-    """A line for whoever started this."""
+    """Writes a line to standard output at once, for the process that started this one."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -88,9 +88,9 @@ class Worker:
         self.consumer = Consumer(settings)
 
     def start(self) -> None:
-        """Fence the one before, and join the group.
+        """Fence the previous producer, and join the group.
 
-        With callbacks a rebalance happens in `consume` and nowhere else, so never inside of a transaction.
+        Because of the callbacks, a rebalance happens only in `consume`, and so never within a transaction.
         """
         self._insist(lambda: self.producer.init_transactions(SECONDS))
 
@@ -104,7 +104,7 @@ class Worker:
         self.consumer.close()
 
     def step(self) -> None:
-        """One transaction, where there is something to do. Raises Rebuild."""
+        """Run one transaction if there are records to process. Raises Rebuild."""
         messages = list(self.consumer.consume(RECORDS_A_TRANSACTION, 0.1))
         rows = [each for each in messages if each.error() is None]
         if not rows:
@@ -124,7 +124,7 @@ class Worker:
         say(f"committed {len(rows)}")
 
     def _produce(self, row: Message) -> tuple[int, int]:
-        """Writes the effect of a record; its partition, and the position behind it."""
+        """Produce the effect of a record; returns its partition and the offset after it."""
         partition, offset, value = row.partition(), row.offset(), row.value()
         assert partition is not None
         assert offset is not None
@@ -134,7 +134,7 @@ class Worker:
         return partition, offset + 1
 
     def _insist(self, call: Callable[[], object]) -> None:
-        """Repeat a call as long as librdkafka says that it may be, and nobody says stop."""
+        """Repeat a call as long as its error is retriable and the worker is not stopped."""
         while True:
             try:
                 call()
@@ -155,7 +155,7 @@ class Worker:
             raise Rebuild(again.args[0].str()) from again
 
     def _rewind(self) -> None:
-        """Back to what the group has committed."""
+        """Seek back to the group's committed offsets."""
         for found in self.consumer.committed(self.consumer.assignment(), SECONDS):
             if found.offset < 0:
                 found.offset = OFFSET_BEGINNING

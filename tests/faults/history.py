@@ -1,15 +1,15 @@
-"""What must hold of a history of an exactly-once pipeline, as a pure function of that history (S2-S5, S12, S26).
+"""Checks a history of an exactly-once pipeline, as a pure function of that history (S2-S5, S12, S26).
 
 A history is what clients were told and what a read_committed consumer finally read:
 
-    inputs    partition → the (offset, value) that were acknowledged to whoever wrote the input
-    read      partition → the (offset, value) that the input topic holds in the end
-    outputs   partition → the values that the output topic holds in the end, in order
-    position  partition → the group's committed offset in the end
+    inputs     partition → the (offset, value) acknowledged to the producer of the input
+    read       partition → the (offset, value) in the input topic at the end
+    outputs    partition → the values in the output topic at the end, in order
+    positions  partition → the group's committed offset at the end
 
 A worker writes one output for every input, to the same partition number: `effect(partition, offset, value)`.
 
-Besides: what must hold of single transactions, whose values nobody else writes (`transaction_violations`).
+`transaction_violations` checks single transactions with unique values instead.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Rows = Mapping[int, Sequence[tuple[int, bytes]]]
 
 
 def effect(partition: int, offset: int, value: bytes) -> bytes:
-    """The output for one input."""
+    """The output that a worker must write for one input."""
     return b"%d:%d:" % (partition, offset) + value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """See the module."""
+    """What clients were told and what was finally read; the module's docstring describes the fields."""
 
     inputs: Rows
     read: Rows
@@ -38,7 +38,7 @@ class History:
 
 
 def violations(history: History) -> list[str]:
-    """Everything that is wrong with a history; empty where nothing is."""
+    """Everything that is wrong with a history, as sentences; empty if nothing is."""
     found = []
     for partition in sorted(history.inputs.keys() | history.read.keys() | history.outputs.keys()):
         read = history.read.get(partition, ())
@@ -57,7 +57,7 @@ def log_violations(
     acknowledged: Sequence[tuple[int, bytes]],
     read: Sequence[tuple[int, bytes]],
 ) -> list[str]:
-    """A log against its acknowledgements: nothing lost, moved, doubled, or out of order."""
+    """Compares a log with its acknowledgements: finds values that are lost, moved, doubled or out of order."""
     name = f"partition {partition}"
     found = []
     offsets = [offset for offset, _ in read]
@@ -77,7 +77,7 @@ def log_violations(
 def _sequence_violations(
     partition: int, expected: Sequence[bytes], got: Sequence[bytes]
 ) -> list[str]:
-    """Loss, duplicates, strangers and order of the outputs of one partition."""
+    """Finds outputs of one partition that are missing, doubled, from no input, or out of order."""
     name = f"output {partition}"
     counts, wanted = Counter(got), Counter(expected)
     found = [f"{name}: {value!r} is missing" for value in wanted if value not in counts]
@@ -92,14 +92,14 @@ def _sequence_violations(
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """One transaction: partition → its values in order; `is_committed` is None where nobody was told."""
+    """One transaction: its values in order, by partition; `is_committed` is None if the client was not told."""
 
     values: dict[int, list[bytes]] = field(default_factory=dict)
     is_committed: bool | None = None
 
 
 def transaction_violations(transactions: Sequence[Transaction], read: Rows) -> list[str]:
-    """All or nothing, and as acknowledged; `read` is what a read_committed consumer finds in the end."""
+    """Finds transactions that were read in part or not as acknowledged; `read` is what read_committed finally gets."""
     found = []
     values = {partition: [value for _, value in rows] for partition, rows in read.items()}
     places = {

@@ -1,4 +1,4 @@
-"""Load whose every acknowledgement is written down, from clients that outlive what is killed under them."""
+"""Clients that record every acknowledgement, and that keep running while servers are killed."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ SECONDS = 60.0
 
 
 class Progress:
-    """Counts what clients were told; who waits for a count wakes as it comes."""
+    """Counts acknowledgements, and wakes those who wait for a count."""
 
     def __init__(self) -> None:
         self.count = 0
         self._changed = threading.Condition()
 
     def add(self, count: int = 1) -> None:
-        """Something was acknowledged."""
+        """Adds to the number of acknowledgements."""
         with self._changed:
             self.count += count
             self._changed.notify_all()
 
     def wait_for(self, count: int, seconds: float) -> bool:
-        """Whether so much was acknowledged within so many seconds."""
+        """Waits until `count` is reached, at most `seconds`; returns whether it was."""
         with self._changed:
             return self._changed.wait_for(lambda: self.count >= count, seconds)
 
 
 class Client(threading.Thread):
-    """A thread that does `step` until it is told to stop; `failure` is what ended it before."""
+    """A thread that calls `step` until it is stopped; `failure` is the error that ended it earlier, if any."""
 
     def __init__(self, bootstrap: str, topic: str, progress: Progress) -> None:
         super().__init__(daemon=True)
@@ -62,14 +62,14 @@ class Client(threading.Thread):
             self.failure = error
 
     def step(self) -> None:
-        """One piece of work."""
+        """Does one piece of work; subclasses must define it."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """The last piece of work."""
+        """Does the last piece of work, if a subclass has any."""
 
     def stop(self) -> None:
-        """Ends it. Raises what went wrong in it."""
+        """Ends the thread. Raises its error if it failed."""
         self._is_stopped.set()
         self.join(2 * SECONDS)
         if self.failure is not None:
@@ -78,9 +78,9 @@ class Client(threading.Thread):
 
 
 class PlainClient(Client):
-    """An idempotent producer; `acknowledged`: partition → (offset, value).
+    """An idempotent producer; `acknowledged` has the (offset, value) pairs of each partition.
 
-    `config` is librdkafka's, with _ for its dots.
+    `config` has librdkafka's names, with _ for dots.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class PlainClient(Client):
 
 
 class TransactionalClient(Client):
-    """Transactions over all partitions, some of them aborted; `transactions` says what was told of each."""
+    """Writes transactions over all partitions and aborts some; `transactions` records what it was told about each."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class TransactionalClient(Client):
             self._recover(error.args[0])
 
     def end(self) -> None:
-        """Fences itself, so that nothing stays open."""
+        """Fences its own producer, so that no transaction stays open."""
         self._producer = self._new()
 
     def _new(self) -> Producer:
@@ -203,7 +203,7 @@ class TransactionalClient(Client):
 
 
 class Tail(Client):
-    """A read_committed member of a group that follows one partition and commits its position now and then."""
+    """A read_committed member of a group that follows one partition and commits its position from time to time."""
 
     def __init__(
         self, bootstrap: str, topic: str, progress: Progress, partition: int, **config: object
@@ -243,7 +243,7 @@ class Tail(Client):
 
 
 def insist(call: Callable[[], object]) -> None:
-    """Repeats a call as long as librdkafka says that it may be."""
+    """Repeats a call as long as its error is retriable; raises any other KafkaException."""
     while True:
         try:
             call()

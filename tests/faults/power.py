@@ -1,8 +1,8 @@
-"""A cluster whose journal and objects lie on one file system that forgets what was not synced.
+"""A cluster whose journal and objects are on one file system that forgets what was not synced.
 
 The page cache outlives a killed process, so only this shows whether a sync is missing. The cluster runs on a
-`PowerDisk`, which at random moments keeps what a power cut would leave just then, and how much clients had been told;
-each of these remains is started again and looked through.
+`PowerDisk`, which at random moments saves what a power cut would leave then, and how much clients had been told. A
+cluster is started on each of these remains and checked.
 """
 
 from __future__ import annotations
@@ -19,19 +19,17 @@ from typing import Any, Self, TypeVar, cast
 
 import apsw
 
-from controlplane import machine
-from controlplane.client import InProcessClient
-from controlplane.clock import SystemClock
-from controlplane.journal.connections import Connection
-from controlplane.journal.sqlite import SqliteJournal
-from controlplane.runtime import ControlPlane, RuntimeSettings
-from controlplane.state.state import State
 from lacuna.agents import AgentParts, RunningAgent, start_agent
-from logstore.objects import DirectoryStore
-from logstore.objects.put_log import PutLogLimits
-from logstore.objects.unsynced import UnsyncedFileSystem
-from logstore.segments import claim_store
+from lacuna.controlplane.client import InProcessClient
+from lacuna.controlplane.clock import SystemClock
+from lacuna.controlplane.journal.connections import Connection
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.logstore.objects import DirectoryStore
+from lacuna.logstore.objects.put_log import PutLogLimits
+from lacuna.logstore.segments import claim_store
 from tests.logstore.objects.sqlite_vfs import UnsyncedVfs
+from tests.logstore.objects.unsynced import UnsyncedFileSystem
 
 T = TypeVar("T")
 Lie = Callable[[str, str], bool]
@@ -45,16 +43,17 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What a power cut left, and how many facts clients had been told before it."""
+    """What a power cut would leave, and how many facts clients had been told before it."""
 
     files: UnsyncedFileSystem
     facts: int
 
 
 class PowerDisk(UnsyncedFileSystem):
-    """`lie(kind, path)` says which syncs do nothing; `facts` how much clients have been told so far.
+    """A file system that saves, at random moments, what a power cut would leave.
 
-    `longest_gap`: at most so many changes and syncs lie between two remains.
+    `lie(kind, path)` says which syncs do nothing; `facts` returns how much clients have been told so far. At most
+    `longest_gap` changes and syncs lie between two remains.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class PowerDisk(UnsyncedFileSystem):
         return super()._sync(kind, path) and not self._lie(kind, path)
 
     def cut(self) -> None:
-        """Keeps what would be left now: of what is not synced nothing, half or nearly all."""
+        """Saves what a power cut would leave now: everything synced, and none, half or most of the rest."""
         share = self._rng.choice((0.0, 0.5, 0.9))
         facts = self._facts()
         survivor = self.after_crash(lambda: self._rng.random() < share)
@@ -86,7 +85,7 @@ class PowerDisk(UnsyncedFileSystem):
 
 
 class OneAtATime:
-    """Any object, whose methods are called by one thread at a time."""
+    """Wraps an object so that only one thread at a time calls its methods."""
 
     def __init__(self, inner: object) -> None:
         self._inner = inner
@@ -105,7 +104,7 @@ class OneAtATime:
 
 
 class _Journal:
-    """SQLite on such a file system; `pragmas` replaces statements."""
+    """Opens SQLite databases on such a file system; `pragmas` maps statements to replacements."""
 
     def __init__(self, files: UnsyncedFileSystem, pragmas: Mapping[str, str]) -> None:
         self._vfs_name = f"power-{next(_NUMBERS)}"
@@ -113,7 +112,7 @@ class _Journal:
         self._pragmas = pragmas
 
     def connect(self, path: str) -> Connection:
-        """A connection to the file of that name in the root directory; small logs, many checkpoints."""
+        """Connects to the file of this name in the root directory, with a small WAL for frequent checkpoints."""
         connection = apsw.Connection(f"/{os.path.basename(path)}", vfs=self._vfs_name)
         connection.execute("PRAGMA locking_mode=EXCLUSIVE")
         connection.execute("PRAGMA wal_autocheckpoint=20")
@@ -135,9 +134,9 @@ class _Connection:
 
 
 class PowerCluster:
-    """A control plane and an agent on a file system, in a thread of their own. A context manager.
+    """A context manager that runs a control plane and an agent on a file system, in a separate thread.
 
-    `folder` is a real one, for the lock beside the journal alone. `put_log`: how objects are put.
+    `folder` is a real folder, only for the lock next to the journal. `put_log` says how objects are put.
     """
 
     def __init__(
@@ -153,7 +152,7 @@ class PowerCluster:
         self._folder = folder
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._plane: ControlPlane[State] | None = None
+        self._plane: Runtime | None = None
         self._agent: RunningAgent | None = None
         self._store: DirectoryStore | None = None
         self.control: InProcessClient
@@ -177,7 +176,7 @@ class PowerCluster:
         self._end()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What a coroutine gives in the cluster's loop."""
+        """Runs a coroutine in the cluster's event loop and returns its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CALL_SECONDS)
 
     async def _start(self) -> None:
@@ -185,8 +184,7 @@ class PowerCluster:
             str(self._folder / "journal.db"), lambda: "cluster", connect=self._connect
         )
         fatal: list[BaseException] = []
-        self._plane = ControlPlane(
-            machine,
+        self._plane = Runtime(
             journal,
             SystemClock(),
             lambda: os.urandom(16),

@@ -25,9 +25,10 @@ Heard = Callable[[str], None]
 
 
 class Process:
-    """One command that is killed and started again.
+    """A command that tests kill and start again.
 
-    `ready` is how the line begins that says that it serves. With `listens` it has one address in all its lives.
+    `ready` is the beginning of the line by which it says that it serves. With `listens` it keeps the same address
+    across restarts.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Process:
     ) -> None:
         self.name = name
         self.lines: deque[str] = deque(maxlen=400)
-        #: Where it serves.
+        #: The HOST:PORT at which it serves; "" if it does not listen.
         self.address = f"127.0.0.1:{lasting_ports(1)[0]}" if listens else ""
         self._command = [sys.executable, "-m", module, *arguments]
         self._ready = ready
@@ -54,7 +55,7 @@ class Process:
         self._reader: threading.Thread | None = None
 
     def start(self) -> Self:
-        """Starts it and waits until it serves, where it says so."""
+        """Starts the process and, if it has a `ready` line, waits until it serves."""
         self.lines.append("--- start")
         where = [f"--listen={self.address}"] if self._listens else []
         self._process = subprocess.Popen(
@@ -78,29 +79,29 @@ class Process:
 
     @property
     def output(self) -> str:
-        """The last lines of all its lives."""
+        """The last lines of output, of this run and earlier ones."""
         return "\n".join(self.lines)
 
     def kill(self) -> None:
-        """SIGKILL. It must have been alive: a process that fell by itself is a failure."""
+        """Ends the process with SIGKILL. It must have been alive: one that has died by itself is a failure."""
         self._end(signal.SIGKILL, -signal.SIGKILL)
 
     def stop(self) -> None:
-        """SIGTERM, and a clean end."""
+        """Ends the process with SIGTERM, and checks that it ends cleanly."""
         self._end(signal.SIGTERM, 0)
 
     def pause(self) -> None:
-        """SIGSTOP: alive, and deaf."""
+        """Pauses the process with SIGSTOP: it stays alive but does not respond."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Continues the paused process with SIGCONT."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
     def ask(self) -> str:
-        """What it has written, and where it is now, where SIGUSR1 has it write that."""
+        """Ends the process and returns its output, including its stacks if it writes these at SIGUSR1."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGUSR1)
             self._process.send_signal(signal.SIGTERM)
@@ -109,7 +110,7 @@ class Process:
         return self.output
 
     def discard(self) -> None:
-        """Ends it whatever its state."""
+        """Kills the process, whatever its state."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -124,7 +125,7 @@ class Process:
         self._process = None
 
     def _read(self, stream: IO[str], said: queue.SimpleQueue[str]) -> None:
-        """Says the line with which the process serves, and an empty one at its end."""
+        """Reads the output; puts the `ready` line into `said`, and "" when the output ends."""
         with stream:
             for line in stream:
                 self.lines.append(line.rstrip())
@@ -136,9 +137,9 @@ class Process:
 
 
 class Deployment:
-    """A control plane and agents, each a process of its own, over one store. A context manager.
+    """A context manager that runs a control plane and agents over one store, each in a separate process.
 
-    `store` are the options of `lacuna agent` that name it.
+    `store` has the options of `lacuna agent` that name the store.
     """
 
     def __init__(
@@ -162,17 +163,17 @@ class Deployment:
 
     @property
     def control_address(self) -> str:
-        """Where the control plane serves."""
+        """The HOST:PORT of the control plane."""
         return self.control.address
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of the agents, in their order."""
+        """The addresses of the agents in order, separated by commas."""
         return ",".join(each.address for each in self.agents)
 
     @property
     def processes(self) -> list[Process]:
-        """All of them."""
+        """All processes, the control plane first."""
         return [self.control, *self.agents]
 
     def __enter__(self) -> Self:

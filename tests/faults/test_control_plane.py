@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,3 +100,19 @@ def test_nothing_is_acknowledged_without_it(cluster: Deployment) -> None:
     assert told == list(range(1, 21))
     values = read(cluster.bootstrap, "t").values
     assert values == [b"before", *(b"while %d" % number for number in range(20))]
+
+
+def test_offsets_are_looked_for_until_it_is_back(cluster: Deployment) -> None:
+    """S7: agents wait 5 s for it, then answer an error after which librdkafka asks three times more."""
+    send(producer(cluster.bootstrap), "t", [b"0", b"1"])
+    who = consumer(
+        cluster.bootstrap, group_id="g", retry_backoff_ms=2000, retry_backoff_max_ms=5000
+    )
+    cluster.control.kill()
+    back = threading.Timer(6.0, cluster.control.start)
+    back.start()
+    try:
+        assert who.get_watermark_offsets(TopicPartition("t", 0), 60) == (0, 2)
+    finally:
+        back.join()
+        who.close()

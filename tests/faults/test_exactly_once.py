@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -150,13 +150,26 @@ def await_end(bootstrap: str, progress: Progress, deadline: float) -> dict[int, 
     partitions = [TopicPartition("source", number) for number in range(PARTITIONS)]
     try:
         while True:
-            ends = {p.partition: who.get_watermark_offsets(p, 60)[1] for p in partitions}
+            ends = {p.partition: end_of(who, p, deadline) for p in partitions}
             positions = {p.partition: p.offset for p in who.committed(partitions, 60)}
             if positions == ends or time.monotonic() > deadline:
                 return positions
             progress.wait_for(progress.count + 1, 1.0)
     finally:
         who.close()
+
+
+def end_of(who: Consumer, partition: TopicPartition, deadline: float) -> int:
+    """Its high watermark. The control plane that was killed last may still be starting: no client tries for long."""
+    while True:
+        try:
+            return who.get_watermark_offsets(partition, 60)[1]
+        except KafkaException as error:
+            if (
+                error.args[0].code() != KafkaError.LEADER_NOT_AVAILABLE
+                or time.monotonic() > deadline
+            ):
+                raise
 
 
 def rows_of(bootstrap: str, topic: str) -> Rows:

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from controlplane.client import GrpcClient, GrpcClientSettings
+from lacuna.controlplane.client import GrpcClient, SessionLimits
 from tests.clients.librd import consumer, read
 
 from .history import transaction_violations
@@ -119,7 +119,7 @@ def ports_beside_a_live_lease(control: str) -> Iterator[list[set[int]]]:
     watching, is_over = threading.Event(), threading.Event()
 
     async def watch() -> None:
-        client = GrpcClient(control, random.random, GrpcClientSettings(give_up_after=60))
+        client = GrpcClient(control, random.random, SessionLimits(give_up_after=60))
 
         def look() -> None:
             if client.cluster.hidden_lease_ids:

@@ -7,33 +7,25 @@ probes_idempotence.py; here is what a reader finds, and what a restart or anothe
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.transactions_pb2 import InitProducerId
-from lacuna.testing import Cluster
+from lacuna.agents import AgentParts
+from lacuna.controlplane.decision import Decision
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord, ProducerInitialized
 from tests.clients.batch import batch
-from tests.clients.librd import COMMITTED, UNCOMMITTED, read
 from tests.clients.probing import Producer, Target, error_name
+from tests.simulation.stage import COMMITTED, UNCOMMITTED, Stage, staged
 
 TV1, TV2 = 4, 5
 PRODUCE = {TV1: 11, TV2: 12}
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def stage() -> Iterator[Stage]:
     """Two agents on one control plane."""
-    with Cluster(tmp_path / "lacuna", agents=2) as made:
-        yield made
-
-
-def targets(cluster: Cluster) -> list[Target]:
-    """A raw client of each agent."""
-    return [Target(address) for address in cluster.bootstrap.split(",")]
+    yield from staged(agents=2, parts=AgentParts())
 
 
 def bumped(who: Producer, by: int = 1) -> Producer:
@@ -57,89 +49,86 @@ def identity(answer: dict[str, int]) -> tuple[int, int, int]:
     return answer["error_code"], answer["producer_id"], answer["producer_epoch"]
 
 
-def test_a_delayed_commit_of_tv1_commits_the_next_transaction(cluster: Cluster) -> None:
+def test_a_delayed_commit_of_tv1_commits_the_next_transaction(stage: Stage) -> None:
     """S5, seed 004_: it cannot be told from a right one, but what it commits is whole."""
-    one, two = targets(cluster)
+    one, two = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional()
     send(one, who, topic, TV1, b"first")
     assert one.end(who, True, TV1) == "NONE"
     send(two, who, topic, TV1, b"meant", b"to be aborted", sequence=1)
     assert one.end(who, True, TV1) == "NONE", "the delayed commit"
     assert two.end(who, False, TV1) == "INVALID_TXN_STATE"
-    assert read(cluster.bootstrap, topic).values == [b"first", b"meant", b"to be aborted"]
+    assert stage.read(topic).values == [b"first", b"meant", b"to be aborted"]
 
 
-def test_a_delayed_commit_of_tv2_is_refused(cluster: Cluster) -> None:
+def test_a_delayed_commit_of_tv2_is_refused(stage: Stage) -> None:
     """S5, S9, seed 004_, KIP-890: the epoch has moved on, so it is known for what it is."""
-    one, two = targets(cluster)
+    one, two = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional()
     send(one, who, topic, TV2, b"first")
     assert identity(one.end_txn(who, True, TV2)) == (0, who.id, who.epoch + 1)
     send(two, bumped(who), topic, TV2, b"meant to be aborted")
     assert one.end(who, True, TV2) == "PRODUCER_FENCED", "the delayed commit"
-    assert read(cluster.bootstrap, topic).values == [b"first"]
+    assert stage.read(topic).values == [b"first"]
     assert identity(two.end_txn(bumped(who), False, TV2)) == (0, who.id, who.epoch + 2)
-    assert read(cluster.bootstrap, topic, COMMITTED).values == [b"first"]
-    assert read(cluster.bootstrap, topic, UNCOMMITTED).values == [b"first", b"meant to be aborted"]
+    assert stage.read(topic, COMMITTED).values == [b"first"]
+    assert stage.read(topic, UNCOMMITTED).values == [b"first", b"meant to be aborted"]
 
 
 @pytest.mark.parametrize("version", [TV1, TV2])
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_retried_end_finds_its_answer_after_a_crash(
-    cluster: Cluster, version: int, committed: bool
+    stage: Stage, version: int, committed: bool
 ) -> None:
     """S2, S5: the answer that a crash swallowed is given again, by whichever agent is asked."""
-    one, _ = targets(cluster)
+    one, _ = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional()
     send(one, who, topic, version, b"value")
     first = one.end_txn(who, committed, version)
-    cluster.kill()
-    cluster.start()
-    one, two = targets(cluster)
+    stage.kill()
+    one, two = stage.targets()
     assert two.end_txn(who, committed, version) == first
     assert one.end_txn(who, committed, version) == first
     assert one.end(who, not committed, version) == "INVALID_TXN_STATE"
-    assert read(cluster.bootstrap, topic).values == [b"value"] * committed
+    assert stage.read(topic).values == [b"value"] * committed
 
 
 @pytest.mark.parametrize("version", [TV1, TV2])
-def test_a_timeout_aborts_and_fences(cluster: Cluster, version: int) -> None:
+def test_a_timeout_aborts_and_fences(stage: Stage, version: int) -> None:
     """S5, S8: at transaction.timeout.ms and not before; a restart does not begin it anew (S26)."""
-    one, two = targets(cluster)
+    one, two = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional(timeout=600_000)
     send(one, who, topic, version, b"slow")
-    cluster.advance(400_000)
-    assert read(cluster.bootstrap, topic, UNCOMMITTED).values == [b"slow"]
+    stage.advance(400)
+    assert stage.read(topic, UNCOMMITTED).values == [b"slow"]
     assert one.fetch(topic, 0)["last_stable_offset"] == 0
-    cluster.kill()
-    cluster.start()
-    one, two = targets(cluster)
+    stage.kill()
+    one, two = stage.targets()
     assert one.fetch(topic, 0)["last_stable_offset"] == 0
-    cluster.advance(210_000)
+    stage.advance(210)
     assert one.fetch(topic, 0)["last_stable_offset"] == 1
     late = two.txn_produce(who, topic, 1, version=PRODUCE[version])
     assert late == "INVALID_PRODUCER_EPOCH"
     assert two.end(who, True, version) == "PRODUCER_FENCED"
-    assert read(cluster.bootstrap, topic).values == []
+    assert stage.read(topic).values == []
     heir = two.transactional(who.transactional_id)
     assert (heir.id, heir.epoch) == (who.id, who.epoch + 2)
     send(two, heir, topic, version, b"fresh")
     assert two.end(heir, True, version) == "NONE"
-    assert read(cluster.bootstrap, topic).records == [(1, b"fresh")]
+    assert stage.read(topic).records == [(1, b"fresh")]
 
 
 @pytest.mark.parametrize("version", [TV1, TV2])
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_a_zombie_changes_nothing(cluster: Cluster, version: int, is_restarted: bool) -> None:
+def test_a_zombie_changes_nothing(stage: Stage, version: int, is_restarted: bool) -> None:
     """S4, S8: whatever the old epoch sends is refused, at every agent."""
-    one, two = targets(cluster)
+    one, two = stage.targets()
     topic, zombie = one.topic(retention_ms=-1), one.transactional()
     send(one, zombie, topic, version, b"zombie")
     heir = two.transactional(zombie.transactional_id)
     if is_restarted:
-        cluster.kill()
-        cluster.start()
-    for t in targets(cluster):
+        stage.kill()
+    for t in stage.targets():
         assert t.txn_produce(zombie, topic, 1, version=PRODUCE[version]) == "INVALID_PRODUCER_EPOCH"
         plain = batch(producer_id=zombie.id, producer_epoch=zombie.epoch, base_sequence=1)
         assert t.verdict(topic, plain) == "INVALID_PRODUCER_EPOCH"
@@ -148,42 +137,39 @@ def test_a_zombie_changes_nothing(cluster: Cluster, version: int, is_restarted: 
             assert t.end(zombie, committed, version) == "PRODUCER_FENCED"
         answer = t.call("add_offsets_to_txn", 3, **zombie.fields, group_id="group")
         assert error_name(answer["error_code"]) == "PRODUCER_FENCED"
-    send(two if not is_restarted else targets(cluster)[1], heir, topic, version, b"heir")
-    assert targets(cluster)[0].end(heir, True, version) == "NONE"
-    assert read(cluster.bootstrap, topic).records == [(1, b"heir")]
+    send(two if not is_restarted else stage.targets()[1], heir, topic, version, b"heir")
+    assert stage.targets()[0].end(heir, True, version) == "NONE"
+    assert stage.read(topic).records == [(1, b"heir")]
 
 
-async def _bump(cluster: Cluster, transactional_id: str, epoch: int) -> None:
-    """InitProducerId until the epoch is reached, in large groups: one journal append each."""
-    control = cluster.embedded.control
-    command = InitProducerId(
+async def _bump(stage: Stage, who: Producer, epoch: int) -> None:
+    """Journals what the InitProducerId would that reaches this epoch: it takes no 32,766 of them."""
+    runtime = stage.control.runtime
+    assert runtime is not None
+    bumped = ProducerInitialized(
+        producer_id=who.id,
+        producer_epoch=epoch,
         has_transactional_id=True,
-        transactional_id=transactional_id,
+        transactional_id=who.transactional_id,
         transaction_timeout_ms=60_000,
-        producer_id=-1,
-        producer_epoch=-1,
+        last_producer_epoch=-1,
+        previous_producer_id=-1,
     )
-    reached = 0
-    while reached < epoch:
-        count = min(2000, epoch - reached)
-        calls = [control.call(Command(init_producer_id=command)) for _ in range(count)]
-        replies = await asyncio.gather(*calls)
-        reached = replies[-1].producer_id_initialized.producer_epoch
+    runtime._apply(Decision(records=[JournalRecord(producer_initialized=bumped)]))
+    runtime._kick()
 
 
 @pytest.mark.parametrize("version", [TV1, TV2])
-def test_after_the_last_epoch_comes_another_producer_id(cluster: Cluster, version: int) -> None:
+def test_after_the_last_epoch_comes_another_producer_id(stage: Stage, version: int) -> None:
     """S5, S8: nothing is lost at the rollover, a retry gets the same new identity, zombies stay fenced."""
-    one, two = targets(cluster)
+    one, two = stage.targets()
     topic, who = one.topic(retention_ms=-1), one.transactional()
-    assert who.transactional_id is not None
-    cluster.run(_bump(cluster, who.transactional_id, 32_766))
+    stage.run(_bump(stage, who, 32_766), stage.control)
     last = bumped(who, 32_766 - who.epoch)
     send(one, last, topic, version, b"last")
     ended = one.end_txn(last, True, version)
-    cluster.kill()
-    cluster.start()
-    one, two = targets(cluster)
+    stage.kill()
+    one, two = stage.targets()
     assert two.end_txn(last, True, version) == ended
     if version == TV2:
         assert ended["producer_id"] != who.id
@@ -200,13 +186,13 @@ def test_after_the_last_epoch_comes_another_producer_id(cluster: Cluster, versio
     )
     send(one, heir, topic, version, b"next")
     assert one.end(heir, True, version) == "NONE"
-    assert read(cluster.bootstrap, topic).values == [b"last", b"next"]
+    assert stage.read(topic).values == [b"last", b"next"]
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_sequences_are_known_everywhere(cluster: Cluster, is_restarted: bool) -> None:
+def test_sequences_are_known_everywhere(stage: Stage, is_restarted: bool) -> None:
     """S10, S11: duplicates get their first offset and time, gaps are refused, at every agent and after a crash."""
-    one, _ = targets(cluster)
+    one, _ = stage.targets()
     topic, who = (
         one.topic(retention_ms=-1, message_timestamp_type="LogAppendTime"),
         one.idempotent(),
@@ -215,17 +201,16 @@ def test_sequences_are_known_everywhere(cluster: Cluster, is_restarted: bool) ->
     def sent(t: Target, sequence: int) -> tuple[str, int, int]:
         data = batch(producer_id=who.id, producer_epoch=who.epoch, base_sequence=sequence)
         row = t.produce(topic, data)
-        return error_name(row["error_code"]), row["base_offset"], row["log_append_time"] or -1
+        return error_name(row["error_code"]), row["base_offset"], row["log_append_time_ms"]
 
-    first = [sent(t, number) for number, t in enumerate(targets(cluster) * 3)]
+    first = [sent(t, number) for number, t in enumerate(stage.targets() * 3)]
     assert [row[:2] for row in first] == [("NONE", number) for number in range(6)]
-    cluster.advance(10_000)
+    stage.advance(10)
     if is_restarted:
-        cluster.kill()
-        cluster.start()
-    for t in targets(cluster):
+        stage.kill()
+    for t in stage.targets():
         assert [sent(t, number) for number in range(1, 6)] == first[1:]
         assert sent(t, 0)[0] == "OUT_OF_ORDER_SEQUENCE_NUMBER", "older than the last five"
         assert sent(t, 7)[0] == "OUT_OF_ORDER_SEQUENCE_NUMBER", "a gap"
-    assert sent(targets(cluster)[1], 6)[:2] == ("NONE", 6)
-    assert read(cluster.bootstrap, topic).offsets == list(range(7))
+    assert sent(stage.targets()[1], 6)[:2] == ("NONE", 6)
+    assert stage.read(topic).offsets == list(range(7))

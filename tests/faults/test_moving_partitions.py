@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.client import InProcessClient
 from lacuna.agents import RunningAgent, start_agent
+from lacuna.controlplane.client import InProcessClient
+from lacuna.logstore.objects import DirectoryStore
+from lacuna.logstore.objects.store import Part
 from lacuna.testing import Cluster
-from logstore.objects import DirectoryStore
-from logstore.objects.store import Part
 from tests.clients.librd import read
+from tests.simulation.stage import PARTS
 
-from .disturbed import PARTS
 from .history import transaction_violations
 from .load import PlainClient, Progress, TransactionalClient
 
@@ -37,22 +37,6 @@ class UnevenStore(DirectoryStore):
         super().put(key, parts)
 
 
-async def join(cluster: Cluster) -> RunningAgent:
-    """One more agent."""
-    embedded = cluster.embedded
-    control = InProcessClient(embedded.running.plane)
-    await control.cluster.ready()
-    return await start_agent(
-        control=control,
-        store=embedded.store,
-        parts=PARTS.without_housekeeping(),
-        clock=embedded.clock,
-        randomness=random.SystemRandom(),
-        host="127.0.0.1",
-        port=0,
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_order_holds_while_partitions_move(tmp_path: Path) -> None:
@@ -71,7 +55,7 @@ def test_order_holds_while_partitions_move(tmp_path: Path) -> None:
             each.start()
         served = []
         for _ in range(ROUNDS):
-            agents = [cluster.run(join(cluster)) for _ in range(2)]
+            agents = [cluster.run(_join(cluster)) for _ in range(2)]
             assert progress.wait_for(progress.count + 300, SECONDS)
             for agent in agents:
                 cluster.run(agent.stop())
@@ -92,3 +76,19 @@ def test_order_holds_while_partitions_move(tmp_path: Path) -> None:
     plain_rows = [value for each in rows.values() for _, value in each if value[:5] == b"plain"]
     assert len(plain_rows) == sum(counts)
     assert transaction_violations(transactional.transactions, rows) == []
+
+
+async def _join(cluster: Cluster) -> RunningAgent:
+    """Starts one more agent of the cluster."""
+    embedded = cluster.embedded
+    control = InProcessClient(embedded.running.plane)
+    await control.cluster.ready()
+    return await start_agent(
+        control=control,
+        store=embedded.store,
+        parts=PARTS.without_housekeeping(),
+        clock=embedded.clock,
+        randomness=random.SystemRandom(),
+        host="127.0.0.1",
+        port=0,
+    )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.clients.batch import batch
 from tests.clients.librd import eventually, read
+from tests.clients.probing import Target
+from tests.clients.wire import ClosedError
 
 from .history import Rows, log_violations, transaction_violations
 from .load import PlainClient, Progress, TransactionalClient
@@ -20,8 +26,11 @@ SECONDS = 60.0
 
 
 def live_agents(bootstrap: str) -> int:
-    """How many an agent's Metadata names."""
-    return len(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).brokers)
+    """How many an agent's DescribeCluster names."""
+    asked = Target(bootstrap).call(
+        "describe_cluster", 0, include_cluster_authorized_operations=False
+    )
+    return len(asked["brokers"])
 
 
 def rows_of(bootstrap: str) -> Rows:
@@ -32,6 +41,43 @@ def rows_of(bootstrap: str) -> Rows:
         assert got.errors == []
         found[partition] = got.records
     return found
+
+
+PAST_A_LEASE = 11.0
+SLEEPERS = 16
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_s7_a_fetch_that_slept_tells_no_old_bounds(tmp_path: Path) -> None:
+    """Fetches that wait at an agent which is stopped past its lease; whoever asks it meanwhile is answered as late."""
+    with (
+        Deployment(tmp_path / "control", 2, [f"--objects={tmp_path / 'objects'}"]) as cluster,
+        ThreadPoolExecutor(2 * SLEEPERS) as threads,
+    ):
+        sleeping, awake = map(Target, cluster.bootstrap.split(","))
+        topic = sleeping.topic()
+        targets = [Target(sleeping.bootstrap) for _ in range(2 * SLEEPERS)]
+
+        def fetch(target: Target) -> dict[str, Any] | None:
+            try:
+                return target.fetch(topic, 0, max_wait_ms=2_000, min_bytes=1, isolation=1)
+            except (ClosedError, ConnectionError):
+                return None  # the agent knows that it has no lease
+
+        for target in targets:
+            target.fetch(topic, 0)  # no first fetch of a connection, which is confirmed anyway
+        before = [threads.submit(fetch, target) for target in targets[:SLEEPERS]]
+        time.sleep(0.5)  # until they wait
+        cluster.agents[0].pause()
+        assert awake.verdict(topic, batch()) == "NONE"
+        meanwhile = [threads.submit(fetch, target) for target in targets[SLEEPERS:]]
+        time.sleep(PAST_A_LEASE)
+        cluster.agents[0].resume()
+        answers = [future.result(60) for future in before + meanwhile]
+    told = [answer for answer in answers if answer is not None and answer["error_code"] == 0]
+    assert {answer["high_watermark"] for answer in told} <= {1}
+    assert all(answer["records"] for answer in told)
 
 
 @pytest.mark.slow

@@ -7,16 +7,16 @@ its database and its directory, the same checker finds loss: so it would find it
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Message, Producer
 
-from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
-from controlplane.v1.control_pb2 import Command
-from logstore.objects.put_log import PutLogLimits
-from logstore.records.batch import read_batches
+from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.logstore.objects.put_log import PutLogLimits
+from lacuna.logstore.records.batch import read_batches
 from tests.clients.librd import producer
 from tests.clients.probing import Target
 
@@ -153,8 +153,8 @@ def losses(
     pragmas: Mapping[str, str] | None = None,
     seed: int = 7,
     put_log: PutLogLimits = SYNCED,
-) -> list[str]:
-    """What was lost at some of the moments at which the power went."""
+) -> Iterator[str]:
+    """What was lost at some of the moments at which the power went, moment by moment."""
     rng = random.Random(seed)
     facts = Facts()
     disk = PowerDisk(lie, facts.count, rng, LONGEST_GAP)
@@ -166,24 +166,21 @@ def losses(
         disk.cut()
     remains = [each for each in disk.remains if each.facts]
     assert len(remains) > 40
-    return [
-        line
-        for number, each in enumerate(remains)
-        for line in loss(each, facts, tmp_path / f"after-{number}")
-    ]
+    for number, each in enumerate(remains):
+        yield from loss(each, facts, tmp_path / f"after-{number}")
 
 
 @pytest.mark.parametrize("put_log", [SYNCED, LOGGED], ids=["synced", "logged"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, put_log: PutLogLimits) -> None:
     """S2, S3: at some dozens of moments, with any part of what was not synced."""
-    assert losses(tmp_path, lambda kind, path: False, seed=seed, put_log=put_log) == []
+    assert [*losses(tmp_path, lambda kind, path: False, seed=seed, put_log=put_log)] == []
 
 
 @pytest.mark.parametrize("name", [name for name in LIES if name != "the put log"])
 def test_without_a_sync_something_is_lost(tmp_path: Path, name: str) -> None:
     """S2: every sync is needed, and the checker sees that."""
-    assert losses(tmp_path, LIES[name])
+    assert any(losses(tmp_path, LIES[name]))
 
 
 @pytest.mark.parametrize("name", LOGGED_LIES)
@@ -191,11 +188,11 @@ def test_without_a_sync_of_a_put_log_or_of_what_it_stood_for_something_is_lost(
     tmp_path: Path, name: str
 ) -> None:
     """S2: those of the objects come later, but they are needed all the same."""
-    assert losses(tmp_path, LIES[name], put_log=LOGGED)
+    assert any(losses(tmp_path, LIES[name], put_log=LOGGED))
 
 
 @pytest.mark.parametrize("mode", ["OFF", "NORMAL"])
 def test_a_weaker_mode_of_the_journal_loses_something(tmp_path: Path, mode: str) -> None:
     """S2: synchronous=FULL is needed."""
     weaker = {"PRAGMA synchronous=FULL": f"PRAGMA synchronous={mode}"}
-    assert losses(tmp_path, lambda kind, path: False, weaker)
+    assert any(losses(tmp_path, lambda kind, path: False, weaker))

@@ -1,243 +1,158 @@
-"""Two things at once, in the worst order: slow PUTs, lost replies, dead agents, deleted topics, sick disks."""
+"""Two things at once, in the worst order: slow PUTs, lost replies, dead agents, deleted topics."""
 
 from __future__ import annotations
 
-import errno
-import queue
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
 
-from agent.housekeeping import Housekeeping
-from agent.lease import NO_LEASE
-from controlplane.client import InProcessClient
-from lacuna.agents import RunningAgent
-from lacuna.testing import Cluster
-from logstore.objects import DirectoryStore
-from logstore.objects.faults import Fault, FaultKind, Hold
-from logstore.segments import segments_prefix
+from lacuna.agent.housekeeping import Housekeeping
+from lacuna.testing.faults import Fault, FaultKind
 from tests.clients.batch import batch
-from tests.clients.librd import UNCOMMITTED, eventually, producer, read, send, transaction
 from tests.clients.probing import Target, error_name
-
-from .disturbed import (
-    GRACE_MS,
-    LEASE_MS,
+from tests.simulation.stage import (
+    GRACE_SECONDS,
     PARTS,
-    WAIT_SECONDS,
+    UNCOMMITTED,
     CommitLink,
     Delayed,
-    GatedStore,
-    SickDisk,
-    end_leases,
+    Outbox,
+    Stage,
+    StagedAgent,
+    staged,
 )
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def stage() -> Iterator[Stage]:
     """Two agents over a store with faults."""
-    data = tmp_path / "lacuna"
-    with Cluster(
-        data,
-        agents=2,
-        parts=PARTS,
-        open_store=lambda: GatedStore(DirectoryStore(data / "objects")),
-    ) as made:
-        yield made
-        store_of(made).gate.set()
+    yield from staged(agents=2)
 
 
-@pytest.fixture
-def elsewhere() -> Iterator[ThreadPoolExecutor]:
-    """A thread for calls that are to wait while the test goes on."""
-    with ThreadPoolExecutor(2) as made:
-        yield made
-
-
-def store_of(cluster: Cluster) -> GatedStore:
-    store = cluster.embedded.store
-    assert isinstance(store, GatedStore)
-    return store
-
-
-def hold_puts(cluster: Cluster) -> Hold:
-    """Every PUT from now on. In threads, as with a slow disk: in the event loop, where a quick one may go,
-    it would hold up all that is to happen meanwhile.
-    """
-    for agent in cluster.embedded.agents:
-        agent.context.produce.flusher._pace = None
-    return store_of(cluster).hold("put")
-
-
-def addresses(cluster: Cluster) -> list[str]:
-    return cluster.bootstrap.split(",")
-
-
-def objects(cluster: Cluster) -> int:
-    """Segments in the store, committed or not."""
-    prefix = segments_prefix(cluster.embedded.running.plane.cluster_id)
-    return sum(1 for _ in cluster.embedded.store.list(prefix))
-
-
-def collect(cluster: Cluster, agent: RunningAgent) -> int:
+def collect(stage: Stage, agent: StagedAgent) -> int:
     """Past the grace period, how many objects that were never committed an agent finds and deletes."""
     assert PARTS.housekeeping is not None
-    cluster.advance(GRACE_MS)
-    # Of leases that have ended an idle agent hears when it renews, and asks for another then.
-    eventually(lambda: agent.context.lease.lease_id != NO_LEASE, True)
-    collector = Housekeeping(agent.context, PARTS.housekeeping).collector
-    return cluster.run(collector.run_once()).uncommitted
+    stage.advance(GRACE_SECONDS + 1)  # a lease ends at a tick
+    collector = Housekeeping(agent.running.context, PARTS.housekeeping).collector
+    return stage.run(collector.run_once(), agent).uncommitted
 
 
-class Outbox:
-    """Values that an idempotent producer is to deliver, and where they went."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.offsets: list[int] = []
-        self.errors: list[str] = []
-        self._topic = topic
-        self._who: Producer = producer(bootstrap, enable_idempotence=True)
-
-    def send(self, *values: bytes) -> None:
-        """Each in a request of its own, where the flight allows it."""
-        for value in values:
-            self._who.produce(self._topic, value, partition=0, on_delivery=self._delivered)
-            self._who.poll(0)
-
-    def flush(self) -> list[int]:
-        """All offsets, once everything was delivered."""
-        assert self._who.flush(60) == 0
-        assert self.errors == []
-        return self.offsets
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self.errors.append(error.str())
-        else:
-            self.offsets.append(message.offset() or 0)
+def housekeeping_of(stage: Stage) -> Housekeeping:
+    """Of the agent that does it."""
+    found = stage.agents[0].running.housekeeping
+    assert found is not None
+    return found
 
 
-def test_a_put_that_arrives_after_its_lease(cluster: Cluster) -> None:
+def send(target: Target, topic: str, *values: bytes) -> None:
+    """Each in a flush of its own."""
+    for value in values:
+        assert target.verdict(topic, batch([value])) == "NONE"
+
+
+def test_a_put_that_arrives_after_its_lease(stage: Stage) -> None:
     """S10, S12: its commit is refused, the client sends again under the next lease, the object is swept."""
-    topic = cluster.create_topic("t")
-    outbox = Outbox(cluster.bootstrap, topic)
+    topic = stage.create_topic()
+    outbox = Outbox(stage, topic)
     outbox.send(b"before")
     assert outbox.flush() == [0]
-    hold = hold_puts(cluster)
+    hold = stage.store.hold("put")
     outbox.send(b"slow 1", b"slow 2", b"slow 3")
     hold.wait_until_reached()
-    cluster.run(end_leases(cluster))
+    stage.end_leases()
     hold.release()
     assert outbox.flush() == [0, 1, 2, 3]
     values = [b"before", b"slow 1", b"slow 2", b"slow 3"]
-    assert read(cluster.bootstrap, topic).values == values
-    count = objects(cluster)
-    swept = collect(cluster, cluster.embedded.agents[0])
+    assert stage.read(topic).values == values
+    count = stage.segments
+    swept = collect(stage, stage.agents[0])
     assert swept >= 1
-    assert objects(cluster) == count - swept
-    assert read(cluster.bootstrap, topic).values == values
+    assert stage.segments == count - swept
+    assert stage.read(topic).values == values
 
 
 @pytest.mark.parametrize("fault", ["lose_commands", "lose_replies"])
-def test_a_commit_that_is_lost_on_the_way(cluster: Cluster, fault: str) -> None:
+def test_a_commit_that_is_lost_on_the_way(stage: Stage, fault: str) -> None:
     """S2, S10: there or back, it is sent again under the same segment id and gets the same verdicts."""
-    topic = cluster.create_topic("t")
-    links = [CommitLink(agent) for agent in cluster.embedded.agents]
+    topic = stage.create_topic()
+    links = [CommitLink(stage, agent) for agent in stage.agents]
     for link in links:
         setattr(link, fault, 2)
-    outbox = Outbox(cluster.bootstrap, topic)
+    outbox = Outbox(stage, topic)
     outbox.send(b"one", b"two")
     assert outbox.flush() == [0, 1]
-    who = producer(cluster.bootstrap, "t")
+    (one, _) = stage.targets()
+    who = one.transactional()
+    assert one.add_partitions(who, topic) == "NONE"
     for link in links:
         setattr(link, fault, 1)
-    assert transaction(who, topic, [b"three"], commit=True) == [2]
-    assert read(cluster.bootstrap, topic).values == [b"one", b"two", b"three"]
-    flushers = [agent.context.produce.flusher for agent in cluster.embedded.agents]
+    three = one.txn_batch(who, 0, b"three")
+    row = one.produce(topic, three, transactional_id=who.transactional_id)
+    assert (row["error_code"], row["base_offset"]) == (0, 2)
+    assert one.end(who, True) == "NONE"
+    assert stage.read(topic).values == [b"one", b"two", b"three"]
+    flushers = [agent.running.context.produce.flusher for agent in stage.agents]
     assert sum(flusher.metrics.commits_repeated for flusher in flushers) == 3
     assert sum(flusher.metrics.flushes_failed for flusher in flushers) == 0
 
 
-def test_an_agent_that_dies_between_put_and_commit(cluster: Cluster) -> None:
+def test_an_agent_that_dies_between_put_and_commit(stage: Stage) -> None:
     """S2, S10: nothing of it is visible; the client goes to the other agent; the object is swept."""
-    topic = cluster.create_topic("t")
-    reached: queue.SimpleQueue[CommitLink] = queue.SimpleQueue()
-    links = [CommitLink(agent, reached) for agent in cluster.embedded.agents]
+    topic = stage.create_topic()
+    links = [CommitLink(stage, agent) for agent in stage.agents]
     for link in links:
         link.is_cut = True
-    outbox = Outbox(cluster.bootstrap, topic)
+    outbox = Outbox(stage, topic)
     outbox.send(b"value")
-    dead = reached.get(timeout=WAIT_SECONDS)
-    (survivor,) = (link for link in links if link is not dead)
-    address = survivor.agent.bootstrap
-    assert objects(cluster) == 1
-    cluster.run(dead.agent.abort())
-    assert Target(address).fetch(topic, 0)["high_watermark"] == 0
-    cluster.run(end_leases(cluster, kept=[survivor.agent]))
+    stage.until(lambda: any(link.tries for link in links))
+    dead, survivor = sorted(links, key=lambda link: not link.tries)
+    assert stage.segments == 1
+    dead.host.retire()
+    (target,) = stage.targets()
+    assert target.fetch(topic, 0)["high_watermark"] == 0
+    stage.end_leases(survivor.host)
     survivor.is_cut = False
     assert outbox.flush() == [0]
-    assert read(address, topic, UNCOMMITTED).values == [b"value"]
-    assert _collect_alone(cluster, survivor.agent) == 1
-    assert objects(cluster) == 1
+    assert stage.read(topic, UNCOMMITTED).values == [b"value"]
+    assert collect(stage, survivor.host) == 1
+    assert stage.segments == 1
 
 
-def _collect_alone(cluster: Cluster, agent: RunningAgent) -> int:
-    """As `collect`, while other agents are dead."""
-    assert PARTS.housekeeping is not None
-    for _ in range(GRACE_MS // LEASE_MS + 1):
-        cluster.run(end_leases(cluster, kept=[agent]))
-    return cluster.run(
-        Housekeeping(agent.context, PARTS.housekeeping).collector.run_once()
-    ).uncommitted
-
-
-def test_a_fetch_that_meets_a_collected_object(
-    cluster: Cluster, elsewhere: ThreadPoolExecutor
-) -> None:
+def test_a_fetch_that_meets_a_collected_object(stage: Stage) -> None:
     """S14, S19: it plans again, and its client gets the same records from the merged object."""
-    topic, store = cluster.create_topic("t"), store_of(cluster)
+    topic = stage.create_topic()
     values = [b"value %d" % number for number in range(6)]
-    who = producer(cluster.bootstrap)
-    for value in values:
-        send(who, topic, [value])
-    agent = cluster.embedded.agents[0]
-    assert agent.housekeeping is not None
-    reader = Target(addresses(cluster)[1])
-    store.gate.clear()
-    answer = elsewhere.submit(reader.fetch, topic, 0)
-    assert store.reached.wait(WAIT_SECONDS)
-    assert cluster.run(agent.housekeeping.merger.run_once())
-    cluster.advance(GRACE_MS)
-    assert cluster.run(agent.housekeeping.collector.run_once()).replaced == 6
-    store.gate.set()
-    got = answer.result(WAIT_SECONDS)
+    one, reader = stage.targets()
+    send(one, topic, *values)
+    hold = stage.store.hold("get", of=stage.agents[1])
+    answer = reader.later(lambda each: each.fetch(topic, 0))
+    hold.wait_until_reached()
+    housekeeping = housekeeping_of(stage)
+    assert stage.run(housekeeping.merger.run_once(), stage.agents[0])
+    stage.advance(GRACE_SECONDS)
+    assert stage.run(housekeeping.collector.run_once(), stage.agents[0]).replaced == 6
+    hold.release()
+    got = answer.result()
     assert got["error_code"] == 0
     assert all(value in got["records"] for value in values)
-    assert read(cluster.bootstrap, topic).values == values
+    assert stage.read(topic).values == values
 
 
-def test_a_fetch_that_meets_records_deleted_meanwhile(
-    cluster: Cluster, elsewhere: ThreadPoolExecutor
-) -> None:
+def test_a_fetch_that_meets_records_deleted_meanwhile(stage: Stage) -> None:
     """S7: the client is told so at once or at its next fetch, and never gets other bytes."""
-    topic, store = cluster.create_topic("t"), store_of(cluster)
-    send(producer(cluster.bootstrap), topic, [b"deleted"])
-    reader = Target(addresses(cluster)[1])
-    store.gate.clear()
-    answer = elsewhere.submit(reader.fetch, topic, 0)
-    assert store.reached.wait(WAIT_SECONDS)
+    topic = stage.create_topic()
+    one, reader = stage.targets()
+    send(one, topic, b"deleted")
+    hold = stage.store.hold("get", of=stage.agents[1])
+    answer = reader.later(lambda each: each.fetch(topic, 0))
+    hold.wait_until_reached()
     delete_first = {"name": topic, "partitions": [{"partition_index": 0, "offset": 1}]}
-    Target(addresses(cluster)[0]).call("delete_records", 2, topics=[delete_first], timeout=5000)
-    agent = cluster.embedded.agents[0]
-    assert agent.housekeeping is not None
-    cluster.advance(GRACE_MS)
-    assert cluster.run(agent.housekeeping.collector.run_once()).replaced == 1
-    store.gate.set()
-    got = answer.result(WAIT_SECONDS)
+    one.call("delete_records", 2, topics=[delete_first], timeout_ms=5000)
+    stage.advance(GRACE_SECONDS)
+    collector = housekeeping_of(stage).collector
+    assert stage.run(collector.run_once(), stage.agents[0]).replaced == 1
+    hold.release()
+    got = answer.result()
     assert error_name(got["error_code"]) in ("OFFSET_OUT_OF_RANGE", "KAFKA_STORAGE_ERROR")
     assert not got["records"]
     assert error_name(reader.fetch(topic, 0)["error_code"]) == "OFFSET_OUT_OF_RANGE"
@@ -246,10 +161,10 @@ def test_a_fetch_that_meets_records_deleted_meanwhile(
 
 @pytest.mark.parametrize("is_transactional", [False, True])
 def test_a_topic_deleted_and_made_again_with_records_in_flight(
-    cluster: Cluster, elsewhere: ThreadPoolExecutor, is_transactional: bool
+    stage: Stage, is_transactional: bool
 ) -> None:
     """S6: what was meant for the old topic never enters the new one, nor does its outcome touch it."""
-    one, two = (Target(address) for address in addresses(cluster))
+    one, two = stage.targets()
     topic, other = one.topic(retention_ms=-1), one.topic(retention_ms=-1)
     who = one.transactional() if is_transactional else one.idempotent()
     data = batch([b"old"], producer_id=who.id, producer_epoch=who.epoch, base_sequence=0)
@@ -257,15 +172,13 @@ def test_a_topic_deleted_and_made_again_with_records_in_flight(
         assert one.add_partitions(who, topic) == "NONE"
         assert one.add_partitions(who, other) == "NONE"
         data = one.txn_batch(who, 0, b"old")
-    hold = hold_puts(cluster)
-    late = elsewhere.submit(
-        one.verdict, topic, data, version=11, transactional_id=who.transactional_id
-    )
+    hold = stage.store.hold("put")
+    late = one.later(lambda each: each.verdict(topic, data, transactional_id=who.transactional_id))
     hold.wait_until_reached()
-    two.call("delete_topics", 5, topic_names=[topic], timeout=5000)
-    cluster.create_topic(topic)
+    two.call("delete_topics", 5, topic_names=[topic], timeout_ms=5000)
+    stage.create_topic(topic)
     hold.release()
-    assert late.result(WAIT_SECONDS) in ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
+    assert late.result() in ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
     for t in (one, two):
         row = t.fetch(topic, 0)
         assert (row["error_code"], row["high_watermark"], row["last_stable_offset"]) == (0, 0, 0)
@@ -273,62 +186,86 @@ def test_a_topic_deleted_and_made_again_with_records_in_flight(
         assert two.txn_produce(who, topic, 0) == "TRANSACTION_ABORTABLE", "it was never added"
         assert two.txn_produce(who, other, 0, b"kept") == "NONE"
         assert one.end(who, True) == "NONE"
-        assert read(cluster.bootstrap, other).values == [b"kept"]
-    send(producer(cluster.bootstrap), topic, [b"new"])
-    assert read(cluster.bootstrap, topic).records == [(0, b"new")]
+        assert stage.read(other).values == [b"kept"]
+    send(one, topic, b"new")
+    assert stage.read(topic).records == [(0, b"new")]
 
 
-def test_an_agent_that_has_not_heard_does_not_reset_a_client(
-    cluster: Cluster, elsewhere: ThreadPoolExecutor
-) -> None:
+def test_an_agent_that_has_not_heard_does_not_reset_a_client(stage: Stage) -> None:
     """S7: an offset beyond what it knows is OFFSET_OUT_OF_RANGE only after a confirming read."""
-    topic = cluster.create_topic("t")
-    ahead, behind = (Target(address) for address in addresses(cluster))
+    topic = stage.create_topic()
+    ahead, behind = stage.targets()
     assert behind.fetch(topic, 0)["high_watermark"] == 0
-    control = cluster.embedded.agents[1].context.control
-    assert isinstance(control, InProcessClient)
-    delayed = Delayed(control)
+    delayed = Delayed(stage, stage.agents[1])
     assert ahead.verdict(topic, batch([b"a", b"b"])) == "NONE"
-    answers: list[Future[object]] = [
-        elsewhere.submit(behind.fetch, topic, 2),
-        elsewhere.submit(Target(addresses(cluster)[1]).list_offset, topic, -1),
+    another = stage.agents[1].target()
+    answers = [
+        behind.later(lambda each: each.fetch(topic, 2)),
+        another.later(lambda each: each.list_offset(topic, -1)),
     ]
-    assert delayed.is_replied.wait(WAIT_SECONDS), "it asks the control plane"
-    assert not any(answer.done() for answer in answers)
-    cluster.run(delayed.release())
-    fetched, listed = (answer.result(WAIT_SECONDS) for answer in answers)
-    assert isinstance(fetched, dict)
-    assert isinstance(listed, dict)
+    delayed.wait_for_reply()  # it asks the control plane
+    assert not any(answer.is_done for answer in answers)
+    delayed.release()
+    fetched, listed = (answer.result() for answer in answers)
     assert (fetched["error_code"], fetched["high_watermark"]) == (0, 2)
     assert listed["offset"] == 2
     assert error_name(behind.fetch(topic, 3)["error_code"]) == "OFFSET_OUT_OF_RANGE"
 
 
+@pytest.mark.parametrize("is_transactional", [False, True])
+def test_a_new_consumer_at_another_agent_finds_what_was_just_acknowledged(
+    stage: Stage, is_transactional: bool
+) -> None:
+    """S7: a record, or the outcome of a transaction, of which this agent has not heard."""
+    topic = stage.create_topic()
+    ahead, behind = stage.targets()
+    who = ahead.transactional()
+    if is_transactional:
+        ahead.add_partitions(who, topic)
+        assert ahead.txn_produce(who, topic, 0) == "NONE"
+    stage.until(lambda: behind.fetch(topic, 0)["high_watermark"] == int(is_transactional))
+    delayed = Delayed(stage, stage.agents[1])
+    done = ahead.end(who, True) if is_transactional else ahead.verdict(topic, batch())
+    assert done == "NONE"
+    consumer = stage.agents[1].target()
+    answer = consumer.later(
+        lambda each: each.fetch(topic, 0, isolation=1, max_wait_ms=1, min_bytes=1)
+    )
+    delayed.wait_for_reply()  # it asks the control plane
+    assert not answer.is_done
+    delayed.release()
+    fetched = answer.result()
+    assert fetched["records"]
+    assert (fetched["error_code"], fetched["last_stable_offset"]) == (0, 1)
+
+
 @pytest.mark.parametrize("kind", [FaultKind.ERROR, FaultKind.LOST_REPLY])
 @pytest.mark.parametrize("is_fresh", [False, True])
-def test_a_failed_flush_leaves_no_gap(cluster: Cluster, kind: FaultKind, is_fresh: bool) -> None:
+def test_a_failed_flush_leaves_no_gap(stage: Stage, kind: FaultKind, is_fresh: bool) -> None:
     """S12: what its producer sent meanwhile fails with it, is sent again, and keeps its order."""
-    topic, store = cluster.create_topic("t"), store_of(cluster)
-    outbox = Outbox(cluster.bootstrap, topic)
+    topic, store = stage.create_topic(), stage.store
+    outbox = Outbox(stage, topic)
     values = [b"value %d" % number for number in range(40)]
     if not is_fresh:
         outbox.send(values.pop(0))
         outbox.flush()
     count = len(values) + (not is_fresh)
     for part in range(4):
-        hold = hold_puts(cluster)
+        hold = stage.store.hold("put")
         store.fail(Fault("put", kind))
         outbox.send(*values[part * 10 : part * 10 + 10])
         hold.wait_until_reached()
+        stage.advance(0.05)  # so that there is something that was sent meanwhile
         hold.release()
+        stage.advance(0.05)  # so that the next fault does not meet what is behind this one
     assert outbox.flush() == list(range(count))
-    assert read(cluster.bootstrap, topic).values[-len(values) :] == values
+    assert stage.read(topic).values[-len(values) :] == values
 
 
-def test_what_comes_behind_a_failed_batch_waits_for_it(cluster: Cluster) -> None:
+def test_what_comes_behind_a_failed_batch_waits_for_it(stage: Stage) -> None:
     """S12: also what was on the wire when its failure was told, of a producer without state (S10)."""
-    topic, store = cluster.create_topic("t"), store_of(cluster)
-    one = Target(addresses(cluster)[0])
+    topic, store = stage.create_topic(), stage.store
+    one = stage.agents[0].target()
     who = one.idempotent()
 
     def sent(sequence: int) -> str:
@@ -345,32 +282,3 @@ def test_what_comes_behind_a_failed_batch_waits_for_it(cluster: Cluster) -> None
     assert sent(1) == "NOT_LEADER_OR_FOLLOWER"
     assert sent(2) == "NOT_LEADER_OR_FOLLOWER"
     assert [sent(number) for number in range(3)] == ["NONE"] * 3
-
-
-@pytest.mark.parametrize(
-    ("number", "message"),
-    [(errno.ENOSPC, "no space left below"), (errno.EACCES, "give this user the right")],
-)
-def test_a_sick_disk_is_said_and_outlived(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, number: int, message: str
-) -> None:
-    """S2: retriable errors that say what the matter is; when it is mended everything goes on."""
-    disk, data = SickDisk(), tmp_path / "lacuna"
-    open_store: Callable[[], DirectoryStore] = lambda: DirectoryStore(  # noqa: E731
-        data / "objects", file_system=disk
-    )
-    with Cluster(data, parts=PARTS, open_store=open_store) as cluster:
-        topic, raw = cluster.create_topic("t"), Target(cluster.bootstrap)
-        assert raw.verdict(topic, batch([b"raw"])) == "NONE"
-        disk.errno = number
-        assert raw.verdict(topic, batch([b"lost"])) == "KAFKA_STORAGE_ERROR"
-        assert message in caplog.text
-        if number == errno.EACCES:
-            assert error_name(raw.fetch(topic, 0)["error_code"]) == "KAFKA_STORAGE_ERROR"
-        outbox = Outbox(cluster.bootstrap, topic)
-        outbox.send(b"patient")
-        mended = threading.Timer(0.3, setattr, (disk, "errno", 0))
-        mended.start()
-        assert outbox.flush() == [1]
-        mended.join()
-        assert read(cluster.bootstrap, topic).offsets[-1:] == [1]

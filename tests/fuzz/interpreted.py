@@ -7,7 +7,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from types import ModuleType
 
-from logstore.records.build_kernel import SOURCES
+from lacuna.logstore.records.build_kernel import SOURCES
 
 
 class _Sources(MetaPathFinder):

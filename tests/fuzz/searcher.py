@@ -7,7 +7,7 @@ import atheris
 from tests.fuzz.interpreted import prefer_sources
 
 prefer_sources()
-with atheris.instrument_imports(include=["agent", "logstore", "kio.serial"]):
+with atheris.instrument_imports(include=["lacuna.agent", "lacuna.logstore", "lacuna.wire"]):
     from tests.fuzz.targets import TARGETS
 
 

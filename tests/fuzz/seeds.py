@@ -5,10 +5,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from logstore.records.batch import BatchToWrite, NewRecord
-from logstore.records.control import filler
-from logstore.records.layout import Codec
-from logstore.records.legacy.writing import NewMessage, write_message_set
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord
+from lacuna.logstore.records.control import filler
+from lacuna.logstore.records.layout import Codec
+from lacuna.logstore.records.legacy.writing import NewMessage, write_message_set
 from tests.clients.batch import batch
 from tests.fuzz.search import CORPUS
 from tests.logstore.segments.samples import small_segment

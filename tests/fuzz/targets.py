@@ -11,28 +11,28 @@ from types import MappingProxyType
 from typing import Final
 from zlib import crc32
 
-from agent.apis.registry import discover
-from agent.connection import FrameError, FrameReader, RequestFrame
-from agent.wire import MalformedRequest
-from logstore.objects import MemoryStore
-from logstore.records.batch import Record, read_batches
-from logstore.records.columns import ColumnBuilder
-from logstore.records.control import filler, read_control_record
-from logstore.records.crc import crc32c
-from logstore.records.errors import RecordsError
-from logstore.records.layout import (
+from lacuna.agent.api import MalformedRequest
+from lacuna.agent.connection import FrameError, FrameReader, RequestFrame
+from lacuna.agent.registry import discover
+from lacuna.logstore.objects import MemoryStore
+from lacuna.logstore.records.batch import Record, read_batches
+from lacuna.logstore.records.columns import ColumnBuilder
+from lacuna.logstore.records.control import filler, read_control_record
+from lacuna.logstore.records.crc import crc32c
+from lacuna.logstore.records.errors import RecordsError
+from lacuna.logstore.records.layout import (
     ATTRIBUTES_AT,
     BATCH_LENGTH_AT,
     CRC_AT,
     HEADER_SIZE,
     LOG_OVERHEAD,
 )
-from logstore.records.legacy import by_objects, from_batches, to_batch
-from logstore.records.legacy.reading import read_messages
-from logstore.records.legacy.validation import MessageSetRules
-from logstore.records.rewriting import coalesce
-from logstore.records.validate import ProduceRules, validate_produced
-from logstore.segments.audit import audit_segment
+from lacuna.logstore.records.legacy import by_objects, from_batches, to_batch
+from lacuna.logstore.records.legacy.reading import read_messages
+from lacuna.logstore.records.legacy.validation import MessageSetRules
+from lacuna.logstore.records.rewriting import coalesce
+from lacuna.logstore.records.validate import ProduceRules, validate_produced
+from lacuna.logstore.segments.audit import audit_segment
 from tests.logstore.segments.samples import KEY, small_segment
 
 NOW_MS: Final = 1_700_000_000_000

@@ -16,13 +16,12 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from kio.schema.index import api_key_map
-
 from tests.clients import probes
 from tests.clients.probing import Target
 from tests.clients.wire import Connection
 from tests.golden import capture_frames, capture_records
 from tests.golden.broker import kafka
+from tests.golden.messages import API_NAMES
 
 HERE = pathlib.Path(__file__).parent
 
@@ -63,8 +62,8 @@ def api_versions(bootstrap: str) -> None:
     keys = versions["4"]["api_keys"]
     out = {
         "broker": "Apache Kafka 4.1.0",
-        "note": "api_keys: key -> [min, max] at that ApiVersions version; names are kio's",
-        "names": {key: api_key_map.get(int(key)) for key in keys},
+        "note": "api_keys: key -> [min, max] at that ApiVersions version; names are Kafka's",
+        "names": {key: API_NAMES.get(int(key)) for key in keys},
         "versions": versions,
         "unsupported_version": {
             "request_api_version": 5,

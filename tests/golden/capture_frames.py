@@ -34,7 +34,7 @@ def _transactions(t: Target, topic: str, group: str) -> None:
         tid = t.name("t")
         more = {"producer_id": -1, "producer_epoch": -1} if version >= 3 else {}
         answer = t.settled(
-            "init_producer_id", version, transactional_id=tid, transaction_timeout=60_000, **more
+            "init_producer_id", version, transactional_id=tid, transaction_timeout_ms=60_000, **more
         )
         who = Producer(answer, tid)
         if version < 5:
@@ -71,7 +71,7 @@ def _produce(t: Target, topic: str, topic_id: uuid.UUID) -> None:
         where: dict[str, Any] = {"topic_id": topic_id} if version >= 13 else {"name": topic}
         rows = [{"index": 0, "records": batch([b"produce"])}]
         t.call(
-            "produce", version, transactional_id=None, acks=-1, timeout=1000,
+            "produce", version, transactional_id=None, acks=-1, timeout_ms=1000,
             topic_data=[{**where, "partition_data": rows}],
         )  # fmt: skip
 
@@ -85,7 +85,7 @@ def _fetch(t: Target, topic: str, topic_id: uuid.UUID) -> None:
         part |= {"last_fetched_epoch": -1} if version >= 12 else {}
         where: dict[str, Any] = {"topic_id": topic_id} if version >= 13 else {"topic": topic}
         fields: dict[str, Any] = {"replica_id": -1} if version < 15 else {}
-        fields |= {"max_wait": 0, "min_bytes": 0, "max_bytes": 2000, "isolation_level": 1}
+        fields |= {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 2000, "isolation_level": 1}
         if version >= 7:
             fields |= {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": []}
         fields |= {"rack_id": ""} if version >= 11 else {}
@@ -97,7 +97,7 @@ def _offsets(t: Target, topic: str) -> None:
         part: dict[str, Any] = {"partition_index": 0, "timestamp": -1}
         part |= {"current_leader_epoch": -1} if version >= 4 else {}
         fields: dict[str, Any] = {"isolation_level": 1} if version >= 2 else {}
-        fields |= {"timeout": 1000} if version >= 10 else {}
+        fields |= {"timeout_ms": 1000} if version >= 10 else {}
         rows = [{"name": topic, "partitions": [part]}]
         t.call("list_offsets", version, replica_id=-1, **fields, topics=rows)
     for version in range(2, 5):

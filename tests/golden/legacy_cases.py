@@ -17,10 +17,10 @@ import zlib
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from logstore.records.compression import compress
-from logstore.records.layout import Codec
-from logstore.records.legacy import to_batch
-from logstore.records.legacy.writing import NewMessage, write_message_set
+from lacuna.logstore.records.compression import compress
+from lacuna.logstore.records.layout import Codec
+from lacuna.logstore.records.legacy import to_batch
+from lacuna.logstore.records.legacy.writing import NewMessage, write_message_set
 from tests.golden.broker import kafka
 from tests.golden.old_clients import HERE
 from tests.logstore.records.legacy.naive import Rec, entry, message, plain, wrapper

@@ -1,4 +1,4 @@
-"""logstore.records.legacy reads and writes message sets as kafka-clients 0.9, 0.10 and 0.11 did (S22, S24)."""
+"""lacuna.logstore.records.legacy reads and writes message sets as kafka-clients 0.9, 0.10 and 0.11 did (S22, S24)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from logstore.records.batch import read_batches
-from logstore.records.errors import InvalidTimestampError
-from logstore.records.layout import Codec, TimestampType
-from logstore.records.legacy import from_batches, to_batch
-from logstore.records.legacy.lz4_header import with_old_checksum, with_right_checksum
-from logstore.records.legacy.reading import Entry, read_entries, read_messages, unwrap
-from logstore.records.legacy.writing import NewMessage, write_message_set
+from lacuna.logstore.records.batch import read_batches
+from lacuna.logstore.records.errors import InvalidTimestampError
+from lacuna.logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.records.legacy import from_batches, to_batch
+from lacuna.logstore.records.legacy.lz4_header import with_old_checksum, with_right_checksum
+from lacuna.logstore.records.legacy.reading import Entry, read_entries, read_messages, unwrap
+from lacuna.logstore.records.legacy.writing import NewMessage, write_message_set
 from tests.golden.old_clients import HERE, VERSIONS, Row, rows
 
 GOLDEN: dict[str, list[dict[str, Any]]] = json.loads((HERE / "sets.json").read_text())

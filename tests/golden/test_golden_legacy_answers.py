@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from logstore.records.errors import KafkaErrorName, RecordsError
-from logstore.records.legacy import to_batch
-from logstore.records.validate import ProduceRules, validate_produced
+from lacuna.logstore.records.errors import KafkaErrorName, RecordsError
+from lacuna.logstore.records.legacy import to_batch
+from lacuna.logstore.records.validate import ProduceRules, validate_produced
 from tests.golden.legacy_cases import ANSWERS, CASES, is_compacted
 
 GOLDEN: dict[str, list[int]] = json.loads(ANSWERS.read_text())

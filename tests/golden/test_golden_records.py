@@ -1,4 +1,4 @@
-"""logstore.records decodes what a real Kafka 4.1 served: every header, record and marker (S17, S25)."""
+"""lacuna.logstore.records decodes what a real Kafka 4.1 served: every header, record and marker (S17, S25)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from logstore.records.batch import RecordBatch, read_batches
-from logstore.records.control import ControlType, read_control_record
-from logstore.records.errors import CorruptBatchError, TruncatedBatchError
+from lacuna.logstore.records.batch import RecordBatch, read_batches
+from lacuna.logstore.records.control import ControlType, read_control_record
+from lacuna.logstore.records.errors import CorruptBatchError, TruncatedBatchError
 
 RECORDS = pathlib.Path(__file__).parent / "records"
 INDEX: dict[str, dict[str, Any]] = json.loads((RECORDS / "index.json").read_text())

@@ -1,4 +1,4 @@
-"""Old Java clients read the message sets that logstore.records.legacy writes (S22, S24)."""
+"""Old Java clients read the message sets that lacuna.logstore.records.legacy writes (S22, S24)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pathlib
 
 import pytest
 
-from logstore.records.batch import BatchToWrite, NewRecord
-from logstore.records.layout import Codec, TimestampType
-from logstore.records.legacy import from_batches
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord
+from lacuna.logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.records.legacy import from_batches
 from tests.golden import old_clients
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]

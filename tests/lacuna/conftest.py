@@ -1,4 +1,4 @@
-"""The command as a real process, and clients to give it something to talk about."""
+"""Fixtures that run the `lacuna` command as a real process, and clients that write records for it to show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command printed, and its exit code."""
+    """What a command printed to its two outputs, and its exit code."""
 
     out: str
     err: str
@@ -28,7 +28,7 @@ class Ran:
 
     @property
     def rows(self) -> list[list[str]]:
-        """The output as tab-separated lines."""
+        """The cells of each line of the output, split at tabs."""
         return [line.split("\t") for line in self.out.splitlines()]
 
 
@@ -43,7 +43,7 @@ def _environment() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator[subprocess.Popen[str]]:
-    """A process that has imported what is slow to import, and forks for each command."""
+    """A process that has already imported the slow modules, and forks for each command."""
     with subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("forks.py"))],
         stdin=subprocess.PIPE,
@@ -57,7 +57,7 @@ def forks() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.fixture
 def lacuna(forks: subprocess.Popen[str], tmp_path: Path) -> Command:
-    """Runs `lacuna ARGUMENTS` in a process of its own in an empty folder, to its end."""
+    """A function that runs `lacuna ARGUMENTS` in a separate process, in an empty folder, and waits for its end."""
     assert forks.stdin is not None
     assert forks.stdout is not None
     stdin, stdout = forks.stdin, forks.stdout
@@ -76,7 +76,7 @@ def lacuna(forks: subprocess.Popen[str], tmp_path: Path) -> Command:
 
 @pytest.fixture
 def refused(lacuna: Command) -> Refusal:
-    """Runs a command that must end with one line on the standard error output; returns it."""
+    """A function that runs a command which must fail with one line on standard error, and returns that line."""
 
     def run(*arguments: str, code: int = 1, **environment: str) -> str:
         ran = lacuna(*arguments, **environment)
@@ -90,7 +90,7 @@ def refused(lacuna: Command) -> Refusal:
 
 
 def send(producer: Any, topic: str, values: Iterable[str], partition: int = 0) -> None:
-    """Produces and waits for the acknowledgements."""
+    """Produces values and waits until they are acknowledged."""
     for value in values:
         producer.produce(topic, value.encode(), partition=partition)
     assert producer.flush(SECONDS) == 0
@@ -102,14 +102,14 @@ def plain(bootstrap: str, **config: Any) -> Any:
 
 
 def transactional(bootstrap: str, transactional_id: str) -> Any:
-    """A producer whose transactions are initialised."""
+    """A producer on which `init_transactions` has been called."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
     producer.init_transactions(SECONDS)
     return producer
 
 
 def consume(bootstrap: str, topic: str, count: int, **config: Any) -> list[tuple[int, str]]:
-    """The first `count` records of partition 0 that a read_committed consumer gets: offset, value."""
+    """The (offset, value) of the first `count` records that a read_committed consumer gets from partition 0."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "tests",
@@ -136,5 +136,5 @@ def consume(bootstrap: str, topic: str, count: int, **config: Any) -> list[tuple
 
 @pytest.fixture(scope="session")
 def clients() -> SimpleNamespace:
-    """What librdkafka does for these tests (a conftest cannot be imported)."""
+    """The helpers above that use librdkafka, as a fixture because a conftest cannot be imported."""
     return SimpleNamespace(send=send, plain=plain, transactional=transactional, consume=consume)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from confluent_kafka.admin import AdminClient
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.clients.librd import eventually
+from tests.clients.probing import Target
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command
@@ -73,6 +73,8 @@ def test_two_agents_of_one_control_plane(
 
 
 def brokers(bootstrap: str) -> list[str]:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    found = admin.list_topics(timeout=60).brokers.values()
-    return sorted(f"{broker.host}:{broker.port}" for broker in found)
+    """Those that are there: Metadata goes on naming who has gone."""
+    asked = Target(bootstrap).call(
+        "describe_cluster", 0, include_cluster_authorized_operations=False
+    )
+    return sorted(f"{broker['host']}:{broker['port']}" for broker in asked["brokers"])

@@ -17,9 +17,9 @@ def test_on_a_cluster_of_its_own(lacuna: Command) -> None:
     ran = lacuna("demo", columns=140, LACUNA_CONTROL="127.0.0.1:1")  # of some other cluster
     assert ran.code == 0, ran.err
     assert CLAIM in ran.out
-    assert "a range that was aborted whole" in ran.out
-    assert "dropped: aborted; goes on at 11" in ran.out, ran.out
-    assert "filler: a control record moves the consumer to 11" in ran.out
+    assert "a range that was aborted as a whole" in ran.out
+    assert "dropped: aborted; continues at 11" in ran.out, ran.out
+    assert "filler: a control record that moves the consumer on to 11" in ran.out
 
 
 @pytest.mark.parametrize("with_control", [False, True])
@@ -29,4 +29,4 @@ def test_on_a_running_cluster(lacuna: Command, lacuna_cluster: Cluster, with_con
     ran = lacuna("demo", "--bootstrap", lacuna_cluster.bootstrap, *options, columns=140)
     assert ran.code == 0, ran.err
     assert CLAIM in ran.out
-    assert ("what read_committed gets" in ran.out) == with_control
+    assert ("what a read_committed consumer gets" in ran.out) == with_control

@@ -47,8 +47,14 @@ def test_the_nearest_versions(asked: str, versions: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["", "@", "@1", "name@", " "])
 def test_what_names_no_client(text: str) -> None:
-    with pytest.raises(UserError, match="names no client: write NAME@VERSION"):
+    with pytest.raises(UserError, match="does not name a client: write NAME@VERSION"):
         parse(text)
+
+
+@pytest.mark.parametrize("version", ["abc", "1..2", "1.", "-1", "9" * 5000, "1.2 3"])
+def test_a_version_that_is_none(version: str) -> None:
+    with pytest.raises(UserError, match="is not a version: write NAME@VERSION"):
+        parse(f"librdkafka@{version}")
 
 
 def test_a_scoped_name_is_a_name() -> None:
@@ -77,16 +83,18 @@ def test_a_version_between_two_that_were_run(lacuna: Command) -> None:
     """A wrapper's name is that of what it wraps."""
     ran = lacuna("doctor", "--client", "confluent-kafka@1.9.9")
     assert ran.code == 0, ran
-    said = [row[0] for row in ran.rows if "the nearest version that was run" in row[0]]
+    said = [row[0] for row in ran.rows if "the nearest version tested" in row[0]]
     assert [text.split(",")[0] for text in said] == [
-        "librdkafka 1.9.2 (the nearest version that was run)",
-        "librdkafka 2.0.2 (the nearest version that was run)",
+        "librdkafka 1.9.2 (the nearest version tested)",
+        "librdkafka 2.0.2 (the nearest version tested)",
     ]
 
 
 def test_an_unknown_client_and_what_is_known(refused: Refusal) -> None:
     said = refused("doctor", "--client", "nobody@1")
-    assert said.startswith("nothing is known of nobody: it was not run; known are ")
+    assert said.startswith(
+        "nobody was not tested, so nothing is known about it; the tested clients are "
+    )
     assert "librdkafka" in said
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.fetch.explain import Fate, Row
+from lacuna.agent.fetch.explain import Row
 from lacuna.agents import AgentParts
-from lacuna.explained import explain_partition, stretch, take
+from lacuna.controlplane.shared.log.fates import Fate
+from lacuna.explained import explain_partition, lines_of, take
 from lacuna.testing import Cluster
 
 if TYPE_CHECKING:
@@ -127,18 +128,21 @@ def test_parts_and_limits(
     assert [row[0] for row in explain(topic, "0", "--from", "2", "--to", "4")] == ["2", "3"]
     ran = lacuna("explain", topic, "--limit", "2", "--data", str(cluster.data))
     assert [row[0] for row in ran.rows[1:]] == ["0", "1"]
-    assert ran.err == "there is more: --from 2 goes on there, --limit shows more rows\n"
+    assert ran.err == "there is more: continue with --from 2, or show more rows with --limit\n"
     control = (cluster.data / "control.address").read_text()
     assert len(lacuna("explain", topic, "--control", control).rows) == 7
 
 
 def test_what_is_not_there(refused: Refusal, cluster: Cluster, topic: str) -> None:
     data = ("--data", str(cluster.data))
-    assert "`lacuna topics list` shows them" in refused("explain", "nothing", *data)
+    assert "`lacuna topics list` shows the topics that exist" in refused(
+        "explain", "nothing", *data
+    )
     assert "has partitions 0 to 1, not 2" in refused("explain", topic, "2", *data)
     said = refused("explain", topic, "--from", "5", *data)
     assert (
-        said == f"{topic} [0] begins at offset 0 and ends before 0: give a --from and --to between"
+        said
+        == f"{topic} [0] begins at offset 0 and ends before 0: choose --from and --to within that range"
     )
 
 
@@ -169,7 +173,7 @@ def test_it_is_a_table_for_people(
 ) -> None:
     clients.send(clients.plain(cluster.bootstrap), topic, ["x"])
     ran = lacuna("explain", topic, "--data", str(cluster.data), columns=100, FORCE_COLOR="1")
-    assert f"{topic} [0]: what read_committed gets" in ran.out
+    assert f"{topic} [0]: what a read_committed consumer gets" in ran.out
     assert "log start 0, last stable offset 1, high watermark 1" in ran.out
 
 
@@ -194,17 +198,17 @@ def rows(text: str) -> Iterator[Row]:
         ("a.a+", [(0, 1, 1, 3), (1, 2, 1, 3), (2, 3, 1, 3), (3, 4, 1, -1)]),
     ],
 )
-def test_stretches(text: str, expected: list[tuple[int, int, int, int]]) -> None:
+def test_lines(text: str, expected: list[tuple[int, int, int, int]]) -> None:
     """First offset, next offset, extents, where the hole ends."""
     found = [
         (each.row.first_offset, each.row.next_offset, each.extents, each.hole_end)
-        for each in stretch(rows(text))
+        for each in lines_of(rows(text))
     ]
     assert found == expected
 
 
 def test_a_hundred_thousand_aborted_extents_are_one_row() -> None:
-    found, more_from = take(stretch(rows("a" * 100_000 + "+")), 2)
+    found, more_from = take(lines_of(rows("a" * 100_000 + "+")), 2)
     assert [(each.extents, each.row.size) for each in found] == [(100_000, 100_000), (1, 1)]
     assert more_from == -1
-    assert take(stretch(rows("+" * 5)), 2)[1] == 2
+    assert take(lines_of(rows("+" * 5)), 2)[1] == 2

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lacuna.cli.app import Commands
+from lacuna.cli.app import ENTRIES
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command
@@ -36,14 +36,14 @@ def test_the_list_imports_none_of_the_commands() -> None:
         "sys.argv = ['lacuna', '--help']\n"
         "try:\n    lacuna.cli.main()\n"
         "except SystemExit as ended:\n    assert not ended.code\n"
-        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))\n"
+        "print(json.dumps(sorted(sys.modules)))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     imported = set(json.loads(done.stdout.splitlines()[-1]))
-    slow = {"agent", "controlplane", "logstore", "grpc", "kio", "boto3", "confluent_kafka"}
-    slow |= {"pipeline", "pyspark", "pyarrow", "pandas", "numpy"}
+    slow = {f"lacuna.{room}" for room in ("agent", "controlplane", "logstore", "pipeline", "wire")}
+    slow |= {"grpc", "botocore", "confluent_kafka", "pyspark", "pyarrow", "pandas", "numpy"}
     assert not imported & slow
 
 
@@ -61,13 +61,49 @@ def test_the_version(lacuna: Command) -> None:
 def test_every_command_explains_itself_as_the_list_does(lacuna: Command, name: str) -> None:
     ran = lacuna(name, "--help", columns=200)
     assert ran.code == 0
-    assert Commands.entries[name].help in ran.out
+    assert ENTRIES[name].help in ran.out
+
+
+@pytest.mark.parametrize("words", [(), ("up",), ("topics",), ("topics", "create")], ids=str)
+def test_h_is_help(lacuna: Command, words: tuple[str, ...]) -> None:
+    ran = lacuna(*words, "-h")
+    assert ran.code == 0
+    assert ran == lacuna(*words, "--help")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_has_help(name: str) -> None:
-    found = Commands.entries[name].load(name)
+    found = ENTRIES[name].load(name)
     for command in getattr(found, "commands", {name: found}).values():
         assert inspect.cleandoc(command.help or "")
         for option in command.params:
             assert option.name == "help" or option.help, f"{command.name} {option.name}"
+
+
+def test_the_help_of_a_command_says_what_can_be_said(lacuna: Command) -> None:
+    page = lacuna("up", "-h", columns=120).out
+    rows = [" ".join(line.strip("│ ").split()) for line in page.splitlines()]
+    workers = rows.index(
+        "--workers -w INTEGER Number of processes that serve the port, at most one for each core."
+    )
+    assert rows[workers + 1] == "[env var: LACUNA_WORKERS; default: 1; 1 to 256]"
+    assert "[env var: LACUNA_DATA; default: data]" in rows
+    assert "`" not in page
+    arguments = lacuna("explain", "-h", columns=120).out
+    assert "[default: 0; at least 0]" in arguments
+
+
+def test_the_page_fits_the_terminal(lacuna: Command) -> None:
+    for columns in (60, 80, 120):
+        page = lacuna("export", "--help", columns=columns).out
+        assert max(map(len, page.splitlines())) <= columns
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("lacuna trans", ["plain,transactions"]), ("lacuna up --ac", ["plain,--accept-loss"])],
+)
+def test_shells_complete_it(lacuna: Command, words: str, expected: list[str]) -> None:
+    asked = {"_LACUNA_COMPLETE": "bash_complete", "COMP_WORDS": words}
+    ran = lacuna(**asked, COMP_CWORD=str(words.count(" ")))
+    assert ran.out.split() == expected

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -45,9 +47,9 @@ def test_the_life_of_a_topic(ask: Command, refuse: Refusal) -> None:
     assert [row[0] for row in described[2:5]] == ["0", "1", "2"]
     assert ["max.message.bytes", "2000000", "here"] in described
     assert ["cleanup.policy", "delete", "default"] in described
-    assert "there is such a topic already" in refuse("topics", "create", "life")
+    assert "a topic with this name exists already" in refuse("topics", "create", "life")
     assert ask("topics", "delete", "life", "--yes").out == "deleted life\n"
-    gone = "topic life: there is no such topic; `lacuna topics list` shows them"
+    gone = "topic life: there is no such topic; `lacuna topics list` shows the topics that exist"
     assert refuse("topics", "describe", "life") == gone
     assert refuse("topics", "delete", "life", "--yes") == gone
 
@@ -113,7 +115,7 @@ def test_a_group_and_its_lag(
     consumer.close()
     assert ask("groups", "describe", "lagging").rows[0] == ["lagging: Empty"]
     assert ask("groups", "delete", "lagging").out == "deleted lagging\n"
-    gone = "group lagging: there is no such group; `lacuna groups list` shows them"
+    gone = "group lagging: there is no such group; `lacuna groups list` shows the groups that exist"
     assert refuse("groups", "describe", "lagging") == gone
     assert refuse("groups", "delete", "lagging") == gone
 
@@ -150,7 +152,7 @@ def test_an_operator_aborts_a_transaction(
 
 
 def test_transactions_that_are_not_there(refuse: Refusal) -> None:
-    assert "there are Empty, Ongoing" in refuse("transactions", "list", "--state", "Hanging")
+    assert "the states are Empty, Ongoing" in refuse("transactions", "list", "--state", "Hanging")
     for command in ("describe", "abort"):
         assert "`lacuna transactions list`" in refuse("transactions", command, "nobody")
 
@@ -215,6 +217,23 @@ def test_a_name_that_the_encoding_of_the_output_lacks(
 def test_a_name_that_is_not_utf_8(refuse: Refusal) -> None:
     assert "is not UTF-8" in refuse("topics", "create", "bad\udcff")
     assert "is not UTF-8" in refuse("groups", "describe", "bad\udcff")
+
+
+def test_an_answer_that_is_no_message(refused: Refusal) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+
+        def answer() -> None:
+            with server.accept()[0] as connection:
+                connection.recv(1024)
+                connection.sendall(b"\0\0\0\x08\0\0\0\x01\x7f\xff\xff\xff")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        said = refused("topics", "list", LACUNA_BOOTSTRAP=f"{host}:{port}")
+        answering.join()
+    assert said.startswith("the answer of the server cannot be read (")
+    assert said.endswith("): is a Kafka server at this address?")
 
 
 def test_a_long_line_for_a_script_is_one_line(ask: Command) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lacuna.pace import LoopLoad, Pace
+from lacuna.pace import LoopLoad, MeasuredPace
 
 
 class Times:
@@ -40,9 +40,9 @@ def test_a_loop_that_becomes_busy_is_noticed() -> None:
     assert load.is_idle_mostly()
 
 
-def paced(times: Times, seconds: float) -> Pace:
+def paced(times: Times, seconds: float) -> MeasuredPace:
     """Work that has just taken so long, on an idle loop."""
-    pace = Pace(times.load(), lambda: times.wall)
+    pace = MeasuredPace(times.load(), lambda: times.wall)
     pace.timed(lambda: times.pass_by(seconds, 0.0))
     times.pass_by(1.0, 0.0)
     return pace
@@ -50,7 +50,7 @@ def paced(times: Times, seconds: float) -> Pace:
 
 def test_what_was_never_done_is_not_done_in_the_loop() -> None:
     times = Times()
-    pace = Pace(times.load(), lambda: times.wall)
+    pace = MeasuredPace(times.load(), lambda: times.wall)
     times.pass_by(1.0, 0.0)
     assert not pace.allows()
 

@@ -1,4 +1,4 @@
-"""lacuna.testing and its plugin, with the examples of docs/testing.md."""
+"""lacuna.testing and its plugin, with the examples of docs/testing.md and README.md."""
 
 import asyncio
 import re
@@ -13,12 +13,21 @@ from types import SimpleNamespace
 
 import pytest
 
+from lacuna.controlplane.runtime import Runtime
+from lacuna.logstore.objects import ObjectStore
 from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
-from logstore.objects import ObjectStore
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-TESTS = [example for example in EXAMPLES if "\ndef test_" in example]
+ROOT = Path(__file__).parents[2]
+
+
+def examples(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+EXAMPLES = examples(ROOT / "docs" / "testing.md")
+TESTS = [
+    example for example in [*EXAMPLES, *examples(ROOT / "README.md")] if "\ndef test_" in example
+]
 CONFTESTS = [example for example in EXAMPLES if "\ndef lacuna_options" in example]
 SCRIPTS = [each for each in EXAMPLES if each not in TESTS and each not in CONFTESTS]
 
@@ -34,7 +43,7 @@ def test_the_examples(pytester: pytest.Pytester, conftest: str) -> None:
     pytester.makeconftest(conftest)
     pytester.makepyfile(**{f"test_{number}": text for number, text in enumerate(TESTS)})
     pytester.runpytest_subprocess("-q", "--timeout=100").assert_outcomes(passed=len(TESTS))
-    assert (len(TESTS), len(CONFTESTS)) == (4, 1)
+    assert (len(TESTS), len(CONFTESTS)) == (5, 1)
 
 
 def test_the_examples_without_pytest() -> None:
@@ -51,16 +60,18 @@ def test_the_plugin_imports_nothing_until_it_is_asked(pytester: pytest.Pytester)
 
         def test_nothing_of_ours_is_here(request):
             assert request.config.pluginmanager.has_plugin("lacuna")
-            ours = {"agent", "controlplane", "logstore", "grpc", "kio", "uvloop"}
-            assert not ours & {name.partition(".")[0] for name in sys.modules}
+            ours = {"lacuna.agent", "lacuna.controlplane", "lacuna.logstore", "grpc", "uvloop"}
+            assert not ours & set(sys.modules)
         """
     )
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
 
 
 def test_coverage_sees_the_first_line(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("import logstore.segments.paths\n\ndef test_it(): pass\n")
-    result = pytester.runpytest_subprocess("--cov=logstore.segments.paths", "--cov-report=term")
+    pytester.makepyfile("import lacuna.logstore.segments.paths\n\ndef test_it(): pass\n")
+    result = pytester.runpytest_subprocess(
+        "--cov=lacuna.logstore.segments.paths", "--cov-report=term"
+    )
     result.assert_outcomes(passed=1)
     (line,) = [line for line in result.outlines if line.startswith("TOTAL")]
     assert int(line.split()[-1].rstrip("%")) > 0
@@ -129,13 +140,13 @@ def test_a_process_ends_with_the_test_run(tmp_path: Path, options: tuple[str, ..
 
 def test_what_does_not_run_says_so(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path / "d")
-    with pytest.raises(RuntimeError, match=r"start\(\) it"):
+    with pytest.raises(RuntimeError, match=r"call start\(\) first"):
         _ = cluster.bootstrap
-    with pytest.raises(RuntimeError, match=r"start\(\) it"):
+    with pytest.raises(RuntimeError, match=r"call start\(\) first"):
         cluster.advance(1)
     cluster.stop()
     process = ProcessCluster(tmp_path / "d")
-    with pytest.raises(RuntimeError, match=r"start\(\) it"):
+    with pytest.raises(RuntimeError, match=r"call start\(\) first"):
         process.kill()
     with pytest.raises(ValueError, match="leave open_store out"):
         Cluster(moto=True, open_store=no_store)
@@ -155,9 +166,22 @@ def test_a_tick_that_comes_with_a_jump_of_the_time_ends_no_lease() -> None:
         assert cluster.run(jump()) == before
 
 
+def test_retention_is_applied_before_the_first_tick_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, clients: SimpleNamespace
+) -> None:
+    monkeypatch.setattr(Runtime, "_tick_forever", lambda _: asyncio.sleep(3600))
+    with Cluster() as cluster:
+        cluster.create_topic("t", configs={"retention.ms": "60000"})
+        clients.send(clients.plain(cluster.bootstrap), "t", ["x"])
+        cluster.advance(3_600_000)
+        clients.send(clients.plain(cluster.bootstrap), "t", ["y"])
+        first = {"auto.offset.reset": "earliest"}
+        assert clients.consume(cluster.bootstrap, "t", 1, **first) == [(1, "y")]
+
+
 def test_a_failed_start_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ProcessFailedError, match="give another with --data"):
+    with pytest.raises(ProcessFailedError, match="choose another with --data"):
         ProcessCluster(tmp_path / "file").start()
     cluster = Cluster(tmp_path / "d", open_store=no_store)
     for _ in range(2):

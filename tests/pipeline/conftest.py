@@ -1,4 +1,4 @@
-"""A Spark session for all tests of the pipeline, and real transactions to read."""
+"""Fixtures for tests of the pipeline: a Spark session, clusters, and real transactions to read."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -9,24 +9,36 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from agent.housekeeping import HousekeepingSettings
+from lacuna.agent.housekeeping import HousekeepingSettings
 from lacuna.agents import AgentParts
 from lacuna.moto import CREDENTIALS
+from lacuna.pipeline.session import spark_session
 from lacuna.testing import Cluster
-from pipeline.session import spark_session
+from tests.pipeline.forked_python import forked_python
 
-#: Agents that merge nothing by themselves: extents are as they were written, however long Spark takes to start.
-UNMERGED = AgentParts(housekeeping=HousekeepingSettings(merge_interval_seconds=1e9))
+#: Agents that do not merge by themselves, so that extents stay as written however long Spark takes to start.
+UNMERGED = AgentParts(housekeeping=HousekeepingSettings(merge_interval_ms=1 << 40))
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """local[2], small: one for the whole session."""
-    os.environ.update(CREDENTIALS)  # of moto, for Spark's Python workers
+def quick_python() -> Iterator[str]:
+    """The path of a Python that has imported already what our commands and Spark's workers import."""
+    with forked_python() as program:
+        yield program
+
+
+@pytest.fixture(scope="session")
+def spark(quick_python: str) -> Iterator[SparkSession]:
+    """A small Spark session on local[2], shared by all tests."""
+    os.environ.update(CREDENTIALS)  # moto's, for Spark's Python workers
     settings = {
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
+        "spark.pyspark.python": quick_python,
+        # A fifth of the CPU time of a JVM that lives for two minutes.
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions "
+        "-XX:-BytecodeVerificationRemote",
     }
     with spark_session("tests", "local[2]", settings) as session:
         yield session
@@ -34,8 +46,10 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def active_session(request: pytest.FixtureRequest) -> None:
-    """Spark finds data sources of Python by the active session, which is the JVM thread's own: where the
-    thread was replaced meanwhile, after minutes in which nobody asked the JVM, there is none.
+    """Makes the Spark session the active one again, before each test that uses it.
+
+    Spark finds Python data sources through the active session, which belongs to a thread of the JVM. If that thread has
+    been replaced, as happens after minutes without a call to the JVM, no session is active.
     """
     if "spark" in request.fixturenames:
         session = request.getfixturevalue("spark")
@@ -44,14 +58,14 @@ def active_session(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="module", params=["directory"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A cluster for the module's tests; parametrize it indirectly with "moto" for S3."""
+    """A cluster for the tests of a module. Parametrize it indirectly with "moto" to use S3."""
     with Cluster(moto=request.param == "moto", parts=UNMERGED) as running:
         yield running
 
 
 @dataclass(slots=True)
 class Written:
-    """What was produced to a partition, by offset. `committed` is what read_committed gets."""
+    """The (key, value) of the records produced to a partition, by offset, by whether they were committed."""
 
     committed: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
     aborted: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
@@ -61,8 +75,8 @@ class Written:
 def transact() -> Callable[..., Written]:
     """transact(cluster, topic, [(is_committed, records), ...], partition=0, **client) -> Written.
 
-    One transaction each, in order, of records (key, value), by one producer; all are durable when it
-    returns.
+    It writes one transaction for each pair, in order, with one producer; records are (key, value). All are durable when
+    it returns.
     """
     return _transact
 

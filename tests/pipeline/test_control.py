@@ -8,15 +8,15 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.errors import StaleMetadataError
+from lacuna.pipeline.location import find_cluster
 from lacuna.testing import Cluster
-from pipeline.control import ControlPlane
-from pipeline.errors import StaleMetadataError
-from pipeline.location import find_cluster
 
 CLIENTS = """
 import gc, sys
-from pipeline.control import ControlPlane
+from lacuna.pipeline.control import ControlPlane
 
 for _ in range(5):
     with ControlPlane(sys.argv[1]) as control:
@@ -48,7 +48,7 @@ def test_s3_what_another_session_was_answered_is_there(cluster: Cluster) -> None
             assert producer.flush(60) == 0
             assert control.partition_logs([(topic_id, 0)])[0].high_watermark == 1
             admin.delete_topics([name])[name].result(60)
-            with pytest.raises(StaleMetadataError, match="was deleted meanwhile"):
+            with pytest.raises(StaleMetadataError, match="was deleted while the job ran"):
                 control.partition_logs([(topic_id, 0)])
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from lacuna.logstore.records.batch import read_batches
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
+from lacuna.pipeline.loading import load_blocks
+from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.stores import check_store, shared_store
 from lacuna.testing import Cluster
-from logstore.records.batch import read_batches
-from pipeline.control import ControlPlane
-from pipeline.errors import DamagedDataError, DataLossError, PipelineError
-from pipeline.loading import load_blocks
-from pipeline.location import find_cluster
-from pipeline.stores import check_store, shared_store
 
 pytestmark = pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
 
@@ -60,11 +60,11 @@ def test_errors_name_the_object(cluster: Cluster, tmp_path: Path) -> None:
     with ControlPlane(find_cluster(data=str(cluster.data)).require_control()) as control:
         (log,) = control.partition_logs([(control.topics()[topic].topic_id, 0)])
         assert list(log.pieces(0, 1 << 60)) == []
-    with pytest.raises(PipelineError, match="no cluster runs on the data folder"):
+    with pytest.raises(PipelineError, match="no cluster is running on the data folder"):
         find_cluster(data=str(tmp_path))
     with pytest.raises(PipelineError, match="no bucket was named"):
         find_cluster(control="127.0.0.1:1", environment={})
-    with pytest.raises(PipelineError, match="no folder is called"):
+    with pytest.raises(PipelineError, match="there is no folder"):
         check_store(f"file://{tmp_path}/nothing")
     with pytest.raises(PipelineError, match="there is no cluster in the bucket"):
         check_store(f"file://{tmp_path}")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import PipelineError
-from pipeline.java import find_java, java_version, write_launcher
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.java import find_java, java_version, write_launcher
 
 
 @pytest.fixture(autouse=True)
@@ -51,14 +51,14 @@ def test_java_home_wins_unless_it_is_too_old(tmp_path: Path) -> None:
     assert find_java({**environment, "JAVA_HOME": str(tmp_path / "old")}) == path
     broken = make_java(tmp_path / "broken", "exit 1")
     environment = {"PATH": str(broken.parent), "JAVA_HOME": str(tmp_path / "old")}
-    with pytest.raises(PipelineError, match=r"bin/java \(JAVA_HOME\) is version 11.*is none"):
+    with pytest.raises(PipelineError, match=r"bin/java \(JAVA_HOME\) is version 11.*cannot be run"):
         find_java(environment)
 
 
 def test_without_any_the_error_says_what_to_install(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="there is no Java here; install Java 17 or 21") as told:
+    with pytest.raises(PipelineError, match="no Java was found; install Java 17 or 21") as told:
         find_java({"PATH": str(tmp_path)})
-    assert "lacuna[java]" in str(told.value)
+    assert "lacuna-log[java]" in str(told.value)
     assert "\n" not in str(told.value)
 
 

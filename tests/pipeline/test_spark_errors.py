@@ -9,9 +9,9 @@ from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
-from logstore.objects import ObjectStoreError
-from pipeline.errors import DamagedDataError, DataLossError, PipelineError
-from pipeline.spark_errors import JobInterrupted, explain_spark_error, job_errors
+from lacuna.logstore.objects import ObjectStoreError
+from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
+from lacuna.pipeline.spark_errors import JobInterrupted, explain_spark_error, job_errors
 
 LINE = "object 'a/b' is damaged: run `lacuna verify`: see"
 
@@ -28,7 +28,9 @@ def store_fails(_: Any) -> None:
 
 
 def has_no_lacuna(_: Any) -> None:
-    raise ModuleNotFoundError("No module named 'pipeline.loading'", name="pipeline.loading")
+    raise ModuleNotFoundError(
+        "No module named 'lacuna.pipeline.loading'", name="lacuna.pipeline.loading"
+    )
 
 
 def dies(_: Any) -> None:
@@ -60,8 +62,8 @@ def test_an_error_of_a_task_is_the_errors_one_line(
     ("work", "line"),
     [
         (store_fails, "^the bucket is closed$"),
-        (has_no_lacuna, "executors have no lacuna"),
-        (dies, "a Python worker of Spark's was killed"),
+        (has_no_lacuna, "lacuna is not installed on Spark's executors"),
+        (dies, "a Python worker of Spark was killed"),
     ],
 )
 def test_other_troubles_of_a_task(
@@ -89,7 +91,7 @@ def test_ours_pass_as_they_are() -> None:
 
 def test_a_missing_package_is_named() -> None:
     with (
-        pytest.raises(PipelineError, match=r"needs pyarrow: pip install 'lacuna\[spark\]'"),
+        pytest.raises(PipelineError, match=r"needs pyarrow: pip install 'lacuna-log\[spark\]'"),
         job_errors(),
     ):
         raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")

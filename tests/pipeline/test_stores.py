@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import PipelineError
-from pipeline.stores import shared_store
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.stores import shared_store
 
 
 def test_a_store_whose_folder_is_gone_does_not_fail_the_next_one(tmp_path: Path) -> None:
@@ -25,6 +25,6 @@ def test_a_store_whose_folder_is_gone_does_not_fail_the_next_one(tmp_path: Path)
 
 def test_a_folder_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> None:
     missing = tmp_path / "a folder"
-    with pytest.raises(PipelineError, match=f"no folder is called {missing}"):
+    with pytest.raises(PipelineError, match=f"there is no folder {missing}"):
         shared_store(f"file://{tmp_path}/a%20folder")
     assert not missing.exists()

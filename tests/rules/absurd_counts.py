@@ -7,15 +7,15 @@ import resource
 import sys
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.apis.registry import Api, discover
-from agent.apis.schema import kio_versions
-from agent.wire import MalformedRequest
-from tests.agent.harness import encode_body
+from lacuna.agent.api import Api, MalformedRequest
+from lacuna.agent.registry import discover
 from tests.agent.requests import requests
+from tests.messages import encode_body
 
 MOST_BYTES = 3 << 30
 ABSURD = (
@@ -26,7 +26,7 @@ ABSURD = (
 )
 
 
-def bodies(api: Api, version: int) -> list[bytes]:
+def bodies(api: Api[Any, Any], version: int) -> list[bytes]:
     """Some that are well formed."""
     found: list[bytes] = []
 
@@ -38,7 +38,7 @@ def bodies(api: Api, version: int) -> list[bytes]:
     )
     @given(st.lists(requests(api.key, version), min_size=1, max_size=2))
     def collect(drawn: list[object]) -> None:
-        found.extend(encode_body(request) for request in drawn)
+        found.extend(encode_body(api.key, version, request) for request in drawn)
 
     collect()
     return found
@@ -50,8 +50,7 @@ def main() -> None:
     random = Random(1)
     count = 0
     for api in discover().apis():
-        # Versions before kio's have tests of their own in tests/agent/legacy.
-        for version in range(max(api.min_version, kio_versions(api.key)[0]), api.max_version + 1):
+        for version in range(api.min_version, api.max_version + 1):
             for body in bodies(api, version):
                 for at in random.sample(range(len(body) + 1), min(len(body) + 1, 6)):
                     for absurd, width in ABSURD:

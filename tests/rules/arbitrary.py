@@ -6,10 +6,10 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from controlplane.batches import COMMITTED_BATCH
-from controlplane.state.state import State
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import SegmentId
+from lacuna.controlplane.shared.batches import COMMITTED_BATCH
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import SegmentId
 
 _BITS = {
     FieldDescriptor.TYPE_INT32: (-(2**31), 2**31 - 1),

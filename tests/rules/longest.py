@@ -21,7 +21,7 @@ _CREATED: tuple[dict[str, Any], ...] = (
     {"name": "long", "configs": [{"name": "retention.ms", "value": LONG}]},
 )
 _NEW_TOPIC = {"num_partitions": 1, "replication_factor": 1, "assignments": []}
-_AT_ONCE = {"timeout": 9, "validate_only": False}
+_AT_ONCE = {"timeout_ms": 9, "validate_only": False}
 _GROWN = {"name": LONG, "count": 3, "assignments": None}
 
 
@@ -37,7 +37,7 @@ def _topics() -> Iterator[tuple[str, int, dict[str, Any]]]:
     for topic in _CREATED:
         yield "create_topics", 2, _AT_ONCE | {"topics": [_NEW_TOPIC | topic]}
     yield "create_partitions", 0, _AT_ONCE | {"topics": [_GROWN]}
-    yield "delete_topics", 1, {"topic_names": [LONG], "timeout": 9}
+    yield "delete_topics", 1, {"topic_names": [LONG], "timeout_ms": 9}
     yield "metadata", 4, {"topics": [{"name": LONG}], "allow_auto_topic_creation": True}
 
 
@@ -48,6 +48,6 @@ LONGEST: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("find_coordinator", 1, {"key": LONG, "key_type": 0}),
     ("find_coordinator", 1, {"key": LONG, "key_type": 9}),
     ("list_transactions", 0, {"state_filters": [LONG], "producer_id_filters": []}),
-    ("init_producer_id", 1, {"transactional_id": LONG, "transaction_timeout": 1000}),
+    ("init_producer_id", 1, {"transactional_id": LONG, "transaction_timeout_ms": 1000}),
     ("describe_groups", 0, {"groups": [LONG]}),
 )

@@ -9,16 +9,18 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane import machine
-from controlplane.client.views import ClusterView, PartitionView
-from controlplane.decision import Context
-from controlplane.errors import ErrorCode
-from controlplane.state.partition import PartitionKey, deleted_delta, key_of
-from controlplane.state.state import State
-from controlplane.v1.cluster_pb2 import ClusterDelta
-from controlplane.v1.journal_pb2 import JournalRecord
-from tests.controlplane.state.cluster import Cluster
-from tests.controlplane.state.script import run
+from lacuna.controlplane import machine
+from lacuna.controlplane.client.views import ClusterView, PartitionView
+from lacuna.controlplane.decision import Context
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.state.front import is_accounted_for
+from lacuna.controlplane.state.partition import deleted_delta
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from tests.controlplane.verbs.cluster import Cluster
+from tests.controlplane.verbs.script import run
 from tests.rules.arbitrary import Arbitrary
 
 HISTORY = """
@@ -69,7 +71,7 @@ class _Watcher:
 
     def follow(self) -> None:
         """Applies what has changed, and watches what is new."""
-        for delta in machine.take_changes(self.state):
+        for delta in self.state.take_changes():
             if isinstance(delta, ClusterDelta):
                 self.cluster.apply(delta)
             else:
@@ -81,7 +83,7 @@ class _Watcher:
                 assert view.is_deleted or sorted(_bounds(view)) == list(_bounds(view))
         for key in self.state.partitions.keys() - self.views.keys():
             self.views[key] = PartitionView(*key, _NoFeed())
-            self.views[key].apply(machine.watch(self.state, *key))
+            self.views[key].apply(self.state.watch(key))
 
     def check(self) -> None:
         """S3: what deltas led to is what a new watcher gets."""
@@ -107,6 +109,7 @@ def _seen(view: PartitionView) -> object:
         view.log_start_offset,
         view.last_stable_offset,
         view.high_watermark,
+        view.vacated_to,
         view.extents.slice(0, len(view.extents)),
         list(zip(view.dead.firsts, view.dead.ends, strict=True)),
     )
@@ -126,6 +129,7 @@ def _check_sums(state: State) -> None:
         assert edges == sorted(edges)
         assert not edges or edges[-1] <= partition.high_watermark
         assert partition.size_bytes == sum(extents.sizes)
+        assert is_accounted_for(partition)
         for producer_id in partition.ongoing:
             found = state.producers[producer_id]
             assert found.is_ongoing
@@ -136,7 +140,7 @@ def _check_sums(state: State) -> None:
 
 
 def _replayed(journal: list[bytes]) -> State:
-    state = machine.new_state()
+    state = machine.State()
     for data in journal:
         machine.replay(state, JournalRecord.FromString(data))
     return state

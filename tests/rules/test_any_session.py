@@ -11,13 +11,13 @@ import grpc
 import grpc.aio
 import pytest
 
-from controlplane import machine
-from controlplane.client import CommandRefused, GrpcClient, GrpcClientSettings
-from controlplane.service import RunningControlPlane, ServiceSettings, serve
-from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicPartition
-from controlplane.v1.control_pb2 import Command, SessionRequest
-from controlplane.v1.control_pb2_grpc import ControlPlaneStub
-from controlplane.v1.groups_pb2 import GroupProtocol, JoinGroup, ListGroups
+from lacuna.controlplane import machine
+from lacuna.controlplane.client import CommandRefused, GrpcClient, SessionLimits
+from lacuna.controlplane.service import RunningControlPlane, ServiceSettings, serve
+from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command, SessionRequest
+from lacuna.controlplane.v1.control_pb2_grpc import ControlPlaneStub
+from lacuna.controlplane.v1.groups_pb2 import GroupProtocol, JoinGroup, ListGroups
 from tests.rules.arbitrary import Arbitrary
 
 SESSION = "/controlplane.v1.ControlPlane/Session"
@@ -28,8 +28,6 @@ async def running(tmp_path: Path) -> AsyncIterator[RunningControlPlane]:
     """The control plane that is delivered, as a service."""
     ids = itertools.count(1)
     served = await serve(
-        machine,
-        "controlplane.machine",
         "127.0.0.1:0",
         str(tmp_path / "control.db"),
         ServiceSettings(stop_grace=0.0),
@@ -40,7 +38,7 @@ async def running(tmp_path: Path) -> AsyncIterator[RunningControlPlane]:
 
 
 async def _is_served(running: RunningControlPlane, name: str) -> None:
-    client = GrpcClient(running.address, Random(1).random, GrpcClientSettings(give_up_after=60))
+    client = GrpcClient(running.address, Random(1).random, SessionLimits(give_up_after=60))
     client.start()
     async with asyncio.timeout(60):
         topic = CreateTopic(name=name, partition_count=1)
@@ -73,7 +71,7 @@ def _request(random: Random, draw: Arbitrary) -> SessionRequest:
 async def test_any_requests_of_a_session_are_taken(running: RunningControlPlane, seed: int) -> None:
     """Each command but a parked one has its reply, whatever was subscribed or not."""
     random = Random(seed)
-    draw = Arbitrary(random, machine.new_state())
+    draw = Arbitrary(random, machine.State())
     async with grpc.aio.insecure_channel(running.address) as channel:
         stub: Any = ControlPlaneStub(channel)  # type: ignore[no-untyped-call]
         stream = stub.Session()
@@ -100,7 +98,7 @@ async def test_a_command_that_no_message_can_hold_is_refused_alone(
     running: RunningControlPlane,
 ) -> None:
     """A client of ours sends none: the service would end the session, and the calls of others with it."""
-    client = GrpcClient(running.address, Random(1).random, GrpcClientSettings(give_up_after=60))
+    client = GrpcClient(running.address, Random(1).random, SessionLimits(give_up_after=60))
     client.start()
     joining = JoinGroup(group_id="g", protocols=[GroupProtocol(metadata=bytes(70 << 20))])
     commands = [Command(list_groups=ListGroups()) for _ in range(3)]
@@ -128,6 +126,6 @@ async def test_bytes_that_are_no_request_end_that_stream_only(
         async with asyncio.timeout(60):
             assert await stream.read()
             await stream.write(data)
-            with pytest.raises(grpc.aio.AioRpcError, match="no SessionRequest"):
+            with pytest.raises(grpc.aio.AioRpcError, match="not a SessionRequest"):
                 await stream.read()
     await _is_served(running, "after")

@@ -6,27 +6,27 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from controlplane import machine
-from controlplane.batches import COMMITTED_BATCH
-from controlplane.errors import ErrorCode
-from controlplane.v1.cluster_pb2 import RegisterAgent, ReleaseLease
-from controlplane.v1.cluster_pb2 import TopicPartition as PartitionMessage
-from controlplane.v1.control_pb2 import Command, Reply
-from controlplane.v1.groups_pb2 import (
+from lacuna.controlplane import machine
+from lacuna.controlplane.shared.batches import COMMITTED_BATCH
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import RegisterAgent, ReleaseLease
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition as PartitionMessage
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.groups_pb2 import (
     GroupProtocol,
     Heartbeat,
     JoinGroup,
     MemberAssignment,
     SyncGroup,
 )
-from controlplane.v1.log_pb2 import CommitSegment, SegmentId, SegmentSlice
-from controlplane.v1.transactions_pb2 import AbortTxn, InitProducerId
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentId, SegmentSlice
+from lacuna.controlplane.v1.transactions_pb2 import AbortTxn, InitProducerId
 from lacuna.testing import Cluster
 from tests.clients.batch import batch, headers_of
 from tests.clients.probing import Producer, Target
-from tests.controlplane.state.cluster import ADDS_PARTITION, TRANSACTIONAL
-from tests.controlplane.state.cluster import Cluster as Machine
-from tests.controlplane.state.script import run
+from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL
+from tests.controlplane.verbs.cluster import Cluster as Machine
+from tests.controlplane.verbs.script import run
 
 MOST_RECORDS = 2**31 - 1
 
@@ -61,7 +61,7 @@ def test_s6_a_commit_passes_over_a_deleted_topic_and_its_name_begins_empty(targe
     for topic in (gone, kept):
         assert target.add_partitions(who, topic) == "NONE"
         assert target.txn_produce(who, topic, 0, b"a", b"b") == "NONE"
-    target.call("delete_topics", 5, topic_names=[gone], timeout=1000)
+    target.call("delete_topics", 5, topic_names=[gone], timeout_ms=1000)
     assert target.end(who, committed=True) == "NONE"
     assert target.fetch(kept, 0, isolation=1)["last_stable_offset"] == 2
     again = [
@@ -73,7 +73,7 @@ def test_s6_a_commit_passes_over_a_deleted_topic_and_its_name_begins_empty(targe
             "configs": [],
         }
     ]
-    made = target.call("create_topics", 5, topics=again, timeout=1000, validate_only=False)
+    made = target.call("create_topics", 5, topics=again, timeout_ms=1000, validate_only=False)
     assert made["topics"][0]["error_code"] == 0
     answer = target.fetch(gone, 0, isolation=1)
     assert (answer["high_watermark"], answer["log_start_offset"]) == (0, 0)

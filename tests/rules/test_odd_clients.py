@@ -3,8 +3,6 @@
 Produce, Fetch, JoinGroup and SyncGroup here; any request of the other APIs is in tests/agent/test_every_api.py.
 """
 
-import dataclasses
-import datetime
 import logging
 import resource
 import struct
@@ -19,15 +17,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.apis.registry import response_header_version
-from agent.apis.schema import request_class
+from lacuna.agent.registry import response_header_version
 from lacuna.testing import Cluster
-from tests.agent.harness import encode_body, encode_request, nested
+from tests.agent.harness import encode_request, read_answer
 from tests.agent.requests import requests
-from tests.agent.test_every_api import REGISTRY as OTHERS
-from tests.agent.test_every_api import read_answer
+from tests.agent.test_every_api import APIS as OTHERS
 from tests.clients.batch import batch
 from tests.clients.wire import ClosedError, Connection
+from tests.messages import REQUESTS, encode_body, names, nested, request
 from tests.rules.longest import LONG, LONGEST
 
 PRODUCE, FETCH, JOIN, SYNC = 0, 1, 11, 14
@@ -67,11 +64,11 @@ def _topic_id(cluster: Cluster, name: str) -> uuid.UUID:
 def _tamed(cluster: Cluster, request: Any, key: int) -> Any:
     """The same request, but such that its answer is due soon."""
     if key == PRODUCE:
-        return dataclasses.replace(request, acks=request.acks or 1)
+        return request._replace(acks=request.acks or 1)
     if key == FETCH:
-        return dataclasses.replace(request, max_wait=datetime.timedelta(milliseconds=1))
+        return request._replace(max_wait_ms=1)
     group_id = request.group_id and f"group-{uuid.uuid4()}"  # nobody else, so nobody to wait for
-    return dataclasses.replace(request, group_id=group_id)
+    return request._replace(group_id=group_id)
 
 
 def _ask(connection: Connection, key: int, version: int, body: bytes) -> bytes:
@@ -81,7 +78,7 @@ def _ask(connection: Connection, key: int, version: int, body: bytes) -> bytes:
 
 def test_the_others_are_tested_elsewhere() -> None:
     """Together every served API is asked at random."""
-    assert {api.key for api in OTHERS.apis()}.isdisjoint(RANGES)
+    assert OTHERS.keys().isdisjoint(RANGES)
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
@@ -98,7 +95,7 @@ def test_any_request_is_answered(
     asked = data.draw(st.lists(requests(key, version), min_size=1, max_size=3))
     with Connection(cluster.bootstrap) as connection:
         for request in asked:
-            body = encode_body(_tamed(cluster, request, key))
+            body = encode_body(key, version, _tamed(cluster, request, key))
             frame = _ask(connection, key, version, body)
             assert struct.unpack_from(">i", frame) == (5,)
             read_answer(frame, key, version)
@@ -137,8 +134,8 @@ def _well_formed(cluster: Cluster, key: int, version: int) -> bytes:
         suppress_health_check=list(HealthCheck),
     )
     @given(requests(key, version))
-    def draw(request: Any) -> None:
-        found.append(encode_body(_tamed(cluster, request, key)))
+    def draw(asked: Any) -> None:
+        found.append(encode_body(key, version, _tamed(cluster, asked, key)))
 
     draw()
     return found[0]
@@ -192,7 +189,7 @@ def test_s13_limits_offsets_and_waits_that_make_no_sense(cluster: Cluster) -> No
                     (2**63 - 1, 1, False),
                 ):
                     asked = [(0, offset, partition_max_bytes)]
-                    fields = _fetch(topic, asked, max_bytes=max_bytes, max_wait=-(2**31))
+                    fields = _fetch(topic, asked, max_bytes=max_bytes, max_wait_ms=-(2**31))
                     (answer,) = connection.call("fetch", 12, **fields)["responses"][0]["partitions"]
                     assert answer["error_code"] == code
                     assert bool(answer["records"]) == has_records
@@ -203,13 +200,16 @@ def _produce(topic: str, version: int, partitions: list[tuple[int, bytes]]) -> d
     return {
         "transactional_id": None,
         "acks": -1,
-        "timeout": 1000,
+        "timeout_ms": 1000,
         "topic_data": [{"name": topic, "partition_data": data}],
     }
 
 
 def _fetch(
-    topic: str, partitions: list[tuple[int, int, int]], max_bytes: int = 1 << 30, max_wait: int = 0
+    topic: str,
+    partitions: list[tuple[int, int, int]],
+    max_bytes: int = 1 << 30,
+    max_wait_ms: int = 0,
 ) -> dict[str, Any]:
     asked = [
         {
@@ -224,7 +224,7 @@ def _fetch(
     ]
     return {
         "replica_id": -1,
-        "max_wait": max_wait,
+        "max_wait_ms": max_wait_ms,
         "min_bytes": 1,
         "max_bytes": max_bytes,
         "isolation_level": 1,
@@ -277,21 +277,19 @@ def test_s26_the_longest_names_of_a_member(cluster: Cluster, version: int) -> No
     """A member id is made from the client's own name."""
     fields: dict[str, Any] = {
         "group_id": f"{version}{LONG[1:]}",
-        "session_timeout": datetime.timedelta(seconds=10),
-        "rebalance_timeout": datetime.timedelta(seconds=10),
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 10_000,
         "member_id": "",
         "group_instance_id": LONG,
         "protocol_type": LONG,
         "reason": LONG,
     }
-    schema = request_class(JOIN, version)
-    names = {field.name for field in dataclasses.fields(schema)}
+    known = names(REQUESTS[JOIN].body, version)
     protocol = nested(JOIN, version, "JoinGroupRequestProtocol", name=LONG, metadata=b"")
-    request = schema(
-        protocols=(protocol,), **{name: fields[name] for name in fields if name in names}
-    )
+    fields = {name: value for name, value in fields.items() if name in known}
+    asked = request(JOIN, version, protocols=(protocol,), **fields)
     with Connection(cluster.bootstrap) as connection:
-        frame = encode_request(JOIN, version, encode_body(request), 5, LONG)
+        frame = encode_request(JOIN, version, encode_body(JOIN, version, asked), 5, LONG)
         connection.send_bytes(frame)
         answer: Any = read_answer(connection.receive_frame(), JOIN, version)
     assert answer.error_code in (0, 79), "joined, or told its id first"

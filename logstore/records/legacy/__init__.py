@@ -1,14 +1,13 @@
 """Message sets of magic 0 and 1, the formats before record batches (002_, 003_; S22 to S24).
 
 Modules: `layout`, `errors`, `lz4_header` and `codecs` (compression as old clients know it), `reading`
-(shallow and deep), `writing`, the three steps of a broker that keeps sets (`validation`,
-`correction`, `rebuilding`), and `conversion` to record batches and back, which is what the agent needs:
-the log holds magic 2 only.
+(shallow and deep), `writing`, `validation`, and `conversion` to record batches and back: the log holds
+magic 2 only. `kernel` converts; what it refuses goes through `by_objects`, which finds the error.
 """
 
 from __future__ import annotations
 
-from logstore.records.legacy.conversion import from_batches, to_batch
-from logstore.records.legacy.errors import CorruptMessageError, EmptyMessageSetError
+from lacuna.logstore.records.legacy.conversion import from_batches, to_batch
+from lacuna.logstore.records.legacy.errors import CorruptMessageError, EmptyMessageSetError
 
 __all__ = ["CorruptMessageError", "EmptyMessageSetError", "from_batches", "to_batch"]

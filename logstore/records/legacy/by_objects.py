@@ -1,7 +1,8 @@
-"""Conversion record by record, each an object: what `conversion` does with the kernel, and why it cannot.
+"""Convert record by record, each a Python object: slower than the kernel, but with exact errors.
 
-What the kernel does not take is given to these, for their error; where they find none, their result is as
-good. Memory: some hundred bytes a record, of at most MAX_WRAPPER_RECORDS at once where batches are read.
+`conversion` calls these functions for what the kernel refuses. They raise the error, or else return a
+result that is as good as the kernel's. A record takes a few hundred bytes of memory; of a batch, at most
+MAX_WRAPPER_RECORDS are in memory at once.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from logstore.records.batch import BatchToWrite, NewRecord, Record, RecordBatch
-from logstore.records.errors import InvalidTimestampError
-from logstore.records.layout import Codec, TimestampType
-from logstore.records.legacy.codecs import codec_for
-from logstore.records.legacy.layout import MAGIC_1, MAX_WRAPPER_RECORDS
-from logstore.records.legacy.reading import read_messages
-from logstore.records.legacy.validation import MessageSetRules, validate_message_set
-from logstore.records.legacy.writing import NewMessage, write_message_set
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord, Record, RecordBatch
+from lacuna.logstore.records.errors import InvalidTimestampError
+from lacuna.logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.records.legacy.codecs import codec_for
+from lacuna.logstore.records.legacy.layout import MAGIC_1, MAX_WRAPPER_RECORDS
+from lacuna.logstore.records.legacy.reading import read_messages
+from lacuna.logstore.records.legacy.validation import MessageSetRules, validate_message_set
+from lacuna.logstore.records.legacy.writing import NewMessage, write_message_set
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -25,7 +26,7 @@ _INT64_RANGE: Final = 2**63
 
 
 def to_batch(message_set: Buffer, rules: MessageSetRules) -> bytes:
-    """As `conversion.to_batch`."""
+    """Do what `conversion.to_batch` does."""
     summary = validate_message_set(message_set, rules)
     messages = read_messages(message_set, max_bytes=rules.max_decompressed_bytes, verify=False)
     records = tuple(
@@ -52,7 +53,7 @@ def message_sets(
 
 
 def _check_timestamps(records: tuple[NewRecord, ...]) -> None:
-    """A batch keeps differences to the first timestamp, in 64 bits."""
+    """Raise unless each timestamp differs from the first by at most 64 bits, as a batch requires."""
     base = records[0].timestamp
     for index, record in enumerate(records):
         if not -_INT64_RANGE <= record.timestamp - base < _INT64_RANGE:
@@ -62,7 +63,7 @@ def _check_timestamps(records: tuple[NewRecord, ...]) -> None:
 
 
 def _message_set(batch: RecordBatch, records: Sequence[Record], magic: int) -> bytes:
-    """Records of a batch as its codec has them: plain or in one wrapper."""
+    """Write records of a batch as a message set: plain, or in one wrapper if the batch is compressed."""
     is_timed = magic == MAGIC_1
     return write_message_set(
         [NewMessage(each.offset, each.timestamp, each.key, each.value) for each in records],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from logstore.records.compression import codec_of, compress, decompress
-from logstore.records.errors import UnsupportedCodecError
-from logstore.records.layout import Codec
-from logstore.records.legacy.layout import MAGIC_0
-from logstore.records.legacy.lz4_header import with_old_checksum, with_right_checksum
+from lacuna.logstore.records.compression import codec_of, compress, decompress
+from lacuna.logstore.records.errors import UnsupportedCodecError
+from lacuna.logstore.records.layout import Codec
+from lacuna.logstore.records.legacy.layout import MAGIC_0
+from lacuna.logstore.records.legacy.lz4_header import with_old_checksum, with_right_checksum
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -18,7 +18,7 @@ _INSTEAD_OF_ZSTD: Final = Codec.GZIP
 
 
 def legacy_codec(number: int) -> Codec:
-    """The codec of attribute bits `number`; UnsupportedCodecError where message sets have none.
+    """The codec of attribute bits `number`; raises UnsupportedCodecError if message sets cannot have it.
 
     zstd came with magic 2 (KIP-110); no reader of message sets knows it.
     """

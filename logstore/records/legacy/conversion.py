@@ -6,33 +6,33 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from logstore.records.batch import RecordBatch, read_batches
-from logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress
-from logstore.records.errors import InvalidRecordError, RecordsError
-from logstore.records.layout import LOG_APPEND_TIME_BIT, MAX_INT64, Codec, TimestampType
-from logstore.records.legacy import by_objects, kernel
-from logstore.records.legacy.codecs import codec_for, compress_set
-from logstore.records.legacy.errors import EmptyMessageSetError
-from logstore.records.legacy.layout import MAGIC_0, MAGIC_1, MAX_WRAPPER_RECORDS
-from logstore.records.legacy.reading import read_entries, unwrap
-from logstore.records.legacy.validation import MessageSetRules
-from logstore.records.legacy.writing import write_entry
-from logstore.records.packing import pack_batch
+from lacuna.logstore.records.batch import RecordBatch, read_batches
+from lacuna.logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress
+from lacuna.logstore.records.errors import InvalidRecordError, RecordsError
+from lacuna.logstore.records.layout import LOG_APPEND_TIME_BIT, MAX_INT64, Codec, TimestampType
+from lacuna.logstore.records.legacy import by_objects, kernel
+from lacuna.logstore.records.legacy.codecs import codec_for, compress_set
+from lacuna.logstore.records.legacy.errors import EmptyMessageSetError
+from lacuna.logstore.records.legacy.layout import MAGIC_0, MAGIC_1, MAX_WRAPPER_RECORDS
+from lacuna.logstore.records.legacy.reading import read_entries, unwrap
+from lacuna.logstore.records.legacy.validation import MessageSetRules
+from lacuna.logstore.records.legacy.writing import write_entry
+from lacuna.logstore.records.packing import pack_batch
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
 def to_batch(message_set: Buffer, *, max_bytes: int, requires_key: bool, magic: int) -> bytes:
-    """The records of a produced message set as one batch of magic 2, as well-formed as S11 asks.
+    """The records of a produced message set as one batch of magic 2 that is valid by S11.
 
-    Offsets begin at 0, whatever the set's were; CreateTime, NO_TIMESTAMP in magic 0; no producer
-    id. The codec is the first wrapper's. A message that is cut off at the end is left out, as
-    Kafka does; a set of nothing else is an EmptyMessageSetError. `max_bytes` bounds what the
-    wrappers decompress to, all together. `requires_key` is for compacted topics. `magic` is the
-    highest that is taken: 1 for Produce v0 to v2, in all of which Kafka takes 0 and 1 (a batch of
-    magic 2, which it takes too, is `validate.validate_produced`'s). Raises a RecordsError as the
-    table in `validation` says; max.message.bytes is left to who validates the batch.
+    Offsets begin at 0, whatever the set's were. The timestamp type is CreateTime; messages of magic 0 get
+    NO_TIMESTAMP. There is no producer id. The codec is the first wrapper's. A message that is cut off at
+    the end is left out, as in Kafka; without any whole message EmptyMessageSetError is raised. `max_bytes`
+    limits what all wrappers together decompress to. `requires_key` is for compacted topics. `magic` is the
+    highest allowed: 1 for Produce v0 to v2, all of which allow 0 and 1 in Kafka (and 2, which
+    `validate.validate_produced` checks). Raises a RecordsError as in the table of `validation`;
+    max.message.bytes is checked when the batch is validated.
     """
     rules = MessageSetRules(
         max_decompressed_bytes=max_bytes, require_keys=requires_key, max_magic=magic
@@ -52,15 +52,15 @@ def from_batches(
 ) -> bytes:
     """The records of `batches` (buffers of whole batches of magic 2) as a message set of `magic`.
 
-    Offsets stay, holes with them; timestamps stay in magic 1; headers and producers are dropped,
-    control batches left out. A compressed batch becomes one wrapper of its codec, or several where it has
-    more than MAX_WRAPPER_RECORDS records. Records below `first_offset` are left out, but for those
-    in a wrapper with others (clients skip them).
-    zstd becomes gzip: Kafka answers UNSUPPORTED_COMPRESSION_TYPE, an error that these versions'
-    clients do not even know, while no client needs a library for gzip and the size stays near.
+    Offsets stay, and so do holes; timestamps stay in magic 1. Headers, producers and control batches are
+    dropped. A compressed batch becomes one wrapper of its codec, or several if it has more than
+    MAX_WRAPPER_RECORDS records. Records below `first_offset` are left out, except those in a wrapper
+    with others (clients skip them).
+    zstd becomes gzip, which every client can read and which is about as small. Kafka answers
+    UNSUPPORTED_COMPRESSION_TYPE instead, an error that clients of these versions do not know.
 
-    At most `max_bytes` bytes, whole messages only, but the first whatever its size. What is behind
-    the bound is not read from `batches`. Raises as `read_batches` and `RecordBatch.records`;
+    The result has at most `max_bytes`, in whole messages, but always the first message. `batches` is not
+    read beyond that. Raises as `read_batches` and `RecordBatch.records`;
     `max_decompressed_bytes` bounds each batch. ValueError for another magic.
     """
     if magic not in (MAGIC_0, MAGIC_1):
@@ -74,7 +74,7 @@ def from_batches(
 
 
 def _to_batch(message_set: Buffer, rules: MessageSetRules) -> bytes:
-    """As `to_batch`, but a RecordsError only means that there is one."""
+    """Do what `to_batch` does, but without its exact errors: a bad set may raise any RecordsError."""
     data = memoryview(message_set)
     writer = kernel.SectionWriter(rules.max_magic, rules.require_keys)
     codec, left = Codec.NONE, rules.max_decompressed_bytes
@@ -112,7 +112,7 @@ class _Converted:
         self._parts: list[Buffer] = []
 
     def add(self, batch: RecordBatch, max_decompressed_bytes: int) -> bool:
-        """Add the records of a batch; whether there may be room for more."""
+        """Add the records of a batch; return whether there may be room for more."""
         header = batch.header
         is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
         try:
@@ -137,7 +137,7 @@ class _Converted:
         return (not len(part) or self._take(part)) and not reader.is_cut
 
     def message_set(self) -> bytes:
-        """What was added."""
+        """The message set of all records that were added."""
         return b"".join(self._parts)
 
     def _add_wrappers(self, reader: kernel.RecordReader, attributes: int, codec: Codec) -> bool:
@@ -152,7 +152,7 @@ class _Converted:
         return True
 
     def _take(self, part: Buffer) -> bool:
-        """Whether there was room for a part that may not be divided further; the first is always taken."""
+        """Add a part that must stay whole, if there is room; the first always is. Return whether it was added."""
         size = memoryview(part).nbytes
         if self._parts and size > self._left:
             return False

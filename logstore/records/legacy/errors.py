@@ -1,8 +1,8 @@
-"""What can be wrong with a message set, beside what can be wrong with any records."""
+"""What can be wrong with a message set, in addition to what can be wrong with any records."""
 
 from __future__ import annotations
 
-from logstore.records.errors import InvalidRecordError, RecordsError
+from lacuna.logstore.records.errors import InvalidRecordError, RecordsError
 
 
 class CorruptMessageError(RecordsError):
@@ -15,7 +15,7 @@ class CorruptMessageError(RecordsError):
 
 
 class EmptyMessageSetError(InvalidRecordError):
-    """A message set without one whole message."""
+    """A message set that has no whole message."""
 
     def __init__(self) -> None:
         super().__init__("the message set holds no whole message; send at least one")

@@ -1,5 +1,7 @@
 # What `kernel.py` calls in its compiled form: memcpy, and CRC-32 without a Python call for each message.
 
+from lacuna.logstore.records.integers cimport int32_at, int64_at
+
 cdef extern from *:
     """
     #include <stdint.h>

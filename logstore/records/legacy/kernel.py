@@ -1,27 +1,33 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""The loops over messages of magic 0 and 1 and over the records that become them, or that they become.
+"""Convert messages of magic 0 and 1 to records, and records to such messages.
 
 One source, compiled by Cython or run by Python as it is; the types that callers see are in `kernel.pyi`.
-Compiled, the loops hold no lock of Python's. They say only that something is wrong: what it is, the modules
-that work on objects say (`by_objects`), which are several ten times slower.
+When compiled, the loops run without the interpreter's lock. Their errors say only that something is wrong:
+`by_objects`, which is tens of times slower, then finds out what it is.
 """
 
 from __future__ import annotations
 
 from zlib import crc32
 
-import cython
+try:
+    import cython
+except ModuleNotFoundError:
+    from lacuna.logstore import interpreted as cython
 
-from logstore.records.errors import InvalidRecordError
+from lacuna.logstore.records.errors import InvalidRecordError
 
-# What an entry is.
+if not cython.compiled:
+    from lacuna.logstore.records.integers import int32_at, int64_at
+
+# What `look` finds an entry to be.
 _PLAIN = cython.declare(cython.int, 0)
 _WRAPPER = cython.declare(cython.int, 1)
 _CUT_OFF = cython.declare(cython.int, 2)
 _BAD = cython.declare(cython.int, 3)
 _ENTRY_SIZE = cython.declare(cython.Py_ssize_t, 12)
-# Positions in an entry: its offset and its size stand before the message.
+# Positions in an entry, which has its offset and its size before the message.
 _CRC_AT = cython.declare(cython.Py_ssize_t, 12)
 _CRC_END = cython.declare(cython.Py_ssize_t, 16)
 _ATTRIBUTES_AT = cython.declare(cython.Py_ssize_t, 17)
@@ -33,34 +39,10 @@ _LENGTH_SIZE = cython.declare(cython.Py_ssize_t, 4)
 _CODEC = cython.declare(cython.int, 0x07)
 _LOG_APPEND_TIME = cython.declare(cython.int, 0x08)
 _MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
-_SIGN64 = cython.declare(cython.ulonglong, 0x8000000000000000)
-_SIGN32 = cython.declare(cython.longlong, 0x80000000)
 _UINT32 = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 if cython.compiled:
     lacuna_crc32_prepare()  # noqa: F821 - declared in kernel.pxd
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _int64(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.ulonglong = 0
-    i: cython.Py_ssize_t
-    for i in range(at, at + 8):
-        value = (value << 8) | data[i]
-    return cython.cast(cython.longlong, (value ^ _SIGN64) - _SIGN64)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _int32(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.longlong:
-    value: cython.longlong = 0
-    i: cython.Py_ssize_t
-    for i in range(at, at + 4):
-        value = (value << 8) | data[i]
-    return (value ^ _SIGN32) - _SIGN32
 
 
 @cython.cfunc
@@ -87,7 +69,7 @@ def _put(
 def _put_varint(
     out: cython.uchar[::1], at: cython.Py_ssize_t, value: cython.longlong
 ) -> cython.Py_ssize_t:
-    """Write `value` as a zigzag varint at `at`; the position behind it."""
+    """Write `value` as a zigzag varint at `at`; return the position after it."""
     bits: cython.ulonglong = cython.cast(cython.ulonglong, (value << 1) ^ (value >> 63))
     while bits > 0x7F:
         out[at] = (bits & 0x7F) | 0x80
@@ -119,7 +101,7 @@ def _copy(
     start: cython.Py_ssize_t,
     length: cython.longlong,
 ) -> cython.Py_ssize_t:
-    """Copy data[start:start + length], nothing where `length` is not above 0; the position behind it."""
+    """Copy data[start:start + length], nothing if `length` is negative; return the position after it."""
     if length <= 0:
         return at
     if cython.compiled:
@@ -167,9 +149,9 @@ def _overflows(base: cython.longlong, delta: cython.longlong) -> cython.bint:
 class SectionWriter:
     """Writes messages as the records section of one batch of magic 2 (Produce v0 to v2, S24).
 
-    Offset deltas count from 0, whatever the messages' offsets were; `base_timestamp` is the first
-    one's timestamp and `max_timestamp` the largest (ms, -1 in magic 0). `magic` is the highest that
-    is taken; with `requires_key` no key may be null.
+    Offset deltas count from 0, whatever the messages' offsets were; `base_timestamp` is the
+    timestamp of the first message and `max_timestamp` the largest (ms, -1 in magic 0). `magic` is the
+    highest that is allowed; with `requires_key` no key may be null.
     """
 
     count = cython.declare(cython.longlong, visibility="readonly")
@@ -197,11 +179,11 @@ class SectionWriter:
         self.size = 0
 
     def add(self, message_set: object, position: int, is_inner: bool = False) -> tuple:
-        """Add the messages from byte `position` on; where that ended, and whether at a wrapper.
+        """Add the messages from byte `position` on; return where that ended, and whether at a wrapper.
 
-        If so, its inner set is to be added, which has no wrappers (`is_inner`), and then what is behind
-        it; else the set is at its end, and what is cut off there is left. Raises InvalidRecordError
-        where anything is wrong, whatever it is; the writer is then of no use.
+        If so, the caller must add the wrapper's inner set, which has no wrappers (`is_inner`), and then go on
+        after the wrapper. Else the set has ended, and a message that is cut off there was left out. Raises
+        InvalidRecordError if anything is wrong, whatever it is; the writer cannot be used after that.
         """
         data: cython.const[cython.uchar][::1] = message_set
         length: cython.Py_ssize_t = len(message_set)
@@ -219,22 +201,22 @@ class SectionWriter:
                 if not self.take(data, at):
                     found = _BAD
                     break
-                at += _ENTRY_SIZE + _int32(data, at + 8)
+                at += _ENTRY_SIZE + int32_at(data, at + 8)
         if found == _BAD:
-            raise InvalidRecordError("a message is not what it should be")
+            raise InvalidRecordError("a message is malformed")
         return at, found == _WRAPPER
 
     def section(self) -> memoryview:
-        """What was written; the writer takes no more as long as the view is there."""
+        """A view of the records written so far. Nothing can be added while the view exists."""
         return memoryview(self.buffer)[: self.size]
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def reserve(self, needed: cython.Py_ssize_t) -> cython.int:
-        """Make room for `needed` bytes more, which is enough for as many bytes of messages.
+        """Make room for `needed` more bytes, which is enough for the records of that many bytes of messages.
 
-        Around key and value a message has 26 bytes and a record at most 23 in magic 0, where the
-        timestamps are all the same; in magic 1 it is 34 and 32.
+        Besides key and value, a message of magic 0 has 26 bytes and its record at most 23, because all
+        timestamps are the same; in magic 1 it is 34 and 32.
         """
         if self.size + needed > self.capacity:
             self.capacity = max(self.size + needed, 2 * self.capacity)
@@ -254,13 +236,13 @@ class SectionWriter:
         length: cython.Py_ssize_t,
         inside: cython.bint,
     ) -> cython.int:
-        """What the entry at `at` is, of a wrapper's inner set or not."""
+        """Check the entry at `at`; return its kind. `inside`: it is in a wrapper."""
         size: cython.longlong
         magic: cython.int
         attributes: cython.int
         if length - at < _ENTRY_SIZE:
             return _CUT_OFF
-        size = _ENTRY_SIZE + _int32(data, at + 8)
+        size = _ENTRY_SIZE + int32_at(data, at + 8)
         if size < _MIN_ENTRY:
             return _BAD
         if size > length - at:
@@ -268,7 +250,7 @@ class SectionWriter:
         magic = data[at + _CRC_END]
         if magic > self.max_magic or size < _MIN_ENTRY + magic * _TIMESTAMP_SIZE:
             return _BAD
-        if _crc32(data, at + _CRC_END, at + size) != (_int32(data, at + _CRC_AT) & _UINT32):
+        if _crc32(data, at + _CRC_END, at + size) != (int32_at(data, at + _CRC_AT) & _UINT32):
             return _BAD
         if magic != self.magic and (inside or self.magic >= 0):
             return _BAD
@@ -284,23 +266,23 @@ class SectionWriter:
     @cython.nogil
     @cython.exceptval(check=False)
     def take(self, data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.bint:
-        """Write the message of the whole entry at `at` as a record. False: it is not what it should be."""
-        end: cython.Py_ssize_t = at + _ENTRY_SIZE + _int32(data, at + 8)
+        """Write the message of the whole entry at `at` as a record; return False if it is malformed."""
+        end: cython.Py_ssize_t = at + _ENTRY_SIZE + int32_at(data, at + 8)
         timestamp: cython.longlong = -1
         key_at: cython.Py_ssize_t = at + _TIMESTAMP_AT + _LENGTH_SIZE
         value_at: cython.Py_ssize_t
         key_length: cython.longlong
         value_length: cython.longlong
         if data[at + _CRC_END] != 0:
-            timestamp = _int64(data, at + _TIMESTAMP_AT)
+            timestamp = int64_at(data, at + _TIMESTAMP_AT)
             key_at += _TIMESTAMP_SIZE
-        key_length = _int32(data, key_at - _LENGTH_SIZE)
+        key_length = int32_at(data, key_at - _LENGTH_SIZE)
         if key_length < -1 or key_length > end - key_at - _LENGTH_SIZE:
             return False
         if key_length < 0 and self.keys:
             return False
         value_at = key_at + max(key_length, 0) + _LENGTH_SIZE
-        value_length = _int32(data, value_at - _LENGTH_SIZE)
+        value_length = int32_at(data, value_at - _LENGTH_SIZE)
         if value_length < -1 or max(value_length, 0) != end - value_at:
             return False
         if self.count == 0:
@@ -348,10 +330,10 @@ class SectionWriter:
 class RecordReader:
     """The records of one batch, checked, and written as messages of a set (Fetch v0 to v3, S24).
 
-    `section` is not compressed; the rest is from the batch's header, `append_time` (ms) is None where
-    the records have their own timestamps. `left` is how many records are still to be written,
-    `is_cut` whether `plain` stopped before one for which there was no room. Raises
-    InvalidRecordError where the records are not what the header says, whatever it is.
+    `section` is not compressed. The other arguments are from the batch's header; `append_time` (ms) is None
+    if the records have their own timestamps. `left` is how many records are still to be written, `is_cut`
+    is whether `plain` stopped at one for which there was no room. Raises InvalidRecordError if the records
+    contradict the header in any way.
     """
 
     left = cython.declare(cython.longlong, visibility="readonly")
@@ -372,7 +354,7 @@ class RecordReader:
     key_length: cython.longlong
     value_at: cython.Py_ssize_t
     value_length: cython.longlong
-    # What `write` met.
+    # The largest timestamp that `write` wrote.
     max_timestamp: cython.longlong
 
     def __init__(
@@ -395,14 +377,14 @@ class RecordReader:
         self.is_append_time = append_time is not None
         self.append_time = -1 if append_time is None else append_time
         if not self.is_sound(last_offset_delta):
-            raise InvalidRecordError("the records are not what the batch's header says")
+            raise InvalidRecordError("the records contradict the batch's header")
 
     def plain(
         self, magic: int, attributes: int, first_offset: int, room: int, may_exceed: bool
     ) -> memoryview:
-        """The records that are left as entries, but those below `first_offset`, in `room` bytes.
+        """Write the remaining records, except those below `first_offset`, as entries of at most `room` bytes.
 
-        With `may_exceed` the first is given whatever its size.
+        With `may_exceed` the first one is written whatever its size.
         """
         start: cython.Py_ssize_t = self.position
         count: cython.longlong = self.left
@@ -430,10 +412,10 @@ class RecordReader:
         return self.write(size, count, magic, attributes, first, 0)
 
     def inner(self, most: int, magic: int, attributes: int) -> tuple:
-        """The next records, at most `most`, as a wrapper's inner set; with it offset and timestamp.
+        """Write the next records, at most `most`, as a wrapper's inner set; return it, an offset and a timestamp.
 
-        Those are the last record's offset and the largest timestamp. Inside, magic 1 has offsets that
-        count from the first's.
+        These two, for the wrapper, are the last record's offset and the largest timestamp. In magic 1, the
+        offsets inside count from the first record's.
         """
         start: cython.Py_ssize_t = self.position
         count: cython.longlong = min(self.left, most)
@@ -465,7 +447,7 @@ class RecordReader:
         first_offset: cython.longlong,
         base: cython.longlong,
     ) -> object:
-        """The next `count` records but those below `first_offset`, `size` bytes; offsets from `base` on."""
+        """Write the next `count` records, except those below `first_offset`: `size` bytes, offsets minus `base`."""
         buffer = bytearray(size)
         out: cython.uchar[::1] = buffer
         at: cython.Py_ssize_t = 0
@@ -492,7 +474,7 @@ class RecordReader:
         magic: cython.int,
         attributes: cython.int,
     ) -> cython.Py_ssize_t:
-        """Write the record that was read as an entry at `start`; the position behind it."""
+        """Write the record that was read as an entry at `start`; return the position after it."""
         at: cython.Py_ssize_t = start + _TIMESTAMP_AT
         _put(out, start, offset, 8)
         out[start + _CRC_END] = magic
@@ -512,7 +494,7 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def is_sound(self, last_offset_delta: cython.longlong) -> cython.bint:
-        """Whether every record can be read, and stands where it should; nothing is behind them."""
+        """Whether all records can be read, their offsets are in order, and no bytes follow them."""
         last: cython.longlong = -1
         for _ in range(self.left):
             self.read()
@@ -575,7 +557,7 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def length(self, nullable: cython.bint) -> cython.longlong:
-        """Pass a length and as many bytes; the length, -1 for null."""
+        """Skip a length and that many bytes; return the length, -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < -1 or (length < 0 and not nullable) or length > self.end - self.position:
             self.fail()
@@ -610,6 +592,6 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def fail(self) -> cython.void:
-        """What is wrong once stays so: nothing more is read of the record."""
+        """Mark the record as bad and skip the rest of it."""
         self.is_bad = True
         self.position = self.end

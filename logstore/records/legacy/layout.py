@@ -1,6 +1,6 @@
 """The layout of a message of magic 0 or 1 in a message set (002_, S22).
 
-A set is a row of entries: offset int64, size int32, and `size` bytes of message. A message is crc
+A set is a sequence of entries: offset int64, size int32, and `size` bytes of message. A message is crc
 uint32 (CRC-32 of all that follows it), magic int8, attributes int8, timestamp int64 (magic 1 only),
 key and value, each with an int32 length of which -1 means null. Attributes: bits 0 to 2 the codec, bit
 3 the timestamp type (magic 1). A message with a codec is a wrapper: its value is a whole message set,
@@ -26,12 +26,12 @@ CRC_END: Final = 4
 MAGIC_AT: Final = 4
 ATTRIBUTES_AT: Final = 5
 TIMESTAMP_AT: Final = 6
-# Behind the CRC-32: magic, attributes, in magic 1 the timestamp.
+# After the CRC-32: magic, attributes, in magic 1 the timestamp.
 HEAD: Final = (struct.Struct(">bb"), struct.Struct(">bbq"))
-# Where the key's length stands, and the smallest message (null key, null value), by magic.
+# The position of the key's length, and the smallest message (null key, null value), by magic.
 KEY_AT: Final = (6, 14)
 MIN_MESSAGE_BYTES: Final = (14, 22)
 
-# A batch of 1 MiB may hold more than a million records; a wrapper of them all would be more than what many a
-# client takes at once. Producers do not come near: librdkafka ends a batch at 10,000.
+# A batch of 1 MiB may hold more than a million records; many clients cannot take a wrapper of that many.
+# Producers send far fewer: librdkafka ends a batch at 10,000.
 MAX_WRAPPER_RECORDS: Final = 1 << 14

@@ -1,8 +1,8 @@
-"""The header checksum of LZ4 frames in message sets of magic 0, which is wrong by agreement.
+"""The header checksum of LZ4 frames in message sets of magic 0, which is wrong by convention.
 
-Kafka's first LZ4 codec took the checksum of the frame's descriptor over the frame's magic number
-too (KAFKA-3160). Magic 0 kept that for ever: its readers expect the wrong one or look away, and its
-writers must write it. From magic 1 on the checksum is the right one.
+Kafka's first LZ4 codec computed the checksum of the frame's descriptor over the frame's magic number
+too (KAFKA-3160). Magic 0 has kept that: its readers expect the wrong checksum or ignore it, and its
+writers must write it. From magic 1 on the checksum is right.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STRIPE_BYTES: Final = 16
 
 
 def with_right_checksum(frame: Buffer) -> bytes:
-    """`frame` with the checksum that the LZ4 frame format asks for, whatever it had."""
+    """`frame` with the checksum that the LZ4 frame format requires, in place of the one it had."""
     return _with_checksum(bytes(frame), _FLAGS_AT)
 
 
@@ -36,7 +36,7 @@ def with_old_checksum(frame: Buffer) -> bytes:
 
 
 def _with_checksum(frame: bytes, covered_from: int) -> bytes:
-    """What is no frame with a plain header is left as it is, for the codec to refuse."""
+    """Replace the checksum; leave anything but a frame with a plain header as it is, for the codec to refuse."""
     if len(frame) <= _DESCRIPTOR_END or not frame.startswith(_FRAME_MAGIC):
         return frame
     flags = frame[_FLAGS_AT]
@@ -48,7 +48,7 @@ def _with_checksum(frame: bytes, covered_from: int) -> bytes:
 
 
 def xxh32_short(data: bytes) -> int:
-    """xxHash-32 with seed 0 of fewer than 16 bytes, which is all that a frame's header has."""
+    """xxHash-32 with seed 0, for fewer than 16 bytes; a frame's header has no more."""
     if len(data) >= _STRIPE_BYTES:
         raise ValueError(f"{len(data)} bytes are too many for the short form")
     one, two, three, four, five = _PRIMES

@@ -1,4 +1,4 @@
-"""Message sets read: entry by entry (shallow), or through the wrappers (deep) (002_, S22)."""
+"""Read message sets: entry by entry (shallow), or with the records inside wrappers (deep) (002_, S22)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from logstore.records.errors import DecompressedTooLargeError, InvalidRecordError
-from logstore.records.layout import (
+from lacuna.logstore.records.errors import DecompressedTooLargeError, InvalidRecordError
+from lacuna.logstore.records.layout import (
     CODEC_MASK,
     LOG_APPEND_TIME_BIT,
     NO_TIMESTAMP,
     Codec,
     TimestampType,
 )
-from logstore.records.legacy.codecs import decompress_set, legacy_codec
-from logstore.records.legacy.errors import CorruptMessageError
-from logstore.records.legacy.layout import (
+from lacuna.logstore.records.legacy.codecs import decompress_set, legacy_codec
+from lacuna.logstore.records.legacy.errors import CorruptMessageError
+from lacuna.logstore.records.legacy.layout import (
     ATTRIBUTES_AT,
     CRC,
     CRC_END,
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 class Message(NamedTuple):
-    """A record of a message set, wherever it stood; `offset` is absolute, `timestamp` in ms.
+    """A record of a message set, in a wrapper or not; `offset` is absolute, `timestamp` in ms.
 
-    With LogAppendTime the timestamp is that of the append, and the wrapper's where there is one. In
-    magic 0 there are none: NO_TIMESTAMP, CreateTime. A named tuple, as `Entry` is, since one is made
-    for every record.
+    With LogAppendTime the timestamp is the append time, which for a record in a wrapper is the wrapper's.
+    Magic 0 has no timestamps: they are NO_TIMESTAMP, of type CreateTime. Like `Entry` this is a named
+    tuple, since one is made for every record.
     """
 
     offset: int
@@ -67,17 +67,17 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes in all, with offset and size: what max.message.bytes counts."""
+        """The bytes of the entry, including its offset and size: what max.message.bytes limits."""
         return ENTRY_SIZE + len(self.data)
 
     @property
     def end(self) -> int:
-        """The position behind the entry."""
+        """The position after the entry."""
         return self.position + self.size
 
     @property
     def is_wrapper(self) -> bool:
-        """Whether there are records inside, compressed."""
+        """Whether the entry is a wrapper, with compressed records inside."""
         return self.attributes & CODEC_MASK != 0
 
     @property
@@ -87,13 +87,13 @@ class Entry(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whose time it is; CreateTime in magic 0, which has none."""
+        """Whose time `timestamp` is; CreateTime in magic 0, which has no timestamps."""
         if self.magic < MAGIC_1 or not self.attributes & LOG_APPEND_TIME_BIT:
             return TimestampType.CREATE_TIME
         return TimestampType.LOG_APPEND_TIME
 
     def verify(self) -> None:
-        """Raise CorruptMessageError where the stored CRC-32 is not that of the bytes."""
+        """Raise CorruptMessageError if the stored CRC-32 is not that of the bytes."""
         stored, computed = CRC.unpack_from(self.data)[0], crc32(self.data[CRC_END:])
         if stored != computed:
             raise CorruptMessageError(
@@ -101,12 +101,12 @@ class Entry(NamedTuple):
             )
 
     def key_and_value(self) -> tuple[memoryview | None, memoryview | None]:
-        """Views of both, None for null; InvalidRecordError where their lengths do not fit."""
+        """Views of both, None for null; raises InvalidRecordError if their lengths do not fit the message."""
         key, at = self._sized(KEY_AT[self.magic])
         value, at = self._sized(at)
         if at != len(self.data):
             raise InvalidRecordError(
-                f"{len(self.data) - at} bytes are left behind the value of the message at byte "
+                f"{len(self.data) - at} bytes follow the value of the message at byte "
                 f"{self.position}"
             )
         return key, value
@@ -125,7 +125,7 @@ class Entry(NamedTuple):
 
 
 def read_entries(message_set: Buffer, *, verify: bool = True) -> Iterator[Entry]:
-    """The entries of `message_set` in order, wrappers as they are; a cut-off last one is not there.
+    """The entries of `message_set` in order, wrappers as they are; a cut-off last entry is left out.
 
     Raises CorruptMessageError for a size that is too small and, with `verify`, a wrong CRC-32;
     InvalidRecordError for a magic that is neither 0 nor 1.
@@ -146,12 +146,12 @@ def read_entries(message_set: Buffer, *, verify: bool = True) -> Iterator[Entry]
 
 
 def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -> Iterator[Message]:
-    """The records of `message_set` in order, those in wrappers among them, with absolute offsets.
+    """The records of `message_set` in order, including those in wrappers, with absolute offsets.
 
-    The wrappers together may decompress to `max_bytes`; one is in memory at a time. Raises as
-    `read_entries`; DecompressedTooLargeError beyond `max_bytes`; CorruptRecordsError where a codec
-    cannot read a wrapper; InvalidRecordError for a wrapper without a value or without a whole
-    message, in a wrapper, or with inner messages of another magic; UnsupportedCodecError.
+    All wrappers together may decompress to `max_bytes`; one at a time is in memory. Raises as
+    `read_entries`; DecompressedTooLargeError beyond `max_bytes`; CorruptRecordsError if a codec cannot
+    read a wrapper; InvalidRecordError for a wrapper that has no value, has no whole message, is inside
+    another wrapper, or holds messages of another magic; UnsupportedCodecError.
     """
     left = max_bytes
     for entry in read_entries(message_set, verify=verify):
@@ -166,7 +166,7 @@ def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -
 def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
     """The inner message set of `wrapper`, its offsets as they were written.
 
-    `left` bytes are left of `max_bytes`, which the error names. Raises as `read_messages`.
+    It may have `left` bytes, the rest of `max_bytes`, which the error names. Raises as `read_messages`.
     """
     _, value = wrapper.key_and_value()
     if value is None:
@@ -178,15 +178,17 @@ def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
 
 
 def inner_entries(wrapper: Entry, inner: bytes, *, verify: bool = True) -> Iterator[Entry]:
-    """The entries of the inner set, plain ones of the wrapper's magic; raises as `read_messages`."""
+    """The entries of `inner`; raises as `read_messages` unless all are plain and of the wrapper's magic."""
     entry = None
     for entry in read_entries(inner, verify=verify):
         if entry.magic != wrapper.magic:
             raise InvalidRecordError(
-                f"a message of magic {entry.magic} stands in a wrapper of magic {wrapper.magic}"
+                f"a message of magic {entry.magic} is inside a wrapper of magic {wrapper.magic}"
             )
         if entry.is_wrapper:
-            raise InvalidRecordError("a wrapper stands in a wrapper; compress messages once")
+            raise InvalidRecordError(
+                "a wrapper is inside another wrapper; compress messages only once"
+            )
         yield entry
     if entry is None:
         raise InvalidRecordError(
@@ -197,9 +199,10 @@ def inner_entries(wrapper: Entry, inner: bytes, *, verify: bool = True) -> Itera
 def absolute_base(wrapper_offset: int, last_inner_offset: int) -> int:
     """What to add to the inner offsets of a wrapper of magic 1 (002_).
 
-    RO = inner - last inner; AO = wrapper's offset + RO. Offset 0 is that of a wrapper that a
-    producer wrote (librdkafka, kafka-python) before there was an offset: there the inner ones stand
-    as they are, as in Kafka, where in a log they would be negative.
+    A relative offset is the inner offset minus the last inner offset; an absolute offset is the wrapper's
+    offset plus the relative one. But a wrapper of offset 0 comes from a producer (librdkafka,
+    kafka-python), which knows no offset yet: its inner offsets are used as they are, as in Kafka, since
+    they would become negative.
     """
     if wrapper_offset == 0:
         return 0
@@ -231,7 +234,7 @@ def _message(entry: Entry, offset: int, append_time: int | None) -> Message:
 
 
 def _last_offset(message_set: bytes) -> int:
-    """The offset of the last whole entry, 0 without one; what is in the entries is not looked at."""
+    """The offset of the last whole entry, 0 if there is none; the messages are not read."""
     last = 0
     for _, offset, _ in _framed(memoryview(message_set)):
         last = offset

@@ -1,6 +1,6 @@
-"""The first of the three steps (S23): is a produced message set fit for the log, and what is it?
+"""Checks whether a produced message set may enter the log (S23), without changing it.
 
-Nothing is changed here. With the errors that Kafka 3.9 gives for Produce v0 to v2:
+The errors are those of Kafka 3.9 for Produce v0 to v2:
 
 | what is wrong | error |
 |---|---|
@@ -11,9 +11,9 @@ Nothing is changed here. With the errors that Kafka 3.9 gives for Produce v0 to 
   wrapper in a wrapper, without a value or unreadable; a null key on a compacted topic | INVALID_RECORD |
 | LogAppendTime set by the producer | INVALID_TIMESTAMP |
 
-Otherwise than in Kafka 3.9: a set may hold several wrappers and messages beside them, as brokers up
-to 0.10 took them (there INVALID_RECORD); no whole message is an error (there NONE and offset -1, with
-nothing kept); zstd is INVALID_RECORD there, and what is unreadable UNKNOWN_SERVER_ERROR.
+Kafka 3.9 differs in this: it answers INVALID_RECORD to a set with several wrappers, or with messages beside
+a wrapper, which are accepted here, as by brokers up to 0.10; to a set without a whole message it answers
+NONE and offset -1, and keeps nothing; to zstd INVALID_RECORD; to an unreadable wrapper UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from logstore.records.errors import BatchTooLargeError, InvalidRecordError, InvalidTimestampError
-from logstore.records.layout import Codec, TimestampType
-from logstore.records.legacy.errors import EmptyMessageSetError
-from logstore.records.legacy.layout import MAGIC_1
-from logstore.records.legacy.reading import Entry, inner_entries, read_entries, unwrap
+from lacuna.logstore.records.errors import (
+    BatchTooLargeError,
+    InvalidRecordError,
+    InvalidTimestampError,
+)
+from lacuna.logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.records.legacy.errors import EmptyMessageSetError
+from lacuna.logstore.records.legacy.layout import MAGIC_1
+from lacuna.logstore.records.legacy.reading import Entry, inner_entries, read_entries, unwrap
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -35,8 +39,8 @@ if TYPE_CHECKING:
 class MessageSetRules:
     """What a topic demands of a message set; sizes in bytes.
 
-    `max_message_bytes` is for each entry (offset and size with it), None for no bound;
-    `max_decompressed_bytes` for all wrappers together. `max_magic` 0 refuses magic 1; Kafka takes
+    `max_message_bytes` limits each entry, including its offset and size; None means no limit.
+    `max_decompressed_bytes` limits all wrappers together. `max_magic` 0 refuses magic 1; Kafka allows
     both in every Produce version up to 2.
     """
 
@@ -47,61 +51,37 @@ class MessageSetRules:
 
 
 @dataclass(frozen=True, slots=True)
-class EntrySummary:
-    """A valid entry: a plain message, or a wrapper of `record_count` messages.
-
-    `takes_offset`: to give its records their offsets is to give the entry its own. So it is with a
-    plain message, and with a wrapper of magic 1 whose inner offsets count from 0 without a gap.
-    `max_timestamp` is the largest of its records, in ms.
-    """
-
-    position: int
-    codec: Codec
-    record_count: int
-    max_timestamp: int
-    takes_offset: bool
-
-
-@dataclass(frozen=True, slots=True)
 class MessageSetSummary:
-    """A valid message set: `size` bytes of whole entries (a cut-off last one left out) of one magic."""
+    """A valid message set: `size` bytes of whole entries (a cut-off last one left out) of one magic.
+
+    `codec` is the first wrapper's, NONE without one; `record_count` includes the records in wrappers.
+    """
 
     size: int
     magic: int
-    entries: tuple[EntrySummary, ...]
-
-    @property
-    def codec(self) -> Codec:
-        """The first wrapper's codec, NONE without one."""
-        return next((entry.codec for entry in self.entries if entry.codec), Codec.NONE)
-
-    @property
-    def record_count(self) -> int:
-        """The records, those in wrappers among them."""
-        return sum(entry.record_count for entry in self.entries)
+    codec: Codec
+    record_count: int
 
 
 def validate_message_set(message_set: Buffer, rules: MessageSetRules) -> MessageSetSummary:
-    """Check what a producer sent for one partition; what it is.
+    """Check what a producer sent for one partition; return its summary.
 
-    Raises a RecordsError whose `kafka_error` is what the producer is to be told.
+    Raises a RecordsError whose `kafka_error` is the error to send to the producer.
     """
-    size, magic, index = 0, -1, 0
+    size, magic, count, codec = 0, -1, 0, Codec.NONE
     left = rules.max_decompressed_bytes
-    summaries: list[EntrySummary] = []
     for entry in read_entries(message_set):
         _check_entry(entry, rules, magic)
         inner = None
         if entry.is_wrapper:
             inner = unwrap(entry, left, rules.max_decompressed_bytes)
             left -= len(inner)
-        summary = _summary(entry, inner, index if rules.require_keys else None)
-        summaries.append(summary)
-        index += summary.record_count
+            codec = codec or entry.codec
+        count += _count_records(entry, inner, count if rules.require_keys else None)
         size, magic = entry.end, entry.magic
-    if not summaries:
+    if not size:
         raise EmptyMessageSetError
-    return MessageSetSummary(size, magic, tuple(summaries))
+    return MessageSetSummary(size, magic, codec, count)
 
 
 def _check_entry(entry: Entry, rules: MessageSetRules, magic: int) -> None:
@@ -116,19 +96,14 @@ def _check_entry(entry: Entry, rules: MessageSetRules, magic: int) -> None:
         raise InvalidTimestampError("a producer may not set the timestamp type LogAppendTime")
 
 
-def _summary(entry: Entry, inner: bytes | None, keyed_from: int | None) -> EntrySummary:
-    """What is in the entry, checked; with `keyed_from`, the first record's index, keys must be there."""
-    if inner is None:
-        _check_record(entry, keyed_from)
-        return EntrySummary(entry.position, Codec.NONE, 1, entry.timestamp, True)
-    count, max_timestamp, counts = 0, -1, True
-    for message in inner_entries(entry, inner):
+def _count_records(entry: Entry, inner: bytes | None, keyed_from: int | None) -> int:
+    """Check and count the records of an entry. If `keyed_from`, the first one's index, is given, each needs a key."""
+    messages = (entry,) if inner is None else inner_entries(entry, inner)
+    count = 0
+    for message in messages:
         _check_record(message, None if keyed_from is None else keyed_from + count)
-        counts = counts and message.offset == count
-        max_timestamp = max(max_timestamp, message.timestamp)
         count += 1
-    takes_offset = counts and entry.magic == MAGIC_1
-    return EntrySummary(entry.position, entry.codec, count, max_timestamp, takes_offset)
+    return count
 
 
 def _check_record(message: Entry, keyed_index: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Message sets written: plain, or as one wrapper of a compressed inner set (002_, S22)."""
+"""Write message sets: plain, or as one wrapper around a compressed inner set (002_, S22)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from logstore.records.layout import LOG_APPEND_TIME_BIT, NO_TIMESTAMP, Codec, TimestampType
-from logstore.records.legacy.codecs import compress_set, legacy_codec
-from logstore.records.legacy.layout import CRC, CRC_END, ENTRY, HEAD, MAGIC_0, MAGIC_1, SIZE
+from lacuna.logstore.records.layout import LOG_APPEND_TIME_BIT, NO_TIMESTAMP, Codec, TimestampType
+from lacuna.logstore.records.legacy.codecs import compress_set, legacy_codec
+from lacuna.logstore.records.legacy.layout import CRC, CRC_END, ENTRY, HEAD, MAGIC_0, MAGIC_1, SIZE
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -35,11 +35,11 @@ def write_message_set(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     append_time: int = NO_TIMESTAMP,
 ) -> bytes:
-    """`messages` as a set of `magic`: one entry each, or with a codec one wrapper of them all.
+    """Write `messages` as a set of `magic`: one entry each, or with a codec one wrapper around all.
 
-    The wrapper's offset is the last message's; inside, magic 0 has absolute offsets and magic 1
-    such as count from the first message's. The wrapper's timestamp is the largest, or `append_time`
-    with LogAppendTime, which then is every message's. No messages give no bytes. Raises ValueError
+    The wrapper's offset is the last message's. Inside, offsets are absolute in magic 0 and count from the
+    first message's in magic 1. The wrapper's timestamp is the largest; with LogAppendTime it is
+    `append_time`, as is that of every message. Without messages the set is empty. Raises ValueError
     for another magic, for offsets that do not increase and for LogAppendTime in magic 0;
     UnsupportedCodecError for zstd.
     """
@@ -71,7 +71,7 @@ def write_entry(
     key: Buffer | None,
     value: Buffer | None,
 ) -> bytes:
-    """One entry of a message set: offset, size and the message under its CRC-32."""
+    """Write one entry of a message set: offset, size, CRC-32 and the rest of the message."""
     times = (timestamp,) if magic == MAGIC_1 else ()
     covered = b"".join(
         (HEAD[magic].pack(magic, attributes, *times), *_sized(key), *_sized(value)),
@@ -94,7 +94,7 @@ def _check(messages: Sequence[NewMessage], magic: int, timestamp_type: Timestamp
     if magic not in (MAGIC_0, MAGIC_1):
         raise ValueError(f"a message set has magic 0 or 1, not {magic}")
     if magic == MAGIC_0 and timestamp_type is TimestampType.LOG_APPEND_TIME:
-        raise ValueError("messages of magic 0 have no timestamps, so none of the append either")
+        raise ValueError("messages of magic 0 have no timestamps, so no append time either")
     last = -1
     for message in messages:
         if message.offset <= last:

@@ -4,26 +4,26 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructType
 
-from pipeline.control import ControlPlane
-from pipeline.datasource.options import OptionError
-from pipeline.datasource.writing.options import SinkOptions, read_options
-from pipeline.datasource.writing.rows import check_schema
-from pipeline.datasource.writing.topics import Targets
-from pipeline.datasource.writing.writers import BatchWriter, StreamWriter
-from pipeline.stores import check_store
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.datasource.options import OptionError
+from lacuna.pipeline.datasource.writing.options import SinkOptions, read_options
+from lacuna.pipeline.datasource.writing.rows import check_schema
+from lacuna.pipeline.datasource.writing.topics import Targets
+from lacuna.pipeline.datasource.writing.writers import BatchWriter, StreamWriter
+from lacuna.pipeline.stores import check_store
 
 __all__ = ["batch_writer", "stream_writer"]
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """The writer of one `df.write`.
+    """The writer of one `df.write`. It checks the bucket and the topic at once.
 
-    Raises PipelineError for options, columns or a topic that do not fit, ControlPlaneUnavailable.
+    Raises PipelineError for invalid options, columns or topics, ControlPlaneUnavailable.
     """
     if overwrite:
         raise OptionError(
-            'mode("overwrite"): a topic is a log, records are only ever added to it; say mode("append"), and '
-            "delete the topic or its records first where they are to go"
+            'mode("overwrite"): a topic is a log, so records can only be added to it; use '
+            'mode("append"), and to replace the records, delete the topic or its records first'
         )
     found = read_options(options, is_streaming=False)
     check_schema(schema, found.topic)
@@ -36,9 +36,9 @@ def stream_writer(
     schema: StructType,
     overwrite: bool,  # noqa: ARG001 - complete mode: every result is added, as by Spark's Kafka sink
 ) -> StreamWriter:
-    """The writer of one micro-batch of `df.writeStream`; it asks nobody before there are rows.
+    """The writer of one micro-batch of `df.writeStream`. It contacts neither control plane nor bucket yet.
 
-    Raises PipelineError for options and columns that do not fit.
+    Raises PipelineError for invalid options or columns.
     """
     found = read_options(options, is_streaming=True)
     check_schema(schema, found.topic)
@@ -46,7 +46,7 @@ def stream_writer(
 
 
 def _check_target(options: SinkOptions) -> None:
-    """What every task would fail with, said once, before there are tasks."""
+    """Raises the error that every task would fail with, once, before there are tasks."""
     with ControlPlane(options.location.require_control()) as control:
         check_store(options.location.store, control.cluster_id)
         if options.topic is not None:

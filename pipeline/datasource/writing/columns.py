@@ -1,4 +1,4 @@
-"""Arrow's arrays as the columns of logstore.records, without copying what they hold."""
+"""Converts Arrow's arrays to the columns of lacuna.logstore.records, without copying their data."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logstore.records.column_layout import BinaryColumn, HeaderColumn
+from lacuna.logstore.records.column_layout import BinaryColumn, HeaderColumn
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -15,13 +15,13 @@ _INT32 = 4
 
 
 def binary_column(found: pa.Array) -> BinaryColumn:
-    """Of an array of binary, or of a slice of one."""
+    """The column of a binary array, or of a slice of one."""
     _, offsets, data = found.buffers()
     return BinaryColumn(_validity(found), _offsets(offsets, found), data or b"")
 
 
 def header_column(found: pa.Array) -> HeaderColumn | None:
-    """Of an array of list<struct<key: binary, value: binary>>, or of a slice; None where all are null."""
+    """The column of an array of list<struct<key: binary, value: binary>>, or of a slice; None if all are null."""
     if found.null_count == len(found):
         return None
     if found.null_count:
@@ -42,7 +42,7 @@ def _offsets(offsets: pa.Buffer | None, found: pa.Array) -> "Buffer":
 
 
 def _validity(found: pa.Array) -> "Buffer | None":
-    """The bitmap, its first bit that of the first row."""
+    """The validity bitmap, whose first bit is that of the first row; None if there are no nulls."""
     if not found.null_count:
         return None
     validity = found.buffers()[0]

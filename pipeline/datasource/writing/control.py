@@ -1,36 +1,40 @@
-"""The control plane as a write holds it: lost replies are asked for again, within a bound."""
+"""The client of the control plane for writes: repeats commands whose reply was lost, for a limited time."""
 
 import asyncio
 import time
 from collections.abc import Sequence
 from typing import Final
 
-from controlplane.client import ControlPlaneUnavailable, GrpcClientSettings
-from controlplane.v1.control_pb2 import Command, Reply
-from pipeline.control import ControlPlane
+from lacuna.controlplane.client import ControlPlaneUnavailable, SessionLimits
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.pipeline.control import ControlPlane
 
-#: Seconds for which a call is repeated whose reply was lost, as when the control plane restarts.
+#: For how many seconds a call whose reply was lost is repeated, for example while the control plane restarts.
 RETRY_SECONDS: Final = 60.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
 
 class RetryingControlPlane(ControlPlane):
-    """Every command that is sent by these two has to be one that may be sent twice."""
+    """A ControlPlane with `ask` and `ask_all`, which may send a command more than once: it must tolerate that."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(address, GrpcClientSettings(give_up_after=RETRY_SECONDS))
+        super().__init__(address, SessionLimits(give_up_after=RETRY_SECONDS))
 
     def ask(self, command: Command) -> Reply:
-        """One command's reply. Raises ControlPlaneUnavailable when the bound is over, CommandRefused."""
+        """Sends a command and returns its reply.
+
+        Raises ControlPlaneUnavailable if no reply comes within RETRY_SECONDS, and CommandRefused if the command is
+        refused.
+        """
         return self.ask_all([command])[0]
 
     def ask_all(
         self, commands: Sequence[Command], retry_seconds: float = RETRY_SECONDS
     ) -> list[Reply]:
-        """The replies of commands that are taken in their order; they are under way together.
+        """Sends commands together, to be executed in their order, and returns their replies.
 
-        Where one reply is lost, all are sent again. Raises as `ask`.
+        If one reply is lost, all are sent again, for `retry_seconds`. Raises as `ask` does.
         """
         deadline = time.monotonic() + retry_seconds
         pause = _FIRST_PAUSE
@@ -40,7 +44,7 @@ class RetryingControlPlane(ControlPlane):
             except ControlPlaneUnavailable:
                 if time.monotonic() + pause > deadline:
                     raise
-                # Nothing tells when the control plane is back but an attempt.
+                # Only another attempt can tell when the control plane is back.
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 

@@ -1,6 +1,6 @@
-"""Rows to record batches of magic 2.
+"""Encodes rows as record batches of magic 2.
 
-They carry no producer id and no transactional bit: what transaction a batch belongs to is said by its commit
+The batches have no producer id and no transactional bit: their commit says which transaction they belong to
 (docs/adr/0013).
 """
 
@@ -11,26 +11,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logstore.records.batch import BatchHeader
-from logstore.records.compression import Compression
-from logstore.records.encoding import encode_batches
-from logstore.records.errors import BatchTooLargeError, InvalidRecordError
-from logstore.records.layout import Codec
-from logstore.records.validate import with_log_append_time
-from pipeline.datasource.writing.columns import binary_column, header_column
-from pipeline.datasource.writing.topics import Target
-from pipeline.errors import PipelineError
+from lacuna.logstore.records.batch import BatchHeader
+from lacuna.logstore.records.compression import Compression
+from lacuna.logstore.records.encoding import encode_batches
+from lacuna.logstore.records.errors import BatchTooLargeError, InvalidRecordError
+from lacuna.logstore.records.layout import Codec
+from lacuna.logstore.records.validate import with_log_append_time
+from lacuna.pipeline.datasource.writing.columns import binary_column, header_column
+from lacuna.pipeline.datasource.writing.topics import Target
+from lacuna.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Lengths, deltas and attributes of a record take at most so many bytes.
+#: The most bytes that the lengths, deltas and attributes of a record take.
 _RECORD_OVERHEAD: Final = 36
 _HEADER_OVERHEAD: Final = 10
 
 
 class EncodedBatch(NamedTuple):
-    """One batch. `max_timestamp` in ms."""
+    """An encoded batch; `max_timestamp` is in ms."""
 
     data: bytes
     record_count: int
@@ -38,9 +38,9 @@ class EncodedBatch(NamedTuple):
 
 
 class Encoder:
-    """Encodes some rows (ROWS) of one batch of rows after the other.
+    """Encodes chosen rows of `rows`, which has the schema ROWS.
 
-    `codec` is for topics that have none of their own (compression.type).
+    `codec` is used for topics without a codec of their own (compression.type).
     """
 
     def __init__(self, rows: pa.RecordBatch, codec: Codec) -> None:
@@ -53,9 +53,10 @@ class Encoder:
     def encode(
         self, chosen: "NDArray[np.int64]", target: Target, now_ms: int
     ) -> list[EncodedBatch]:
-        """The rows with the indexes `chosen`, which go to one partition, in that order.
+        """Encodes the rows with the indexes `chosen`, in that order, as batches of one partition of `target`.
 
-        Each batch is within the topic's max.message.bytes. Raises PipelineError for a record that is larger.
+        Each batch is within the topic's max.message.bytes. `now_ms` is the timestamp for LogAppendTime. Raises
+        PipelineError for a record that is too large or cannot be written.
         """
         compression = target.compression or self._compression
         try:
@@ -75,7 +76,7 @@ class Encoder:
                 f"{error.limit} (max.message.bytes): raise that, or make the record smaller"
             ) from error
         except InvalidRecordError as error:
-            raise PipelineError(f"a row cannot be a record: {error.reason}") from error
+            raise PipelineError(f"a row cannot be written as a record: {error.reason}") from error
         if target.is_log_append_time:
             batches = [with_log_append_time(batch, now_ms) for batch in batches]
         return [_describe(batch) for batch in batches]
@@ -87,7 +88,7 @@ def _describe(batch: bytes) -> EncodedBatch:
 
 
 def row_sizes(rows: pa.RecordBatch) -> "NDArray[np.int64]":
-    """The bytes that each row (ROWS) takes at most, uncompressed."""
+    """For each row (schema ROWS), the most bytes that it takes, uncompressed."""
     sizes = np.full(rows.num_rows, _RECORD_OVERHEAD, np.int64)
     for name in ("key", "value"):
         sizes += _lengths(rows.column(name))

@@ -1,11 +1,11 @@
-"""How a commit fails, beside what every job's fails with."""
+"""The errors that only commits of writes have."""
 
-from pipeline.errors import PipelineError
+from lacuna.pipeline.errors import PipelineError
 
 
 class WriterFencedError(PipelineError):
-    """A later driver has taken over: this one is a zombie, and nothing of its write was committed."""
+    """A later driver has taken over, so this one is a zombie; nothing of its write was committed."""
 
 
 class OutcomeUnknownError(PipelineError):
-    """The last reply of a commit was lost for good: all of it was committed, or nothing."""
+    """The final reply of a commit was lost for good: either everything was committed, or nothing."""

@@ -1,30 +1,29 @@
-"""The lease of a task attempt, and the ids of the segments that are written under it."""
+"""The lease of a task attempt, and the ids of the segments that it writes."""
 
 import logging
 import time
 from collections.abc import Callable
 from typing import Final
 
-from controlplane.client import CommandRefused, ControlPlaneUnavailable
-from controlplane.v1.cluster_pb2 import OpenLease, ReleaseLease, RenewLease
-from controlplane.v1.control_pb2 import Command
-from logstore.segments import SegmentId
-from pipeline.control import check
-from pipeline.datasource.writing.control import RetryingControlPlane
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.v1.cluster_pb2 import OpenLease, ReleaseLease, RenewLease
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.logstore.segments import SegmentId
+from lacuna.pipeline.control import check
+from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
 
 log = logging.getLogger("lacuna.pipeline.writing")
 
-#: Seconds that the driver has, from the end of a task on, to commit what the task wrote. No longer does the
-#: garbage of a killed executor stay.
+#: How many seconds the driver has, after the end of a task, to commit what the task wrote; and how long the garbage of
+#: a killed executor stays.
 LEASE_SECONDS: Final = 24 * 3600
 
 
 class JobLease:
-    """Opened when it is made; each attempt has its own, so that no two ever use one segment id.
+    """The lease of one task attempt, opened by the constructor. No two attempts share a lease, and so a segment id.
 
-    Where a reply was lost another one is opened, and the first one expires.
-
-    `clock` gives seconds that only go up.
+    If the reply to opening it is lost, another lease is opened and the first one expires. `clock` returns monotonic
+    seconds. Raises PipelineError, ControlPlaneUnavailable, CommandRefused.
     """
 
     def __init__(
@@ -40,12 +39,12 @@ class JobLease:
         self._sequence = 0
 
     def next_segment_id(self) -> SegmentId:
-        """An id never given before."""
+        """An id that was never returned before."""
         self._sequence += 1
         return SegmentId(self.lease_id, self._sequence)
 
     def renew(self, older_than_seconds: float = LEASE_SECONDS / 3) -> None:
-        """From now on it holds as long as at its beginning; not asked for where it is younger."""
+        """Extends the lease to LEASE_SECONDS from now, unless it was extended less than `older_than_seconds` ago."""
         if self._clock() - self._renewed_at < older_than_seconds:
             return
         reply = self._control.ask(Command(renew_lease=RenewLease(lease_id=self.lease_id)))
@@ -53,8 +52,12 @@ class JobLease:
         self._renewed_at = self._clock()
 
     def release(self) -> None:
-        """What was written under it is garbage. Where that cannot be said now, it ends by itself."""
+        """Ends the lease, so that what was written under it is garbage. If that fails, the lease expires by itself."""
         try:
             self._control.call(Command(release_lease=ReleaseLease(lease_id=self.lease_id)))
         except (ControlPlaneUnavailable, CommandRefused) as error:
-            log.warning("lease %d was not given back: %s", self.lease_id, error)
+            log.warning(
+                "lease %d could not be given back, so it will expire by itself: %s",
+                self.lease_id,
+                error,
+            )

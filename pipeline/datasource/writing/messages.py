@@ -1,4 +1,4 @@
-"""What a task tells the driver: the segments that it wrote, and all that their commit has to say."""
+"""What a task tells the driver: the segments that it wrote, with everything that their commit needs."""
 
 from array import array
 from collections.abc import Mapping
@@ -9,9 +9,9 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 @dataclass(frozen=True, slots=True)
 class WrittenPartition:
-    """The batches of one partition in a segment, contiguous from byte `position` on.
+    """The batches of one partition in a segment, back to back from byte `position`.
 
-    One entry a batch: `sizes` in bytes, `record_counts`, `max_timestamps` in ms.
+    `sizes` (in bytes), `record_counts` and `max_timestamps` (in ms) have one entry per batch.
     """
 
     topic_id: bytes
@@ -25,7 +25,7 @@ class WrittenPartition:
 
 @dataclass(frozen=True, slots=True)
 class WrittenObject:
-    """A segment of the task's lease that is in the bucket, and not committed yet."""
+    """A segment under the task's lease that is in the bucket but not committed yet; `object_size` is in bytes."""
 
     sequence: int
     object_size: int
@@ -34,9 +34,9 @@ class WrittenObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMessage(WriterCommitMessage):
-    """The work of one task attempt. Without rows there is no lease (0) and no segment.
+    """The work of one task attempt. If it had no rows, it has no lease (0) and no segments.
 
-    `topics` are the names of the topic ids; `query_id` is that of the streaming query, None in a batch write.
+    `topics` maps topic ids to names; `query_id` is that of the streaming query, or None in a batch write.
     """
 
     lease_id: int = 0

@@ -1,18 +1,18 @@
-"""The options of the sink, checked."""
+"""The options of the sink, and their checks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from logstore.records.layout import Codec
-from pipeline.datasource.options import LOCATION_OPTIONS, OptionError, Options
-from pipeline.location import ClusterLocation
+from lacuna.logstore.records.layout import Codec
+from lacuna.pipeline.datasource.options import LOCATION_OPTIONS, OptionError, Options
+from lacuna.pipeline.location import ClusterLocation
 
 _KNOWN: Final = (*LOCATION_OPTIONS, "topic", "compression", "transactionalId", "batchId")
 _HINTS: Final = {
-    "includeHeaders": "headers are written where there is a column 'headers': leave it out",
-    "kafka.compression.type": "say compression=lz4 (the default), zstd, gzip, snappy or none",
-    "kafka.transactional.id": "say transactionalId, or leave it out: the sink makes its own",
+    "includeHeaders": "headers are written if there is a column 'headers': leave it out",
+    "kafka.compression.type": "use compression=lz4 (the default), zstd, gzip, snappy or none",
+    "kafka.transactional.id": "use transactionalId, or leave it out: the sink makes its own",
 }
 _CODECS: Final = {
     "lz4": Codec.LZ4,
@@ -26,11 +26,11 @@ _LONGEST_ID: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """What a write was told. It goes to the tasks, so it names addresses, no folders.
+    """The checked options of a write. Tasks get them too, so they contain addresses, not data folders.
 
-    `topic` is where every row goes, None where the rows say so. `codec` is for topics without one of their
-    own. `transactional_id` and `batch_id` are None unless they were given; a batch write that has both is
-    written once, however often it is repeated.
+    `topic` is the topic of all rows, or None if each row names its own. `codec` is for topics without a codec of their
+    own. `transactional_id` and `batch_id` are None if they were not given; a batch write with both is committed only
+    once, however often it is repeated.
     """
 
     location: ClusterLocation
@@ -41,7 +41,7 @@ class SinkOptions:
 
 
 def read_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
-    """The options of one write, whatever the case of their names. Raises PipelineError."""
+    """Reads and checks the options of a write; the case of their names does not matter. Raises PipelineError."""
     options = Options(given)
     options.check_names(_KNOWN, _HINTS)
     for name in ("topic", "transactionalId"):
@@ -49,7 +49,7 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions
             raise OptionError(f"option {name} is empty: give it a value, or leave it out")
     transactional_id = options.text("transactionalId")
     if transactional_id is not None and len(transactional_id) > _LONGEST_ID:
-        raise OptionError(f"option transactionalId: it has at most {_LONGEST_ID} characters")
+        raise OptionError(f"option transactionalId: the maximum is {_LONGEST_ID} characters")
     return SinkOptions(
         location=options.location(needs_control=True),
         topic=options.text("topic"),
@@ -64,10 +64,12 @@ def _batch_id(options: Options, is_streaming: bool) -> int | None:
     if batch_id is None:
         return None
     if is_streaming:
-        raise OptionError("option batchId: a streaming query numbers its batches itself")
+        raise OptionError(
+            "option batchId: a streaming query numbers its own batches; leave the option out"
+        )
     if "transactionalId" not in options:
         raise OptionError(
-            "option batchId: it does not say whose batch that is; give transactionalId with it, "
-            "another one in each place of a program that writes"
+            "option batchId: batch ids of different writers can be equal; give transactionalId with it, "
+            "a different one for each place in the program that writes"
         )
     return batch_id

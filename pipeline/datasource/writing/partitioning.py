@@ -1,4 +1,4 @@
-"""Which partition a row goes to: its own, that of its key as the Java client hashes it, or any."""
+"""Chooses the partition of each row: the one it names, the one of its key (hashed as in the Java client), or any."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -7,22 +7,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logstore.records.encoding import murmur2_partitions
-from pipeline.datasource.writing.columns import binary_column
-from pipeline.datasource.writing.topics import Target, Targets
-from pipeline.errors import PipelineError
+from lacuna.logstore.records.encoding import murmur2_partitions
+from lacuna.pipeline.datasource.writing.columns import binary_column
+from lacuna.pipeline.datasource.writing.topics import Target, Targets
+from lacuna.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Rows without a key go to one partition for so many bytes, then to the next (the Java client's batch.size).
+#: Rows without a key go to one partition for this many bytes, then to the next (the Java client's batch.size).
 STICKY_BYTES: Final = 16 << 10
-#: What a row counts for beside its value, so that empty ones are spread, too.
+#: How many bytes a row counts for in addition to its value, so that empty rows are spread too.
 _ROW_BYTES: Final = 16
 
 
 class Partitioner:
-    """Slots for rows. `random` gives a number in [0, n): where the rows without a key begin."""
+    """Assigns slots to rows; `topic` is the topic of all rows, or None if each row names its own.
+
+    `random(n)` returns a whole number from 0 up to n (exclusive): the partition at which rows without a key begin.
+    """
 
     def __init__(self, targets: Targets, topic: str | None, random: Callable[[int], int]) -> None:
         self._targets = targets
@@ -32,7 +35,7 @@ class Partitioner:
         self._stuck: dict[bytes, int] = {}
 
     def slots(self, rows: pa.RecordBatch) -> "NDArray[np.int32]":
-        """The slot of each row (`Targets`). Raises PipelineError for a row that can go nowhere."""
+        """The slot of each row (see `Targets`). Raises PipelineError if a row has no valid topic, partition or key."""
         if self._topic is not None:
             return self._slots_in(self._targets.of(self._topic), rows)
         topics = rows.column("topic")
@@ -52,7 +55,7 @@ class Partitioner:
         return slots
 
     def _slots_in(self, target: Target, rows: pa.RecordBatch) -> "NDArray[np.int32]":
-        """The slots of rows that all go to one topic."""
+        """The slots of rows that all go to the topic `target`."""
         keys, asked = rows.column("key"), rows.column("partition")
         if target.requires_keys and keys.null_count:
             raise PipelineError(

@@ -1,19 +1,19 @@
-"""Segments on their way into the bucket: one is written while the next one is filled."""
+"""Writes segments to the bucket: one is being written while the next one is filled."""
 
 from array import array
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Self
 
-from logstore.objects import ObjectStore
-from logstore.segments import SliceInput, segment_key, write_segment
-from pipeline.datasource.writing.encoding import EncodedBatch
-from pipeline.datasource.writing.lease import JobLease
-from pipeline.datasource.writing.messages import WrittenObject, WrittenPartition
-from pipeline.datasource.writing.topics import Targets
+from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.segments import SliceInput, segment_key, write_segment
+from lacuna.pipeline.datasource.writing.encoding import EncodedBatch
+from lacuna.pipeline.datasource.writing.lease import JobLease
+from lacuna.pipeline.datasource.writing.messages import WrittenObject, WrittenPartition
+from lacuna.pipeline.datasource.writing.topics import Targets
 
 
 class SegmentPuts:
-    """Use it with `with`. At most one PUT is under way."""
+    """A context manager that writes segments in the background, one PUT at a time."""
 
     def __init__(self, store: ObjectStore, lease: JobLease, targets: Targets) -> None:
         self._store = store
@@ -30,13 +30,13 @@ class SegmentPuts:
         self._executor.shutdown()
 
     def put(self, batches: dict[int, list[EncodedBatch]]) -> None:
-        """Begin to write the batches, by slot, as one segment. Raises what the PUT before it raised."""
+        """Starts writing the batches, given by slot, as one segment. Raises the error of a failed previous PUT."""
         self._await()
         self._lease.renew()
         self._under_way = self._executor.submit(self._put, batches)
 
     def finish(self) -> tuple[WrittenObject, ...]:
-        """All segments, once they are in the bucket."""
+        """Waits for the last PUT and returns all segments, which are then in the bucket. Raises its error."""
         self._await()
         return tuple(self._written)
 

@@ -1,15 +1,15 @@
-"""The columns that the sink takes, and a batch of rows in the one form that is worked on.
+"""The columns that the sink accepts, and the conversion of rows to the schema that its tasks use.
 
 | column | type | |
 |---|---|---|
 | value | binary or string | required; null is a tombstone |
-| key | binary or string | null: any partition |
+| key | binary or string | if null, the row goes to any partition |
 | headers | array<struct<key: string, value: binary>> | |
-| topic | string | required without the option `topic`, which wins over it |
-| partition | int | null: by the key |
-| timestamp | timestamp | null, or no such column: now |
+| topic | string | required without the option `topic`, which overrules it |
+| partition | int | if null, the key decides |
+| timestamp | timestamp | if null or missing, the current time |
 
-Other columns are left alone, as by Spark's Kafka sink.
+Other columns are ignored, as by Spark's Kafka sink.
 """
 
 from typing import Final
@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.errors import PipelineError
+from lacuna.pipeline.errors import PipelineError
 
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 
@@ -47,14 +47,14 @@ _MICROSECONDS: Final = 1000
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
-    """Raises PipelineError for columns that cannot be written; `topic` is the option."""
+    """Raises PipelineError if the columns cannot be written; `topic` is the option of that name."""
     columns = {field.name: field.dataType for field in schema.fields}
     for name in ROWS.names:
         if schema.names.count(name) > 1:
-            raise PipelineError(f"there are several columns {name!r}: select the one that is meant")
+            raise PipelineError(f"there are several columns {name!r}: select only the one to write")
     if "value" not in columns:
         raise PipelineError(
-            "the required column 'value' is not there: name the column that is to be written so, "
+            "the required column 'value' is missing: give the column to write that name, "
             'for example with selectExpr("to_json(struct(*)) AS value")'
         )
     if topic is None and "topic" not in columns:
@@ -95,10 +95,9 @@ def _are_headers(found: DataType) -> bool:
 
 
 def normalize(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> pa.RecordBatch:
-    """The rows of `batch` in the form of ROWS; nothing is copied but headers and timestamps.
+    """The rows of `batch` with the schema ROWS; only headers and timestamps are copied.
 
-    `topic` is the option: where it is set, the column is left null. `now_ms` is the timestamp of rows
-    without one.
+    If the option `topic` is set, the column topic is null. `now_ms` is the timestamp of rows without one.
     """
     names = batch.schema.names
     columns: list[pa.Array] = []
@@ -116,7 +115,7 @@ def normalize(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> pa.Recor
 
 
 def _milliseconds(column: pa.Array) -> pa.Array:
-    """Spark counts microseconds; rounded down, as Spark's own conversions do."""
+    """Spark's timestamps (in microseconds) in milliseconds, rounded down as in Spark's own conversions."""
     micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     remainder = pc.subtract(micros, pc.multiply(pc.divide(micros, _MICROSECONDS), _MICROSECONDS))
     floored = pc.subtract(micros, pc.if_else(pc.less(remainder, 0), _MICROSECONDS, 0))

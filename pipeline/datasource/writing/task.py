@@ -1,10 +1,10 @@
-"""A task attempt: rows in, segments in the bucket under a lease of its own, a message for the driver out.
+"""A task attempt: takes rows, writes segments to the bucket under its own lease, and returns a message for the driver.
 
-    rows -> slots -> (a chunk is full) record batches, slot by slot -> (a segment is full) PUT
+    rows -> slots -> (when a chunk is full) record batches, slot by slot -> (when a segment is full) PUT
 
-Nothing that is written here can be seen before the driver commits it; what is not committed is swept once the
-attempt's lease has ended. Memory: a chunk of rows and as much again while it is put together, the
-batches of one segment, and those of the one before, whose PUT is under way.
+Nothing written here is visible before the driver commits it; what is not committed is deleted after the attempt's lease
+has ended. Memory is needed for a chunk of rows, twice while it is put together, for the batches of one segment, and for
+those of the previous segment while its PUT is under way.
 """
 
 import random
@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from pipeline.datasource.writing.control import RetryingControlPlane
-from pipeline.datasource.writing.encoding import EncodedBatch, Encoder, row_sizes
-from pipeline.datasource.writing.lease import JobLease
-from pipeline.datasource.writing.messages import TaskMessage, WrittenObject
-from pipeline.datasource.writing.options import SinkOptions
-from pipeline.datasource.writing.partitioning import Partitioner
-from pipeline.datasource.writing.puts import SegmentPuts
-from pipeline.datasource.writing.rows import normalize
-from pipeline.datasource.writing.timestamps import check_timestamps
-from pipeline.datasource.writing.topics import Targets
-from pipeline.stores import check_store, shared_store
+from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
+from lacuna.pipeline.datasource.writing.encoding import EncodedBatch, Encoder, row_sizes
+from lacuna.pipeline.datasource.writing.lease import JobLease
+from lacuna.pipeline.datasource.writing.messages import TaskMessage, WrittenObject
+from lacuna.pipeline.datasource.writing.options import SinkOptions
+from lacuna.pipeline.datasource.writing.partitioning import Partitioner
+from lacuna.pipeline.datasource.writing.puts import SegmentPuts
+from lacuna.pipeline.datasource.writing.rows import normalize
+from lacuna.pipeline.datasource.writing.timestamps import check_timestamps
+from lacuna.pipeline.datasource.writing.topics import Targets
+from lacuna.pipeline.stores import check_store, shared_store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-#: Once in a process: tasks of a streaming query come by every second.
+#: Checked once per process and store: a streaming query may run tasks every second.
 _check_store = lru_cache(maxsize=8)(check_store)
 
 
@@ -43,7 +43,7 @@ def _wall_clock_ms() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSizes:
-    """Bytes: of the rows that are sorted together, of the batches that make a segment."""
+    """Sizes in bytes: of a chunk of rows that are sorted together, and of the batches that make a segment."""
 
     chunk_bytes: int = 32 << 20
     segment_bytes: int = 32 << 20
@@ -58,10 +58,10 @@ def write_task(
     query_id: str | None = None,
     sizes: TaskSizes = DEFAULT_SIZES,
 ) -> TaskMessage:
-    """Writes all rows of a task.
+    """Writes all rows of a task as segments, and returns the message for the driver.
 
-    Raises PipelineError for a row that cannot be written, and what the control plane and the store raise;
-    then nothing of it counts.
+    Raises PipelineError for a row that cannot be written, and the errors of the control plane and the store; then
+    nothing of the task is committed.
     """
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
@@ -89,7 +89,7 @@ def write_task(
 
 
 class TaskWriter:
-    """Gathers rows, sorts and encodes them. `now_ms` is the wall clock, for what has no timestamp."""
+    """Collects rows, sorts them by slot, and encodes them. `now_ms` is the clock for rows without a timestamp."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class TaskWriter:
         self._batch_bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Takes rows as Spark gives them; a batch larger than a chunk goes into several."""
+        """Adds rows as Spark passes them; a batch larger than a chunk is divided among several chunks."""
         rows = normalize(batch, self._options.topic, self._now_ms())
         slots = self._partitioner.slots(rows)
         ends = np.cumsum(row_sizes(rows))
@@ -132,13 +132,13 @@ class TaskWriter:
                 self._encode()
 
     def finish(self) -> tuple[WrittenObject, ...]:
-        """All segments of the task, once they are in the bucket."""
+        """Writes what is left and returns all segments of the task, which are then in the bucket."""
         self._encode()
         self._put()
         return self._puts.finish()
 
     def _encode(self) -> None:
-        """The gathered rows become batches."""
+        """Encodes the collected rows as batches."""
         if not self._rows:
             return
         rows = pa.concat_batches(self._rows)

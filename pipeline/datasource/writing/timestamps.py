@@ -1,21 +1,21 @@
-"""Timestamps of rows, checked as a broker checks those of a producer (S11)."""
+"""Checks the timestamps of rows as a broker checks those of a producer (S11)."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.datasource.writing.topics import Target
-from pipeline.errors import PipelineError
+from lacuna.pipeline.datasource.writing.topics import Target
+from lacuna.pipeline.errors import PipelineError
 
 
 def check_timestamps(timestamps: pa.Array, target: Target, now_ms: int) -> None:
-    """Raises PipelineError for a timestamp (ms) that the topic does not take."""
+    """Raises PipelineError if a timestamp (in ms) is one that the topic `target` does not accept at `now_ms`."""
     bounds = pc.min_max(timestamps).as_py()
     smallest, largest = bounds["min"], bounds["max"]
     if smallest is None:
         return
     if smallest < 0:
         raise PipelineError(
-            f"a row's timestamp lies {-smallest} ms before 1970, where Kafka has none: filter such rows "
+            f"a row's timestamp lies {-smallest} ms before 1970, and Kafka has no such timestamps: filter such rows "
             "out, or drop the column 'timestamp' to have the time of writing"
         )
     if target.is_log_append_time:
@@ -31,6 +31,6 @@ def _outside(
 ) -> PipelineError:
     return PipelineError(
         f"a row's timestamp {timestamp} is {distance_ms} ms {word} the time of writing, more than topic "
-        f"{target.name!r} takes (message.timestamp.{bound}.max.ms): raise that, or drop the column "
+        f"{target.name!r} accepts (message.timestamp.{bound}.max.ms): raise that, or drop the column "
         "'timestamp'"
     )

@@ -1,24 +1,24 @@
-"""Where rows go: the topics of the cluster as a task found them, and the slots of what it writes.
+"""Where rows go: the topics that a task writes to, and the slots of their partitions.
 
-A slot is a number for one partition of one topic, in the order of their first use.
+A slot is a number for one partition of one topic; topics get their slots in the order of their first use.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from controlplane.topic_configs import effective, stored_compression
-from controlplane.v1.cluster_pb2 import Topic
-from logstore.records.compression import Compression
-from pipeline.errors import PipelineError
+from lacuna.controlplane.shared.topic_configs import effective, stored_compression
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.logstore.records.compression import Compression
+from lacuna.pipeline.errors import PipelineError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A topic that is written to, and what its configs demand (S11). Sizes in bytes, times in ms.
+    """A topic that is written to, and what its configs require (S11). Sizes are in bytes, times in ms.
 
-    `first_slot` is that of its partition 0; those of the others follow. `compression` is the topic's own,
-    None where the writer chooses.
+    `first_slot` is the slot of partition 0; those of the other partitions follow. `compression` is the topic's own, or
+    None if the writer chooses.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Target:
 
 
 class Targets:
-    """The topics that this task has met. `topics` are those of the cluster, by name."""
+    """The topics that a task has written to so far; `topics` are all topics of the cluster, by name."""
 
     def __init__(self, topics: Mapping[str, Topic]) -> None:
         self._topics = topics
@@ -42,7 +42,7 @@ class Targets:
         self._slots: list[tuple[Target, int]] = []
 
     def of(self, name: str) -> Target:
-        """The topic called `name`. Raises PipelineError where there is none."""
+        """The topic called `name`. Raises PipelineError if there is none."""
         return self._by_name.get(name) or self._add(name)
 
     def at(self, slot: int) -> tuple[Target, int]:
@@ -50,7 +50,7 @@ class Targets:
         return self._slots[slot]
 
     def names(self) -> dict[bytes, str]:
-        """Of all that were met, by topic id."""
+        """The names of the topics used so far, by topic id."""
         return {target.topic_id: name for name, target in self._by_name.items()}
 
     def _add(self, name: str) -> Target:

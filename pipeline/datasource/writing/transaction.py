@@ -1,14 +1,14 @@
 """The commit of a write: one transaction over everything that its tasks wrote (docs/adr/0013).
 
-    InitProducerId             fences every earlier driver, aborts what it had open
-    OffsetFetch                is this batch of the query written already? then that was all
-    CommitSegment, each        the batches get offsets, as part of the transaction; nobody sees them
-    TxnOffsetCommit            the progress of the query, as part of the transaction
-    EndTxn                     all of it becomes visible in one step
+    InitProducerId             fences every earlier driver, and aborts its open transaction
+    OffsetFetch                if this batch of the query is already written, the commit ends here
+    CommitSegment, each        gives the batches offsets, within the transaction; they are not visible yet
+    TxnOffsetCommit            stores the progress of the query, within the transaction
+    EndTxn                     makes everything visible in one step
 
-Every one of these may be sent again when its reply is lost. The whole may not: segments that were committed in a
-transaction that was aborted are aborted for good. Such a write fails, and Spark's next attempt has segments of
-its own.
+Each of these may be sent again if its reply is lost, but the whole sequence must not be repeated: segments that were
+committed in an aborted transaction are aborted for good. Such a write fails, and Spark's next attempt writes its own
+segments.
 """
 
 import json
@@ -17,42 +17,42 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controlplane.batches import (
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.shared.batches import (
     COMMITTED_BATCH,
     FLAG_ADDS_PARTITION,
     FLAG_LOG_APPEND_TIME,
     FLAG_TRANSACTIONAL,
     TRANSACTIONAL_ID_SHIFT,
 )
-from controlplane.client import CommandRefused, ControlPlaneUnavailable
-from controlplane.errors import ErrorCode
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.control_pb2 import Command, Reply
-from controlplane.v1.groups_pb2 import (
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.groups_pb2 import (
     CommittedOffset,
     OffsetFetch,
     OffsetFetchGroup,
     TxnOffsetCommit,
 )
-from controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentId, SegmentSlice
-from controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
-from pipeline.control import check
-from pipeline.datasource.writing.control import RetryingControlPlane
-from pipeline.datasource.writing.errors import OutcomeUnknownError, WriterFencedError
-from pipeline.datasource.writing.messages import TaskMessage, WrittenObject, WrittenPartition
-from pipeline.errors import PipelineError
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentId, SegmentSlice
+from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
+from lacuna.pipeline.control import check
+from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
+from lacuna.pipeline.datasource.writing.errors import OutcomeUnknownError, WriterFencedError
+from lacuna.pipeline.datasource.writing.messages import TaskMessage, WrittenObject, WrittenPartition
+from lacuna.pipeline.errors import PipelineError
 
 log = logging.getLogger("lacuna.pipeline.writing")
 
-#: Commands under way together; the control plane remembers the answers of a lease's last 64 commits.
+#: How many commands are sent together; the control plane remembers the answers to a lease's last 64 commits.
 _AT_ONCE: Final = 32
-#: The commit sends commands only, so it is short. Kafka's longest is 15 minutes.
+#: Transaction timeouts. A commit only sends commands, so it is short. Kafka allows at most 15 minutes.
 _SHORTEST_TIMEOUT_MS: Final = 60_000
 _TIMEOUT_MS_PER_SEGMENT: Final = 50
 _LONGEST_TIMEOUT_MS: Final = 900_000
 
 _LAST_SEQUENCE: Final = 2**31 - 1
-#: One transactional id is in each commit: the first.
+#: The flags of each batch; its transactional id is the first and only one of the commit.
 _FLAGS: Final = FLAG_TRANSACTIONAL | FLAG_ADDS_PARTITION | 1 << TRANSACTIONAL_ID_SHIFT
 _FENCED: Final = frozenset(
     (
@@ -65,8 +65,8 @@ _FENCED: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """Batch `batch_id` of the query `query_id`, as it is remembered under the name `group_id`."""
+class QueryProgress:
+    """The progress of a query: it has written batch `batch_id`. It is stored as offsets of the group `group_id`."""
 
     group_id: str
     query_id: str
@@ -77,12 +77,12 @@ def commit_write(
     control: RetryingControlPlane,
     transactional_id: str,
     tasks: Sequence[TaskMessage],
-    progress: Progress | None,
+    progress: QueryProgress | None,
 ) -> bool:
-    """Commits what the tasks wrote, all or nothing; False where the batch of `progress` was written before.
+    """Commits what the tasks wrote, all or nothing. Returns False if the batch of `progress` was written before.
 
-    Raises WriterFencedError, OutcomeUnknownError, PipelineError, ControlPlaneUnavailable, CommandRefused; but
-    for OutcomeUnknownError nothing was committed.
+    Raises WriterFencedError, OutcomeUnknownError, PipelineError, ControlPlaneUnavailable, CommandRefused. Nothing was
+    committed then, except possibly after OutcomeUnknownError.
     """
     if not any(task.segments for task in tasks):
         return True
@@ -103,8 +103,8 @@ def commit_write(
     return True
 
 
-def is_written(control: RetryingControlPlane, progress: Progress) -> bool:
-    """Whether the batch, or a later one of the same query, has been committed."""
+def is_written(control: RetryingControlPlane, progress: QueryProgress) -> bool:
+    """Whether the batch of `progress`, or a later one of the same query, has been committed."""
     group = OffsetFetchGroup(group_id=progress.group_id, all_partitions=True)
     reply = control.ask(Command(offset_fetch=OffsetFetch(groups=[group])))
     (found,) = reply.offsets_fetched.groups
@@ -116,7 +116,7 @@ def is_written(control: RetryingControlPlane, progress: Progress) -> bool:
 
 
 def _query_of(metadata: str) -> object:
-    """Whose progress it is; None for an offset that is no progress of a sink."""
+    """The query in the metadata of a stored offset, or None if a sink did not store it."""
     try:
         found = json.loads(metadata)
     except ValueError:
@@ -125,7 +125,7 @@ def _query_of(metadata: str) -> object:
 
 
 class WriteTransaction:
-    """The steps of one transaction, in the order of the methods."""
+    """The steps of one transaction; call the methods in their order."""
 
     def __init__(self, control: RetryingControlPlane, transactional_id: str) -> None:
         self._control = control
@@ -136,7 +136,7 @@ class WriteTransaction:
         self._sequences: dict[tuple[bytes, int], int] = {}
 
     def begin(self, segments: int) -> None:
-        """From here on no earlier driver can commit anything. `segments` are to be committed."""
+        """Fences all earlier drivers, so that they can commit nothing more. `segments` is the number to commit."""
         timeout_ms = _SHORTEST_TIMEOUT_MS + _TIMEOUT_MS_PER_SEGMENT * segments
         init = InitProducerId(
             transactional_id=self._transactional_id,
@@ -150,7 +150,7 @@ class WriteTransaction:
         self._producer_id, self._producer_epoch = reply.producer_id, reply.producer_epoch
 
     def commit_segments(self, tasks: Sequence[TaskMessage]) -> None:
-        """Makes all segments part of the transaction, in the order of the tasks."""
+        """Commits all segments within the transaction, in the order of the tasks."""
         found = [(task, segment) for task in tasks for segment in task.segments]
         for first in range(0, len(found), _AT_ONCE):
             some = found[first : first + _AT_ONCE]
@@ -158,8 +158,8 @@ class WriteTransaction:
             for (task, segment), reply in zip(some, replies, strict=True):
                 self._check_segment(task, segment, reply.segment_committed)
 
-    def record(self, progress: Progress, tasks: Sequence[TaskMessage]) -> None:
-        """Keeps the progress at partition 0 of every topic that was written to: one may be deleted later."""
+    def record(self, progress: QueryProgress, tasks: Sequence[TaskMessage]) -> None:
+        """Stores the progress for partition 0 of every topic written to, because any of them may be deleted later."""
         metadata = json.dumps({"query": progress.query_id, "batch": progress.batch_id})
         topic_ids = {topic_id for task in tasks for topic_id in task.topics}
         commit = TxnOffsetCommit(
@@ -184,23 +184,27 @@ class WriteTransaction:
             self._check(code, f"keeping the progress as group {progress.group_id}")
 
     def end(self) -> None:
-        """All of it becomes visible."""
+        """Commits the transaction, which makes everything visible. Raises OutcomeUnknownError if the reply is lost."""
         try:
             reply = self._end(committed=True)
         except ControlPlaneUnavailable as error:
             raise OutcomeUnknownError(
-                f"whether the write was committed is not known, the control plane went away ({error}); a "
-                "streaming query that is started again finds out by itself; else see whether the state "
+                f"it is not known whether the write was committed, because the control plane went away ({error}); a "
+                "streaming query that is started again finds out by itself; otherwise check whether the state "
                 f"of the transactional id {self._transactional_id!r} is CompleteCommit"
             ) from error
         self._check(reply.txn_ended.error_code, "EndTxn")
 
     def abort(self) -> None:
-        """Nothing of it becomes visible. Where that cannot be said now, the transaction times out."""
+        """Aborts the transaction, so that nothing becomes visible. If that fails, the transaction times out."""
         try:
             self._end(committed=False)
         except (ControlPlaneUnavailable, CommandRefused) as error:
-            log.warning("the transaction %r ends by itself: %s", self._transactional_id, error)
+            log.warning(
+                "the transaction of %r could not be aborted, so it will time out: %s",
+                self._transactional_id,
+                error,
+            )
 
     def _end(self, *, committed: bool) -> Reply:
         end = EndTxn(
@@ -228,7 +232,7 @@ class WriteTransaction:
         return Command(commit_segment=commit)
 
     def _rows(self, written: WrittenPartition) -> Iterator[bytes]:
-        """What the commit says of each batch (controlplane/batches.py)."""
+        """The commit's entry for each batch (see controlplane/shared/batches.py)."""
         key = (written.topic_id, written.partition)
         sequence = self._sequences.get(key, 0)
         position = written.position
@@ -266,7 +270,7 @@ class WriteTransaction:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ):
                 raise PipelineError(
-                    f"topic {name!r} was deleted while it was written to; nothing was committed: start "
+                    f"topic {name!r} was deleted during the write; nothing was committed: start "
                     "the write again"
                 )
             for code in (verdict.error_code, *verdict.error_codes):

@@ -13,22 +13,22 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from controlplane.client import CommandRefused, ControlPlaneUnavailable
-from controlplane.v1.cluster_pb2 import ReleaseLease
-from controlplane.v1.control_pb2 import Command
-from pipeline.datasource.failing import one_message
-from pipeline.datasource.writing.control import RetryingControlPlane
-from pipeline.datasource.writing.messages import TaskMessage
-from pipeline.datasource.writing.options import SinkOptions
-from pipeline.datasource.writing.task import write_task
-from pipeline.datasource.writing.transaction import Progress, commit_write
-from pipeline.errors import PipelineError
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.pipeline.datasource.failing import one_message
+from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
+from lacuna.pipeline.datasource.writing.messages import TaskMessage
+from lacuna.pipeline.datasource.writing.options import SinkOptions
+from lacuna.pipeline.datasource.writing.task import write_task
+from lacuna.pipeline.datasource.writing.transaction import QueryProgress, commit_write
+from lacuna.pipeline.errors import PipelineError
 
 log = logging.getLogger("lacuna.pipeline.writing")
 
-#: What transactional ids and groups of ours begin with.
+#: The prefix of our own transactional ids and groups.
 PREFIX: Final = "lacuna-spark-"
-#: In place of a query's id, in the progress of batch writes outside of streaming queries.
+#: Stands for a query's id in the progress of batch writes outside of streaming queries.
 _COUNTED: Final = "batch writes"
 _QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
 
@@ -36,7 +36,7 @@ Messages = Sequence[WriterCommitMessage | None]
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """`df.write`: one transaction. With a batch id it is written once, however often it is run."""
+    """The writer of `df.write`: one transaction. With a batch id, it is committed once, however often it is run."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -44,16 +44,16 @@ class BatchWriter(DataSourceArrowWriter):
 
     @one_message
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """In a task."""
+        """Writes the rows of a task, in an executor."""
         return write_task(self._options, iterator, query_id())
 
     @one_message
     def commit(self, messages: Messages) -> None:
-        """On the driver, once all tasks have succeeded."""
+        """Commits the write on the driver, once all tasks have succeeded."""
         tasks = tasks_of(messages)
         progress = None
         if self._options.batch_id is not None:
-            progress = Progress(
+            progress = QueryProgress(
                 group_id=PREFIX + self._transactional_id,
                 query_id=query_of(tasks) or _COUNTED,
                 batch_id=self._options.batch_id,
@@ -62,59 +62,62 @@ class BatchWriter(DataSourceArrowWriter):
 
     @one_message
     def abort(self, messages: Messages) -> None:
-        """On the driver, after a task or the commit has failed."""
+        """Gives up the write on the driver, after a task or the commit has failed."""
         abort(self._options, tasks_of(messages))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """`df.writeStream`: a transaction for each micro-batch. Spark makes one anew for every call."""
+    """The writer of `df.writeStream`: one transaction for each micro-batch. Spark makes a new one for every call."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
     @one_message
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """In a task, where Spark tells which query this is."""
+        """Writes the rows of a task, in an executor, where Spark tells which query this is."""
         return write_task(self._options, iterator, query_id())
 
     @one_message
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's
-        """On the driver, once all tasks of the micro-batch have succeeded."""
+        """Commits the micro-batch on the driver, once all its tasks have succeeded."""
         tasks = tasks_of(messages)
         if not tasks:
             return
         found = query_of(tasks)
         if found is None:
             raise PipelineError(
-                f"Spark did not tell the tasks which query they belong to ({_QUERY_ID_PROPERTY}), so that a "
-                "repeated micro-batch could not be known as one: write with foreachBatch, and with "
+                f"Spark did not tell the tasks which query they belong to ({_QUERY_ID_PROPERTY}), so a "
+                "repeated micro-batch could not be recognized: write with foreachBatch, and with "
                 "the options transactionalId and batchId"
             )
         name = self._options.transactional_id or found
-        progress = Progress(group_id=PREFIX + name, query_id=found, batch_id=batchId)
+        progress = QueryProgress(group_id=PREFIX + name, query_id=found, batch_id=batchId)
         transactional_id = self._options.transactional_id or PREFIX + found
         commit(self._options, transactional_id, tasks, progress)
 
     @one_message
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
-        """On the driver, after a task or the commit of the micro-batch has failed."""
+        """Gives up the micro-batch on the driver, after a task or the commit has failed."""
         abort(self._options, tasks_of(messages))
 
 
 def query_id() -> str | None:
-    """The streaming query that this task belongs to, also where it runs foreachBatch; its checkpoint keeps it."""
+    """The id of the streaming query that this task belongs to, even within foreachBatch; None in a batch.
+
+    The query's checkpoint keeps the id across restarts.
+    """
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(_QUERY_ID_PROPERTY)
 
 
 def query_of(tasks: Sequence[TaskMessage]) -> str | None:
-    """The query that all tasks name, None where there is no such one."""
+    """The query that all tasks name, or None if they do not name the same one."""
     found = {task.query_id for task in tasks}
     return found.pop() if len(found) == 1 else None
 
 
 def tasks_of(messages: Messages) -> list[TaskMessage]:
-    """Those of the tasks that succeeded, in the order of Spark's partitions."""
+    """The messages of the tasks that succeeded, in the order of Spark's partitions."""
     return [message for message in messages if isinstance(message, TaskMessage)]
 
 
@@ -122,9 +125,9 @@ def commit(
     options: SinkOptions,
     transactional_id: str,
     tasks: Sequence[TaskMessage],
-    progress: Progress | None,
+    progress: QueryProgress | None,
 ) -> None:
-    """Commits the work of the tasks and gives back their leases."""
+    """Commits the work of the tasks and releases their leases. Raises as `commit_write` does."""
     if not any(task.segments for task in tasks):
         return
     with RetryingControlPlane(options.location.require_control()) as control:
@@ -134,18 +137,25 @@ def commit(
 
 
 def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
-    """What the tasks wrote may be swept at once. No transaction is open: a commit ends its own."""
+    """Releases the leases of the tasks, so that what they wrote may be deleted at once.
+
+    There is no transaction to abort: a commit ends its own.
+    """
     if not any(task.segments for task in tasks):
         return
     try:
         with RetryingControlPlane(options.location.require_control()) as control:
             release(control, tasks)
     except ControlPlaneUnavailable as error:
-        log.warning("the leases of %d tasks were not given back: %s", len(tasks), error)
+        log.warning(
+            "the leases of %d tasks could not be given back, so they will expire by themselves: %s",
+            len(tasks),
+            error,
+        )
 
 
 def release(control: RetryingControlPlane, tasks: Sequence[TaskMessage]) -> None:
-    """Ends the leases of the tasks. Where that cannot be said now, they end by themselves."""
+    """Releases the leases of the tasks. If that fails, they expire by themselves."""
     commands = [
         Command(release_lease=ReleaseLease(lease_id=task.lease_id))
         for task in tasks
@@ -154,4 +164,8 @@ def release(control: RetryingControlPlane, tasks: Sequence[TaskMessage]) -> None
     try:
         control.ask_all(commands, retry_seconds=0)
     except (ControlPlaneUnavailable, CommandRefused) as error:
-        log.warning("the leases of %d tasks were not given back: %s", len(commands), error)
+        log.warning(
+            "the leases of %d tasks could not be given back, so they will expire by themselves: %s",
+            len(commands),
+            error,
+        )

@@ -1,4 +1,4 @@
-"""Avro values, each one datum by the schema that it was written with; through fastavro.
+"""Decodes Avro values with fastavro; each value is one datum, written with the given schema.
 
 | schema | column |
 |---|---|
@@ -21,8 +21,8 @@ import fastavro._read_py as in_python
 import fastavro.schema
 import pyarrow as pa
 
-from pipeline.errors import PipelineError
-from pipeline.export.typed.schema import (
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.export.typed.schema import (
     JSON_TEXT,
     Decoder,
     Node,
@@ -33,10 +33,11 @@ from pipeline.export.typed.schema import (
     struct_node,
 )
 
-#: fastavro's compiled reader does not bound its depth: a value of a recursive schema may overflow its stack, and
-#: end the process. One so small cannot, since a level takes a byte at least; larger ones go to its reader in Python.
+#: fastavro's compiled reader does not bound its depth: a value of a recursive schema may overflow the stack and end
+#: the process. A value of at most this many bytes cannot, since each level takes at least one byte; larger ones are
+#: read by fastavro's reader in Python.
 _CANNOT_BE_TOO_DEEP: Final = 2_000
-#: Of a decimal, in Parquet's readers and in Iceberg.
+#: The most digits of a decimal in Parquet's readers and in Iceberg.
 _MOST_DIGITS: Final = 38
 _PLAIN: Final = {
     "int": Node(pa.int32()),
@@ -62,7 +63,7 @@ _LOGICAL: Final = {
 
 
 def avro_decoder(schema: TypedSchema) -> Decoder:
-    """Raises PipelineError for what is no Avro schema, and for one whose values nothing bounds."""
+    """Makes the decoder of an Avro schema. Raises PipelineError for an invalid one, or if its values are unbounded."""
     try:
         names: dict[str, Any] = {}
         parsed = fastavro.parse_schema(json.loads(schema.document), names)
@@ -81,10 +82,12 @@ def avro_decoder(schema: TypedSchema) -> Decoder:
             raise NotOfSchemaError("it nests too deeply") from error
         except (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
             raise NotOfSchemaError(
-                f"it is not of the Avro schema ({str(error) or 'it ends early'})"
+                f"it does not match the Avro schema ({str(error) or 'it ends early'})"
             ) from error
         if left := len(data) - source.tell():
-            raise NotOfSchemaError(f"{left} bytes are left behind what the Avro schema says")
+            raise NotOfSchemaError(
+                f"{left} bytes are left over after the value that the Avro schema describes"
+            )
         return value
 
     return Decoder(_node_of(parsed, names, ()), decode, has_prefix=schema.has_prefix)
@@ -93,7 +96,10 @@ def avro_decoder(schema: TypedSchema) -> Decoder:
 def _is_recursive(
     schema: Any, names: dict[str, Any], path: tuple[str, ...], known: set[str]
 ) -> bool:
-    """Whether a type holds itself. `known` are those that do not."""
+    """Whether a type contains itself. `names` maps names to types, `path` has the enclosing records' names.
+
+    `known` collects the names of records that do not contain themselves.
+    """
     if isinstance(schema, list):
         return any(_is_recursive(each, names, path, known) for each in schema)
     if isinstance(schema, str):
@@ -112,8 +118,9 @@ def _is_recursive(
 
 
 def _check_sizes(schema: Any, names: dict[str, Any], known: set[str]) -> None:
-    """Raises PipelineError where a value may be without end, however few its bytes are: fastavro would build
-    it. `known` are names that were looked at.
+    """Raises PipelineError if a value of a few bytes may be of any size, since fastavro would build it.
+
+    `names` maps names to types; `known` collects the names that were checked.
     """
     if isinstance(schema, list):
         for each in schema:
@@ -132,20 +139,21 @@ def _check_sizes(schema: Any, names: dict[str, Any], known: set[str]) -> None:
         return
     if kind == "array" and _is_weightless(schema["items"], names, ()):
         raise PipelineError(
-            "the Avro schema has an array whose items take no bytes, such as null: a value of ten bytes may "
-            "have more of them than fit any memory; leave the schema away, and the values stay bytes"
+            "the Avro schema has an array whose items take no bytes, such as null: a value of ten "
+            "bytes could hold more items than fit in memory; omit the schema, and the values stay bytes"
         )
     _check_sizes(schema.get("items", schema.get("values", kind)), names, known)
 
 
 def _is_weightless(schema: Any, names: dict[str, Any], path: tuple[str, ...]) -> bool:
-    """Whether its values take no bytes. `path` are the records on the way."""
+    """Whether values of this type take no bytes. `path` has the names of the enclosing records."""
     if isinstance(schema, list):
-        return False  # which of them it is takes a byte
+        return False  # the index of the branch takes a byte
     if isinstance(schema, str):
         if schema in path:
             raise PipelineError(
-                f"the Avro schema is not valid: {schema} holds itself, without a union, an array or a map between"
+                f"the Avro schema is not valid: {schema} contains itself without a union, an array or a "
+                "map between"
             )
         return schema == "null" or (schema in names and _is_weightless(names[schema], names, path))
     kind = schema["type"]
@@ -159,7 +167,7 @@ def _is_weightless(schema: Any, names: dict[str, Any], path: tuple[str, ...]) ->
 
 
 def _node_of(schema: Any, names: dict[str, Any], path: tuple[str, ...]) -> Node:
-    """`names` are the types that a name stands for, `path` the names on the way."""
+    """The column of a type. `names` maps names to types; `path` has the names of the enclosing records."""
     if isinstance(schema, list):
         some = [each for each in schema if each != "null"]
         return _node_of(some[0], names, path) if len(some) == 1 else JSON_TEXT

@@ -1,21 +1,24 @@
-"""From a schema to what decodes byte strings by it."""
+"""Makes the decoder for a schema."""
 
 from functools import lru_cache
 
-from pipeline.export.typed.schema import Decoder, TypedSchema
+from lacuna.pipeline.export.typed.schema import Decoder, TypedSchema
 
 
 @lru_cache(maxsize=16)
 def decoder_of(schema: TypedSchema) -> Decoder:
-    """Made once in each process; a library is imported only for a schema of its kind."""
+    """The decoder of a schema, kept for later calls in this process. Imports only the library for its kind.
+
+    Raises PipelineError for a schema that is invalid.
+    """
     if schema.kind == "json":
-        from pipeline.export.typed.json_schema import json_decoder
+        from lacuna.pipeline.export.typed.json_schema import json_decoder
 
         return json_decoder(schema)
     if schema.kind == "avro":
-        from pipeline.export.typed.avro import avro_decoder
+        from lacuna.pipeline.export.typed.avro import avro_decoder
 
         return avro_decoder(schema)
-    from pipeline.export.typed.protobuf import protobuf_decoder
+    from lacuna.pipeline.export.typed.protobuf import protobuf_decoder
 
     return protobuf_decoder(schema)

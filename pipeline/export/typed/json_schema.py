@@ -1,4 +1,4 @@
-"""JSON values, typed by a JSON Schema (draft 4 to 2020-12), which they are also checked against.
+"""Decodes JSON values by a JSON Schema (draft 4 to 2020-12), and validates them against it.
 
 | schema | column |
 |---|---|
@@ -21,8 +21,8 @@ import jsonschema.validators
 import pyarrow as pa
 import referencing.exceptions
 
-from pipeline.errors import PipelineError
-from pipeline.export.typed.schema import (
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.export.typed.schema import (
     JSON_TEXT,
     Decoder,
     Node,
@@ -37,7 +37,7 @@ _MAX_DEPTH = 100
 
 
 def json_decoder(schema: TypedSchema) -> Decoder:
-    """Raises PipelineError for what is no JSON Schema."""
+    """Makes the decoder of a JSON Schema. Raises PipelineError for an invalid one."""
     document = _parse(schema.document)
     kind = jsonschema.validators.validator_for(document, jsonschema.Draft202012Validator)
     try:
@@ -51,9 +51,11 @@ def json_decoder(schema: TypedSchema) -> Decoder:
             value = json.loads(data, parse_constant=_no_constant)
             failure = next(validator.iter_errors(value), None)
         except (ValueError, RecursionError, OverflowError) as error:
-            raise NotOfSchemaError(f"it is no JSON ({error})") from error
+            raise NotOfSchemaError(f"it is not valid JSON ({error})") from error
         except referencing.exceptions.Unresolvable as error:
-            raise PipelineError(f"the JSON Schema refers to what is not in it: {error}") from error
+            raise PipelineError(
+                f"the JSON Schema refers to a definition that it does not have: {error}"
+            ) from error
         if failure is not None:
             raise NotOfSchemaError(f"{failure.json_path}: {_short(failure.message)}")
         return value
@@ -62,7 +64,7 @@ def json_decoder(schema: TypedSchema) -> Decoder:
 
 
 def node_of(schema: Any, document: Any, path: tuple[str, ...]) -> Node:
-    """The column for a schema within `document`; `path` are the references on the way to it."""
+    """The column of a schema within `document`; `path` has the references that were followed to reach it."""
     if not isinstance(schema, Mapping) or len(path) > _MAX_DEPTH:
         return JSON_TEXT
     if "$ref" in schema:
@@ -103,7 +105,7 @@ def _node_of_type(name: str, schema: Any, document: Any, path: tuple[str, ...]) 
 
 
 def _type_of(schema: Any) -> str:
-    """The one type that values other than null have; "" where there are several, or any."""
+    """The single type of the schema's non-null values, or "" if they may have several."""
     types = schema.get("type")
     if types is None:
         values = [schema["const"]] if "const" in schema else schema.get("enum", [])
@@ -126,7 +128,7 @@ def _json_type(value: Any) -> str:
 
 
 def _merge(schema: Any, document: Any) -> Any:
-    """A schema with `allOf` as one: properties of all, the first type that one names."""
+    """Merges a schema with its `allOf` parts: the properties of all; of other keywords, the first one found."""
     parts: list[Mapping[str, Any]] = [
         {key: value for key, value in schema.items() if key != "allOf"}
     ]
@@ -154,7 +156,7 @@ def _resolve(reference: str, document: Any) -> Any:
             found = found[int(name)] if isinstance(found, list) else found[name]
         except (KeyError, IndexError, ValueError, TypeError):
             raise PipelineError(
-                f"the JSON Schema refers to {reference!r}, which it has not"
+                f"the JSON Schema refers to {reference!r}, which does not exist in it"
             ) from None
     return found
 
@@ -163,11 +165,11 @@ def _parse(document: bytes) -> Any:
     try:
         return json.loads(document)
     except ValueError as error:
-        raise PipelineError(f"the JSON Schema is no JSON: {error}") from error
+        raise PipelineError(f"the JSON Schema is not valid JSON: {error}") from error
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _short(message: str) -> str:
@@ -185,9 +187,9 @@ def _instant(text: str) -> datetime.datetime:
     try:
         found = datetime.datetime.fromisoformat(text)
     except ValueError as error:
-        raise NotOfSchemaError(f"{text!r} is no date-time") from error
+        raise NotOfSchemaError(f"{text!r} is not a date-time") from error
     if found.tzinfo is None:
-        raise NotOfSchemaError(f"{text!r} is no date-time: its offset from UTC is missing")
+        raise NotOfSchemaError(f"{text!r} is not a date-time: its offset from UTC is missing")
     return found
 
 
@@ -195,4 +197,4 @@ def _date(text: str) -> datetime.date:
     try:
         return datetime.date.fromisoformat(text)
     except ValueError as error:
-        raise NotOfSchemaError(f"{text!r} is no date") from error
+        raise NotOfSchemaError(f"{text!r} is not a date") from error

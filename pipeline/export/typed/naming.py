@@ -1,13 +1,13 @@
-"""From the file that a user names to the schema in it."""
+"""Loads the schema in a file that a user names."""
 
 from pathlib import Path
 
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
-from pipeline.errors import PipelineError
-from pipeline.export.typed.decoding import decoder_of
-from pipeline.export.typed.schema import TypedSchema
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.export.typed.decoding import decoder_of
+from lacuna.pipeline.export.typed.schema import TypedSchema
 
 _FORMS = (
     ".json (JSON Schema), .avsc (Avro), .proto or .desc (Protobuf: source, or a FileDescriptorSet)"
@@ -15,9 +15,10 @@ _FORMS = (
 
 
 def load_schema(path: Path, message: str | None = None, *, has_prefix: bool = False) -> TypedSchema:
-    """The schema in `path`, by the name's ending; `message` is Protobuf's, needed where there are several.
+    """Loads the schema in a file, whose kind follows from the ending of its name, and checks it.
 
-    Raises PipelineError for a file or schema that is none.
+    `message` names the Protobuf message; it is needed if the file has several. `has_prefix` says that values have
+    Confluent's prefix. Raises PipelineError for a file or schema that cannot be used.
     """
     try:
         document = path.read_bytes()
@@ -25,7 +26,7 @@ def load_schema(path: Path, message: str | None = None, *, has_prefix: bool = Fa
         raise PipelineError(f"the schema {path} cannot be read: {error.strerror}") from error
     kind = path.suffix.lower()
     if kind in (".json", ".avsc") and message:
-        raise PipelineError(f"{path} is no Protobuf schema: it has no message {message!r}")
+        raise PipelineError(f"{path} is not a Protobuf schema: it has no message {message!r}")
     if kind == ".json":
         schema = TypedSchema("json", document, has_prefix=has_prefix)
     elif kind == ".avsc":
@@ -33,12 +34,12 @@ def load_schema(path: Path, message: str | None = None, *, has_prefix: bool = Fa
     elif kind in (".proto", ".desc", ".binpb", ".pb"):
         schema = _protobuf(path, document, message, has_prefix=has_prefix)
     else:
-        raise PipelineError(f"the schema {path} is of no kind that is known: name it {_FORMS}")
+        raise PipelineError(f"the kind of the schema {path} is not known: name it {_FORMS}")
     try:
         decoder_of(schema)
     except ModuleNotFoundError as error:
         raise PipelineError(
-            f"the schema {path} needs the Python package {error.name}: pip install 'lacuna[export]'"
+            f"the schema {path} needs the Python package {error.name}: pip install 'lacuna-log[export]'"
         ) from error
     except PipelineError as error:
         raise PipelineError(f"{path}: {error}") from error
@@ -46,7 +47,7 @@ def load_schema(path: Path, message: str | None = None, *, has_prefix: bool = Fa
 
 
 def _protobuf(path: Path, document: bytes, message: str | None, *, has_prefix: bool) -> TypedSchema:
-    from pipeline.export.typed.protobuf import compile_proto, message_names
+    from lacuna.pipeline.export.typed.protobuf import compile_proto, message_names
 
     if path.suffix.lower() == ".proto":
         document = compile_proto(path)
@@ -54,7 +55,7 @@ def _protobuf(path: Path, document: bytes, message: str | None, *, has_prefix: b
         try:
             files = descriptor_pb2.FileDescriptorSet.FromString(document)
         except DecodeError as error:
-            raise PipelineError(f"{path} is no FileDescriptorSet: {error}") from error
+            raise PipelineError(f"{path} is not a FileDescriptorSet: {error}") from error
         names = message_names(files)
         own = set(message_names(descriptor_pb2.FileDescriptorSet(file=files.file[-1:])))
         if len(own) != 1:

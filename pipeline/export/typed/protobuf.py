@@ -1,14 +1,14 @@
-"""Protobuf messages, by a .proto file or a FileDescriptorSet.
+"""Decodes Protobuf messages by a .proto file or a FileDescriptorSet.
 
 | field | column |
 |---|---|
 | message, repeated, map | struct, list, map (keys as text) |
-| int32, int64 and their kin; uint32; uint64 | int32, int64; int64; decimal(20, 0) |
-| enum | the value's name, its number where it has none |
+| int32, int64 and their variants; uint32; uint64 | int32, int64; int64; decimal(20, 0) |
+| enum | the value's name, or its number if it has none |
 | google.protobuf.Timestamp, the wrappers | timestamp (UTC), the nullable value |
 | Struct, Value, Any and other well-known types, recursion | its JSON text |
 
-A field that tracks its presence is null where it is absent, others have their default.
+An absent field is null if it tracks presence; otherwise it has its default value.
 """
 
 import datetime
@@ -25,8 +25,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 
-from pipeline.errors import PipelineError
-from pipeline.export.typed.schema import (
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.export.typed.schema import (
     Decoder,
     Node,
     NotOfSchemaError,
@@ -49,7 +49,7 @@ _WELL_KNOWN: Final = "google.protobuf."
 
 
 def protobuf_decoder(schema: TypedSchema) -> Decoder:
-    """Raises PipelineError where the message is not in the descriptors."""
+    """Makes the decoder of a Protobuf message. Raises PipelineError for invalid descriptors or a missing message."""
     pool = descriptor_pool.DescriptorPool()
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(schema.document)
@@ -57,10 +57,10 @@ def protobuf_decoder(schema: TypedSchema) -> Decoder:
             pool.Add(file)
         descriptor = pool.FindMessageTypeByName(schema.message)
     except (DecodeError, TypeError) as error:
-        raise PipelineError(f"these are no Protobuf descriptors: {error}") from error
+        raise PipelineError(f"these are not Protobuf descriptors: {error}") from error
     except KeyError:
         raise PipelineError(
-            f"there is no message {schema.message!r}; there are {', '.join(message_names(files))}"
+            f"there is no message {schema.message!r}; the schema has {', '.join(message_names(files))}"
         ) from None
     kind = message_factory.GetMessageClass(descriptor)
 
@@ -68,13 +68,13 @@ def protobuf_decoder(schema: TypedSchema) -> Decoder:
         try:
             return kind.FromString(_without_indexes(data) if schema.has_prefix else data)
         except DecodeError as error:
-            raise NotOfSchemaError(f"it is no {schema.message} ({error})") from error
+            raise NotOfSchemaError(f"it is not a {schema.message} ({error})") from error
 
     return Decoder(_message_node(descriptor, ()), decode, has_prefix=schema.has_prefix)
 
 
 def compile_proto(path: Path) -> bytes:
-    """The FileDescriptorSet of a .proto file and what it imports. Raises PipelineError."""
+    """Compiles a .proto file and its imports into a serialized FileDescriptorSet. Raises PipelineError."""
     with tempfile.TemporaryDirectory(prefix="lacuna-") as folder:
         target = Path(folder, "descriptors")
         command = [sys.executable, "-m", "grpc_tools.protoc", "-I", str(path.resolve().parent)]
@@ -85,14 +85,14 @@ def compile_proto(path: Path) -> bytes:
         if done.returncode != 0:
             if "No module named" in done.stderr:
                 raise PipelineError(
-                    "compiling .proto files needs grpcio-tools: pip install 'lacuna[export]'"
+                    "compiling .proto files needs grpcio-tools: pip install 'lacuna-log[export]'"
                 )
             raise PipelineError(f"{path} does not compile: {_complaints(done.stderr)}")
         return target.read_bytes()
 
 
 def _complaints(text: str) -> str:
-    """What the compiler says of files, without the warnings around it."""
+    """The compiler's errors about files, without its warnings."""
     lines = [
         line for line in text.splitlines() if ".proto:" in line and "warning" not in line.lower()
     ]
@@ -100,7 +100,7 @@ def _complaints(text: str) -> str:
 
 
 def message_names(files: descriptor_pb2.FileDescriptorSet) -> Sequence[str]:
-    """Full names of the messages that stand outermost, of the last file first."""
+    """The full names of the top-level messages, beginning with those of the last file."""
     return [
         ".".join(filter(None, (file.package, message.name)))
         for file in reversed(files.file)
@@ -185,12 +185,12 @@ def _text(message: Any) -> str:
         )
     except (ValueError, TypeError, json_format.Error) as error:
         raise NotOfSchemaError(
-            f"{message.DESCRIPTOR.full_name} has no form in JSON: {error}"
+            f"{message.DESCRIPTOR.full_name} cannot be written as JSON: {error}"
         ) from error
 
 
 def _without_indexes(data: bytes) -> bytes:
-    """Behind Confluent's schema id stands which message of the file it is: a list of varints."""
+    """Strips the list of varints that follows Confluent's schema id and says which message of the file this is."""
     count, position = _varint(data, 0)
     for _ in range(count):
         _, position = _varint(data, position)

@@ -1,7 +1,7 @@
-"""A schema that a user named, and what it makes of byte strings.
+"""A schema that a user named, and the decoding of byte strings by it.
 
-A `Node` says what one value of the schema becomes: an Arrow type, and how a decoded value is brought into
-what pyarrow takes for that type (None: it is that already). What no Arrow type fits becomes JSON text.
+A `Node` says what a value of the schema becomes: an Arrow type, and a function that converts a decoded value to one
+that pyarrow accepts for that type (None: no conversion is needed). A value that fits no Arrow type becomes JSON text.
 """
 
 import base64
@@ -23,27 +23,29 @@ CONFLUENT_BYTES: Final = 5
 
 
 class Node(NamedTuple):
-    """An Arrow type, and how a value becomes one of it; `convert` is never given None."""
+    """An Arrow type, and the function that converts a value for it; `convert` is never called with None."""
 
     type: pa.DataType
     convert: Convert | None = None
 
 
 class Undecodable(NamedTuple):
-    """A byte string that the schema does not fit; `row` counts in its batch."""
+    """A byte string that does not match the schema; `row` is its index in the column."""
 
     row: int
     reason: str
 
 
 class NotOfSchemaError(ValueError):
-    """One byte string that the schema does not fit; the message says why."""
+    """A byte string does not match the schema; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypedSchema:
-    """A schema; can be pickled. `document` is the JSON text, or for Protobuf a FileDescriptorSet of which
-    `message` names the message. `has_prefix`: Confluent's five bytes stand before each value.
+    """A schema; can be pickled.
+
+    `document` is its JSON text or, for Protobuf, a serialized FileDescriptorSet; `message` is then the message's name.
+    With `has_prefix`, each value begins with Confluent's five bytes.
     """
 
     kind: SchemaKind
@@ -53,7 +55,7 @@ class TypedSchema:
 
 
 class Decoder:
-    """Decodes byte strings to values of `type`."""
+    """Decodes byte strings into values of the Arrow type `type`."""
 
     def __init__(self, node: Node, decode: Convert, *, has_prefix: bool) -> None:
         self.type = node.type
@@ -62,7 +64,7 @@ class Decoder:
         self._has_prefix = has_prefix
 
     def decode_all(self, column: pa.Array) -> tuple[pa.Array, list[Undecodable]]:
-        """One value a row; null for null, and for what does not fit, which is listed."""
+        """Decodes a column to one value per row, and lists the rows that do not match; these and nulls become null."""
         values: list[Any] = []
         failures: list[Undecodable] = []
         for row, data in enumerate(column.to_pylist()):
@@ -79,7 +81,7 @@ class Decoder:
     def _each(
         self, values: list[Any], failures: list[Undecodable]
     ) -> tuple[pa.Array, list[Undecodable]]:
-        """Finds the values that Arrow does not take."""
+        """Converts values one by one, and replaces those that Arrow does not accept by null."""
         for row, value in enumerate(values):
             try:
                 pa.array([value], self.type)
@@ -99,7 +101,7 @@ class Decoder:
 
 
 def json_text(value: Any) -> str:
-    """What no Arrow type fits, as JSON: bytes in base64, times in ISO 8601."""
+    """A value as JSON text, with bytes in base64 and times in ISO 8601. Raises NotOfSchemaError if that fails."""
     try:
         return json.dumps(value, default=_jsonable, ensure_ascii=False, separators=(",", ":"))
     except RecursionError as error:
@@ -110,12 +112,12 @@ JSON_TEXT: Final = Node(pa.string(), json_text)
 
 
 def optional(convert: Convert) -> Convert:
-    """None stays None."""
+    """A function that returns None for None, and otherwise converts with `convert`."""
     return lambda value: None if value is None else convert(value)
 
 
 def list_node(item: Node) -> Node:
-    """A list of `item`."""
+    """The node of a list whose items are `item`."""
     if item.convert is None:
         return Node(pa.list_(item.type))
     convert = optional(item.convert)
@@ -123,7 +125,7 @@ def list_node(item: Node) -> Node:
 
 
 def map_node(item: Node) -> Node:
-    """A map from strings to `item`, from a dict."""
+    """The node of a map from strings to `item`; its values are dicts."""
     convert = optional(item.convert) if item.convert else lambda value: value
     return Node(
         pa.map_(pa.string(), item.type),
@@ -132,7 +134,7 @@ def map_node(item: Node) -> Node:
 
 
 def struct_node(fields: dict[str, Node]) -> Node:
-    """A struct, from a dict; names that it does not have are left out. JSON text where there is none."""
+    """The node of a struct; its values are dicts, whose other keys are ignored. Without fields, JSON text."""
     if not fields:
         return JSON_TEXT
     kind = pa.struct([pa.field(name, node.type) for name, node in fields.items()])
@@ -158,4 +160,4 @@ def _jsonable(value: Any) -> Any:
         return value.total_seconds()
     if isinstance(value, decimal.Decimal | uuid.UUID):
         return str(value)
-    raise NotOfSchemaError(f"a {type(value).__name__} has no form in JSON")
+    raise NotOfSchemaError(f"a {type(value).__name__} cannot be written as JSON")

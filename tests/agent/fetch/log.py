@@ -13,32 +13,51 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from random import Random
+from typing import Any
 
-from agent.clock import SystemClock
-from agent.fetch import codec as fetch_codec
-from agent.fetch.service import FetchService
-from agent.fetch.settings import FetchSettings
-from agent.lease import AgentLease
-from agent.metrics import AgentMetrics
-from agent.produce import codec as produce_codec
-from agent.produce.service import ProduceService
-from agent.produce.settings import ProduceSettings
-from agent.settings import AgentSettings
-from controlplane import machine
-from controlplane.client import InProcessClient
-from controlplane.clock import SystemClock as ControlPlaneClock
-from controlplane.journal.memory import MemoryJournal
-from controlplane.runtime import ControlPlane, RuntimeSettings
-from controlplane.state.state import State
-from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, DeleteTopics, TopicPartition
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import DeleteRecords, DeleteRecordsPartition
-from controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
-from logstore.objects.memory import MemoryStore
-from logstore.objects.store import Part, StoreUnavailableError
-from logstore.records.batch import BatchToWrite, NewRecord, RecordBatch, read_batches
-from logstore.records.layout import Codec
-from logstore.segments.paths import parse_segment_key
+from lacuna.agent.api import Call, Peer
+from lacuna.agent.clock import SystemWallClock
+from lacuna.agent.fetch.answers import READ_COMMITTED
+from lacuna.agent.fetch.service import FetchService
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.lease import AgentLease
+from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.produce.service import ProduceService
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.client import InProcessClient
+from lacuna.controlplane.clock import SystemClock
+from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.v1.cluster_pb2 import (
+    CreateTopic,
+    CreateTopics,
+    DeleteTopics,
+    TopicPartition,
+)
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import DeleteRecords, DeleteRecordsPartition
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from lacuna.logstore.objects.memory import MemoryStore
+from lacuna.logstore.objects.store import Part, StoreUnavailableError
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord, RecordBatch, read_batches
+from lacuna.logstore.records.layout import Codec
+from lacuna.logstore.segments.paths import parse_segment_key
+from lacuna.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+from lacuna.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tests.doubles.journal import MemoryJournal
 
 TIME = 1_700_000_000_000
 
@@ -118,7 +137,7 @@ class Writer:
 
     async def send(
         self, *values: bytes, partition: int = 0, codec: Codec = Codec.NONE
-    ) -> produce_codec.PartitionAnswer:
+    ) -> PartitionProduceResponse:
         """Produce one batch, adding the partition to the transaction (v12)."""
         return await self.log.produce(
             self.batch(*values, partition=partition, codec=codec),
@@ -213,44 +232,49 @@ class Log:
         transactional_id: str | None = None,
         version: int = 12,
         acks: int = -1,
-    ) -> produce_codec.PartitionAnswer:
+    ) -> PartitionProduceResponse:
         """One batch for one partition."""
-        response = await self.produce_service.produce(
-            produce_request({(self.topic, partition): records}, transactional_id, version, acks)
-        )
-        return response.topics[0].partitions[0]
+        request = produce_request({(self.topic, partition): records}, transactional_id, acks)
+        return (await self.send(request, version)).responses[0].partition_responses[0]
+
+    async def send(self, request: ProduceRequest, version: int = 12) -> ProduceResponse:
+        """Any Produce."""
+        return await self.produce_service.produce(request, version)
 
     async def fetch(
-        self, offset: int, *, partition: int = 0, **options: int
-    ) -> fetch_codec.PartitionAnswer:
+        self, offset: int, *, partition: int = 0, version: int = 12, **options: int
+    ) -> PartitionData:
         """One partition, without a session; read_committed and no waiting unless said otherwise."""
-        response = await self.fetch_service.fetch(
-            fetch_request({(self.topic, partition): offset}, forgotten=(), **options)
-        )
-        return response.topics[0].partitions[0]
+        request = fetch_request({(self.topic, partition): offset}, forgotten=(), **options)
+        return (await self.ask(request, version)).responses[0].partitions[0]
+
+    async def ask(self, request: FetchRequest, version: int = 12) -> FetchResponse:
+        """Any Fetch."""
+        return await self.fetch_service.fetch(request, version)
+
+
+def call_of(version: int, context: Any = None) -> Call:
+    """A request's circumstances."""
+    return Call(context, Peer(host="h", port=1), version)
 
 
 def produce_request(
     records: dict[tuple[str, int], bytes],
     transactional_id: str | None = None,
-    version: int = 12,
     acks: int = -1,
-) -> produce_codec.ProduceRequest:
+) -> ProduceRequest:
     """One partition a topic entry."""
     topics = [
-        produce_codec.ProduceTopic(
-            name, b"", [produce_codec.ProducePartition(partition, memoryview(data))]
-        )
+        TopicProduceData(name, partition_data=[PartitionProduceData(partition, memoryview(data))])
         for (name, partition), data in records.items()
     ]
-    return produce_codec.ProduceRequest(version, transactional_id, acks, 30_000, topics)
+    return ProduceRequest(transactional_id, acks, 30_000, topics)
 
 
 def fetch_request(
     offsets: dict[tuple[str, int], int],
     *,
-    version: int = 12,
-    isolation: int = fetch_codec.READ_COMMITTED,
+    isolation: int = READ_COMMITTED,
     max_wait_ms: int = 0,
     min_bytes: int = 1,
     max_bytes: int = 50 << 20,
@@ -258,35 +282,34 @@ def fetch_request(
     session_id: int = 0,
     session_epoch: int = -1,
     leader_epoch: int = -1,
-    forgotten: Sequence[fetch_codec.ForgottenTopic] = (),
-) -> fetch_codec.FetchRequest:
+    forgotten: Sequence[ForgottenTopic] = (),
+) -> FetchRequest:
     """Topics by name."""
-    topics: dict[str, list[fetch_codec.FetchPartition]] = {}
+    topics: dict[str, list[FetchPartition]] = {}
     for (name, partition), offset in offsets.items():
-        asked = fetch_codec.FetchPartition(partition, offset, partition_max_bytes, leader_epoch)
+        asked = FetchPartition(
+            partition, leader_epoch, offset, partition_max_bytes=partition_max_bytes
+        )
         topics.setdefault(name, []).append(asked)
-    return fetch_codec.FetchRequest(
-        version,
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation,
-        session_id,
-        session_epoch,
-        [fetch_codec.FetchTopic(name, b"", asked) for name, asked in topics.items()],
-        list(forgotten),
-        "",
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=isolation,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=[FetchTopic(name, partitions=asked) for name, asked in topics.items()],
+        forgotten_topics_data=forgotten,
     )
 
 
-def batches_of(answer: fetch_codec.PartitionAnswer) -> list[RecordBatch]:
+def batches_of(answer: PartitionData) -> list[RecordBatch]:
     """The batches of an answer, checksums verified."""
     assert answer.error_code == 0
-    assert answer.size == sum(map(len, answer.records))
-    return list(read_batches(b"".join(answer.records)))
+    return list(read_batches(b"".join(answer.records or ())))
 
 
-def records_of(answer: fetch_codec.PartitionAnswer) -> list[tuple[int, bytes | None]]:
+def records_of(answer: PartitionData) -> list[tuple[int, bytes | None]]:
     """(offset, value) of the records that an application sees: no control batches."""
     return [
         (record.offset, record.value)
@@ -296,7 +319,7 @@ def records_of(answer: fetch_codec.PartitionAnswer) -> list[tuple[int, bytes | N
     ]
 
 
-def next_offset_of(answer: fetch_codec.PartitionAnswer) -> int:
+def next_offset_of(answer: PartitionData) -> int:
     """Where a client goes on (S16)."""
     return batches_of(answer)[-1].header.next_offset
 
@@ -312,10 +335,9 @@ async def open_log(
     """Start it, end it; a control plane that had to stop fails the test."""
     numbers = itertools.count(1)
     fatal: list[BaseException] = []
-    plane: ControlPlane[State] = ControlPlane(
-        machine,
+    plane = Runtime(
         journal or MemoryJournal("cluster"),
-        ControlPlaneClock(),
+        SystemClock(),
         lambda: next(numbers).to_bytes(16, "big"),
         RuntimeSettings(),
         on_fatal=fatal.append,
@@ -329,6 +351,7 @@ async def open_log(
     fetching = FetchService(
         control=control,
         store=store,
+        trust=lease.trust,
         cluster_id=lambda: lease.cluster_id,
         randint=Random(7).randint,
         settings=fetch,
@@ -337,7 +360,7 @@ async def open_log(
         control=control,
         store=store,
         lease=lease,
-        clock=SystemClock(),
+        clock=SystemWallClock(),
         fetch=fetching,
         settings=produce,
     )

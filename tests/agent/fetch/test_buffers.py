@@ -1,9 +1,10 @@
 """Payload in memory is counted as long as anybody holds it, and bounds what answers take."""
 
-from agent.fetch.buffers import LiveBytes, ReadBuffer
-from agent.fetch.codec import PartitionAnswer
-from agent.fetch.service import SMALLEST_ANSWER_BYTES
-from agent.fetch.settings import FetchSettings
+from lacuna.agent.fetch.answers import size_of
+from lacuna.agent.fetch.buffers import LiveBytes, ReadBuffer
+from lacuna.agent.fetch.service import SMALLEST_ANSWER_BYTES
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.wire.messages.fetch import PartitionData
 from tests.agent.fetch.log import make_batch, open_log
 
 
@@ -31,15 +32,15 @@ async def test_answers_become_smaller_the_more_of_them_wait_for_their_clients() 
         await log.create_topic("t")
         for _ in range(12):
             await log.produce(make_batch(value))
-        held: list[PartitionAnswer] = []
+        held: list[PartitionData] = []
         sizes = []
         for _ in range(40):
             held.append(await log.fetch(0, partition_max_bytes=1 << 24))
-            sizes.append(held[-1].size)
+            sizes.append(size_of(held[-1]))
             assert log.fetch_service.cache.outside_bytes >= sum(sizes)
         assert 1 << 20 < sizes[0] <= 2 << 20
         assert sizes == sorted(sizes, reverse=True)
         assert len(value) <= sizes[-1] <= SMALLEST_ANSWER_BYTES + len(value)
         held.clear()
         assert log.fetch_service.cache.outside_bytes < 2 * len(value)
-        assert (await log.fetch(0, partition_max_bytes=1 << 24)).size == sizes[0]
+        assert size_of(await log.fetch(0, partition_max_bytes=1 << 24)) == sizes[0]

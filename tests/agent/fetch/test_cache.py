@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from agent.fetch import gather, synthesize
-from agent.fetch.codec import READ_COMMITTED, READ_UNCOMMITTED
-from agent.fetch.settings import FetchSettings
-from logstore.records.layout import Codec
+from lacuna.agent.fetch import coalescing, gather
+from lacuna.agent.fetch.answers import READ_COMMITTED, READ_UNCOMMITTED, size_of
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.logstore.records.layout import Codec
 from tests.agent.fetch.log import (
     TIME,
     Log,
@@ -21,7 +21,7 @@ from tests.agent.fetch.log import (
     open_log,
     records_of,
 )
-from tests.turns import turns
+from tests.loop_iterations import iterations
 
 BIG = bytes(range(256)) * 20
 
@@ -31,7 +31,7 @@ def forget(log: Log) -> None:
     cache = log.fetch_service.cache
     while cache._loads:
         cache._forget(cache._loads.popitem()[0])
-    assert (cache.metrics.bytes_now, cache._places, cache._coalesced) == (0, {}, {})
+    assert (cache.metrics.bytes_now, cache._slots, cache._coalesced) == (0, {}, {})
     assert cache._fresh == {}
 
 
@@ -42,7 +42,7 @@ async def test_what_was_read_is_not_read_again() -> None:
         first = await log.fetch(0)
         reads = log.store.metrics.gets
         assert reads == 1
-        assert b"".join((await log.fetch(0)).records) == b"".join(first.records)
+        assert b"".join((await log.fetch(0)).records or ()) == b"".join(first.records or ())
         assert log.store.metrics.gets == reads
 
 
@@ -106,7 +106,7 @@ async def test_a_consumer_that_tails_does_not_read_the_store() -> None:
         offset = 0
         for number in range(5):
             fetch = asyncio.ensure_future(log.fetch(offset, max_wait_ms=600_000))
-            await turns()
+            await iterations()
             await asyncio.gather(log.produce(make_batch(BIG)), log.produce(make_batch(b"small")))
             answer = await fetch
             assert len(records_of(answer)) == 2
@@ -150,7 +150,7 @@ async def test_changed_bytes_are_an_error_that_names_the_object_and_never_served
         log.store._objects[key] = (changed, modified)
         with caplog.at_level(logging.ERROR):
             answer = await log.fetch(0)
-        assert (answer.error_code, answer.size) == (2, 0)
+        assert (answer.error_code, size_of(answer)) == (2, 0)
         assert key in caplog.text
         assert "bytes at" in caplog.text
         log.store._objects[key] = (payload, modified)
@@ -187,7 +187,7 @@ async def test_s3_up_to_a_bad_object_records_are_served_and_at_it_an_error(
             assert found == [(at, value) for at in range(offset, 2)]
             assert next_offset_of(answer) == 2
         answer = await log.fetch(2)
-        assert (answer.error_code, answer.size) == (2, 0)
+        assert (answer.error_code, size_of(answer)) == (2, 0)
         assert records_of(await log.fetch(3)) == [(3, value)]
 
 
@@ -218,7 +218,7 @@ async def test_an_object_that_stays_away_is_a_storage_error() -> None:
         await log.produce(make_batch(BIG))
         log.store.delete(log.store.put_order)
         answer = await log.fetch(0, max_wait_ms=1000)
-        assert (answer.error_code, answer.size) == (56, 0)
+        assert (answer.error_code, size_of(answer)) == (56, 0)
 
 
 async def test_s19_small_batches_are_coalesced_once_with_holes_and_without_producers() -> None:
@@ -241,6 +241,8 @@ async def test_s19_small_batches_are_coalesced_once_with_holes_and_without_produ
         assert [record.timestamp for record in batch.records()] == [TIME] * 20
         assert log.fetch_service.cache.metrics.coalesced == 1
         again = await log.fetch(0)
+        assert answer.records is not None
+        assert again.records is not None
         assert again.records[0].obj is answer.records[0].obj  # type: ignore[union-attr]
         assert log.fetch_service.cache.metrics.coalesced == 1
 
@@ -273,7 +275,7 @@ async def test_s15_a_small_limit_gets_whole_batches_as_they_were_produced() -> N
             limit = sum(sizes[:count]) + 10
             for limits in ({"partition_max_bytes": limit}, {"max_bytes": limit}):
                 answer = await log.fetch(0, **limits)
-                assert (answer.size, len(batches_of(answer))) == (sum(sizes[:count]), count)
+                assert (size_of(answer), len(batches_of(answer))) == (sum(sizes[:count]), count)
 
 
 async def test_s15_a_batch_that_coalescing_made_larger_than_the_limit_is_not_sent() -> None:
@@ -289,7 +291,7 @@ async def test_s15_a_batch_that_coalescing_made_larger_than_the_limit_is_not_sen
             *range(9)
         ]
         answer = await log.fetch(9, max_bytes=limit)
-        assert (answer.size, records_of(answer)) == (len(large), [(9, bytes(300_000))])
+        assert (size_of(answer), records_of(answer)) == (len(large), [(9, bytes(300_000))])
 
 
 async def test_s19_log_append_times_stay_apart() -> None:
@@ -326,8 +328,8 @@ async def test_s19_whoever_reads_what_others_coalesced_misses_nothing(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Coalesced batches reach over extents; plans begin, end and break off anywhere among those."""
-    monkeypatch.setattr(synthesize, "COALESCED_BATCH_BYTES", 700)
-    monkeypatch.setattr(synthesize, "COALESCE_SOURCE_BYTES", 3000)
+    monkeypatch.setattr(coalescing, "COALESCED_BATCH_BYTES", 700)
+    monkeypatch.setattr(coalescing, "COALESCE_SOURCE_BYTES", 3000)
     monkeypatch.setattr(gather, "SMALLEST_COALESCED_ANSWER", 1000)
     source = random.Random(seed)
     async with open_log(fetch=FetchSettings(cache_bytes=1 << 20, read_ahead_bytes=4096)) as log:
@@ -386,9 +388,9 @@ async def test_the_same_from_a_store_with_a_gap_and_one_without() -> None:
 
 
 def test_the_settings_say_what_they_may_be() -> None:
-    with pytest.raises(ValueError, match="cache_bytes is 1: choose"):
+    with pytest.raises(ValueError, match=r"fetch\.cache.bytes is 1: choose"):
         FetchSettings(cache_bytes=1)
-    with pytest.raises(ValueError, match="max_reads is 0: choose"):
+    with pytest.raises(ValueError, match=r"fetch\.max.reads is 0: choose"):
         FetchSettings(max_reads=0)
-    with pytest.raises(ValueError, match="read_ahead_bytes is -1: choose"):
+    with pytest.raises(ValueError, match=r"fetch\.read.ahead.bytes is -1: choose"):
         FetchSettings(read_ahead_bytes=-1)

@@ -4,21 +4,17 @@ import asyncio
 
 import pytest
 
-from agent.apis import fetch as api
-from agent.fetch.codec import (
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    FetchPartition,
-    FetchTopic,
-    PartitionAnswer,
-)
-from agent.fetch.settings import FetchSettings
-from controlplane.errors import ErrorCode
-from logstore.records.control import ControlType, read_control_record
-from logstore.records.layout import Codec
+from lacuna.agent.apis import k01_fetch as api
+from lacuna.agent.fetch.answers import READ_COMMITTED, READ_UNCOMMITTED, size_of
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.logstore.records.control import ControlType, read_control_record
+from lacuna.logstore.records.layout import Codec
+from lacuna.wire.messages.fetch import FetchPartition, FetchTopic, PartitionData
 from tests.agent.fetch.log import (
     TestStore,
     batches_of,
+    call_of,
     fetch_request,
     make_batch,
     next_offset_of,
@@ -57,7 +53,7 @@ async def test_s13_at_the_end_there_are_zero_bytes_after_max_wait() -> None:
         begin = loop.time()
         answer = await log.fetch(0, max_wait_ms=60)
         assert loop.time() - begin >= 0.055
-        assert (answer.error_code, answer.size, answer.records) == (0, 0, ())
+        assert (answer.error_code, size_of(answer), answer.records) == (0, 0, ())
 
 
 @pytest.mark.parametrize("isolation", [READ_COMMITTED, READ_UNCOMMITTED])
@@ -151,9 +147,9 @@ async def test_s17_004_aborted_records_at_offsets_0_to_10_and_the_next_fetch_is_
         control = read_control_record(record)
         assert control.control_type is ControlType.COMMIT
         assert log.store.metrics.gets == reads
-        assert answer.size < 200
+        assert size_of(answer) < 200
         again = await log.fetch(11)
-        assert (again.error_code, again.size, again.high_watermark) == (0, 0, 11)
+        assert (again.error_code, size_of(again), again.high_watermark) == (0, 0, 11)
 
 
 async def test_s15_the_first_batch_may_begin_before_the_asked_offset() -> None:
@@ -174,7 +170,7 @@ async def test_s15_one_batch_is_given_even_where_it_is_larger_than_the_limits() 
             await log.produce(make_batch(BIG))
         one = await log.fetch(0, partition_max_bytes=1, max_bytes=1)
         assert [offset for offset, _ in records_of(one)] == [0]
-        size = one.size
+        size = size_of(one)
         two = await log.fetch(1, partition_max_bytes=2 * size + 10)
         assert [offset for offset, _ in records_of(two)] == [1, 2]
 
@@ -203,9 +199,9 @@ async def test_s16_an_answer_that_the_limit_cuts_stays_within_it() -> None:
         await writer.send(b"1")
         await writer.end(committed=False)
         await log.produce(make_batch(BIG))
-        size = (await log.fetch(0, partition_max_bytes=1)).size
+        size = size_of(await log.fetch(0, partition_max_bytes=1))
         tight = await log.fetch(0, partition_max_bytes=size)
-        assert (tight.size, next_offset_of(tight)) == (size, 1)
+        assert (size_of(tight), next_offset_of(tight)) == (size, 1)
         roomy = await log.fetch(0, partition_max_bytes=size + 200)
         assert [batch.header.is_control for batch in batches_of(roomy)] == [False, True]
         assert next_offset_of(roomy) == 2
@@ -265,7 +261,7 @@ async def test_s20_a_passed_through_batch_keeps_its_bytes_but_offset_and_epoch()
         await log.produce(sent, transactional_id="x")
         await writer.end(committed=True)
         answer = await log.fetch(1)
-        got = b"".join(answer.records)
+        got = b"".join(answer.records or ())
         assert got[8:12] + got[16:] == sent[8:12] + sent[16:]
         assert got[:8] == (1).to_bytes(8, "big")
         assert got[12:16] == bytes(4)
@@ -303,7 +299,7 @@ async def test_s7_a_stale_view_does_not_make_a_client_reset() -> None:
         view.high_watermark = view.last_stable_offset = 0
         log.control.call = call  # type: ignore[method-assign, assignment]
         answer = await log.fetch(1)
-        assert (answer.error_code, answer.size, confirmed) == (0, 0, 1)
+        assert (answer.error_code, size_of(answer), confirmed) == (0, 0, 1)
 
 
 async def test_unknown_topics_partitions_and_epochs() -> None:
@@ -334,10 +330,10 @@ async def test_s6_topics_by_id_and_ids_that_are_not_known() -> None:
         topic_id = await log.create_topic("t")
         await log.produce(make_batch(b"a"))
 
-        async def by_id(wanted: bytes, partition: int = 0) -> PartitionAnswer:
-            asked = FetchTopic("", wanted, [FetchPartition(partition, 0, 1 << 20, -1)])
-            request = fetch_request({}, version=13)._replace(topics=[asked])
-            (topic,) = (await log.fetch_service.fetch(request)).topics
+        async def by_id(wanted: bytes, partition: int = 0) -> PartitionData:
+            asked = FetchTopic("", wanted, [FetchPartition(partition, partition_max_bytes=1 << 20)])
+            request = fetch_request({})._replace(topics=[asked])
+            (topic,) = (await log.ask(request, 13)).responses
             assert topic.topic_id == wanted
             return topic.partitions[0]
 
@@ -351,8 +347,10 @@ async def test_s6_topics_by_id_and_ids_that_are_not_known() -> None:
 
 def test_a_fetch_that_cannot_be_served_fails_for_every_partition() -> None:
     request = fetch_request({("t", 0): 0, ("t", 3): 0})
-    response = api.refuse(request, api.API.unavailable)
-    assert [(part.partition, part.error_code) for part in response.topics[0].partitions] == [
+    response = api.refuse(call_of(12), request, api.API.unavailable)
+    assert [
+        (part.partition_index, part.error_code) for part in response.responses[0].partitions
+    ] == [
         (0, 56),
         (3, 56),
     ]
@@ -369,6 +367,6 @@ async def test_s18_a_hundred_thousand_aborted_records_are_one_small_answer_and_n
         answer = await log.fetch(0)
         assert (answer.high_watermark, answer.last_stable_offset) == (100_000, 100_000)
         assert next_offset_of(answer) == 100_000
-        assert answer.size < 200
+        assert size_of(answer) < 200
         assert records_of(answer) == []
         assert log.store.metrics.gets == 0

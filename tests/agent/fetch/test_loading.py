@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.fetch.buffers import ReadBuffer
-from agent.fetch.loading import (
+from lacuna.agent.fetch.buffers import ReadBuffer
+from lacuna.agent.fetch.loading import (
     ExtentCorruptError,
     ExtentGoneError,
     ExtentUnavailableError,
@@ -15,11 +15,11 @@ from agent.fetch.loading import (
     load,
     plan_loads,
 )
-from agent.fetch.plan import Piece
-from agent.fetch.stretch import Stretch
-from logstore.objects.faults import Fault, FaultKind, FaultyStore
-from logstore.objects.memory import MemoryStore
-from logstore.records.batch import read_batches
+from lacuna.agent.fetch.stretch import Stretch
+from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.logstore.objects.memory import MemoryStore
+from lacuna.logstore.records.batch import read_batches
+from lacuna.testing.faults import Fault, FaultKind, FaultyStore
 from tests.agent.fetch.log import make_batch
 
 
@@ -149,6 +149,7 @@ def test_what_failed_is_in_no_stretch_and_says_why() -> None:
     store.inner.put("1/2", [changed])
     store.fail(Fault("get", FaultKind.ERROR, "1/3"))
     (made,) = plan([pieces])
+    before = store.metrics.bytes_read
     loaded = load(made, store, ReadBuffer())
     assert spans(loaded.stretches) == [[0, 1], [4]]
     kinds = {piece.base_offset: type(error) for piece, error in loaded.errors}
@@ -156,7 +157,7 @@ def test_what_failed_is_in_no_stretch_and_says_why() -> None:
     assert kinds.pop(6) is kinds.pop(7) is ExtentUnavailableError
     assert kinds == {5: ExtentCorruptError}
     assert all("segment 1-" in str(error) for _, error in loaded.errors)
-    assert loaded.bytes_read == sum(piece.size for piece in pieces[:3])
+    assert loaded.bytes_read == store.metrics.bytes_read - before
     assert [values(stretch) for stretch in loaded.stretches] == [[b"0-0", b"0-1"], [b"2-0"]]
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.fetch.codec import READ_COMMITTED, READ_UNCOMMITTED
-from agent.fetch.settings import FetchSettings
-from agent.housekeeping.merging import Merger, MergeSettings
-from logstore.records.layout import Codec
+from lacuna.agent.fetch.answers import READ_COMMITTED, READ_UNCOMMITTED, size_of
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.housekeeping.merging import Merger, MergeSettings
+from lacuna.logstore.records.layout import Codec
 from tests.agent.fetch.log import (
     Log,
     TestStore,
@@ -93,7 +93,7 @@ async def read_all(log: Log, isolation: int, limit: int) -> list[tuple[int, byte
             assert offset == bound
             return seen
         assert all(batch.header.record_count for batch in batches)
-        assert answer.size <= limit or len(batches) == 1
+        assert size_of(answer) <= limit or len(batches) == 1
         for batch in batches:
             header = batch.header
             assert header.next_offset > offset

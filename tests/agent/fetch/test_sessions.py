@@ -5,21 +5,22 @@ import threading
 
 import pytest
 
-from agent.fetch.codec import FetchResponse, ForgottenTopic
-from agent.fetch.settings import FetchSettings
+from lacuna.agent.fetch.answers import READ_COMMITTED, READ_UNCOMMITTED
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.wire.messages.fetch import FetchResponse, ForgottenTopic
 from tests.agent.fetch.log import Log, fetch_request, make_batch, open_log, records_of
 
 
 def answered(response: FetchResponse) -> list[int]:
     """The partitions of an answer."""
-    return [part.partition for topic in response.topics for part in topic.partitions]
+    return [part.partition_index for topic in response.responses for part in topic.partitions]
 
 
 async def begin(log: Log, partitions: int = 3, **options: int) -> FetchResponse:
     """A full fetch that asks for a session."""
     offsets = {(log.topic, partition): 0 for partition in range(partitions)}
     request = fetch_request(offsets, session_epoch=0, forgotten=(), **options)
-    return await log.fetch_service.fetch(request)
+    return await log.ask(request)
 
 
 async def test_s21_a_full_fetch_answers_all_and_an_incremental_one_what_changed() -> None:
@@ -29,14 +30,14 @@ async def test_s21_a_full_fetch_answers_all_and_an_incremental_one_what_changed(
         assert full.session_id > 0
         assert answered(full) == [0, 1, 2]
         follow = fetch_request({}, session_id=full.session_id, session_epoch=1)
-        assert answered(await log.fetch_service.fetch(follow)) == []
+        assert answered(await log.ask(follow)) == []
         await log.produce(make_batch(b"a"), partition=1)
         follow = fetch_request({}, session_id=full.session_id, session_epoch=2)
-        changed = await log.fetch_service.fetch(follow)
+        changed = await log.ask(follow)
         assert answered(changed) == [1]
-        assert records_of(changed.topics[0].partitions[0]) == [(0, b"a")]
+        assert records_of(changed.responses[0].partitions[0]) == [(0, b"a")]
         on = fetch_request({("t", 1): 1}, session_id=full.session_id, session_epoch=3)
-        assert answered(await log.fetch_service.fetch(on)) == []
+        assert answered(await log.ask(on)) == []
 
 
 async def test_s21_what_was_not_taken_is_sent_again() -> None:
@@ -47,8 +48,26 @@ async def test_s21_what_was_not_taken_is_sent_again() -> None:
         await log.produce(make_batch(b"a"))
         for epoch in (1, 2):
             again = fetch_request({}, session_id=full.session_id, session_epoch=epoch)
-            response = await log.fetch_service.fetch(again)
-            assert records_of(response.topics[0].partitions[0]) == [(0, b"a")]
+            response = await log.ask(again)
+            assert records_of(response.responses[0].partitions[0]) == [(0, b"a")]
+
+
+async def test_s21_each_fetch_of_a_session_has_its_own_isolation_level() -> None:
+    """As in Kafka; librdkafka's and Java's consumers never change theirs."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        await (await log.writer("x")).send(b"a")
+        full = await begin(log, partitions=1)
+        assert records_of(full.responses[0].partitions[0]) == []
+        for epoch, isolation, expected in (
+            (1, READ_COMMITTED, []),
+            (2, READ_UNCOMMITTED, [0]),
+            (3, READ_COMMITTED, []),
+        ):
+            follow = fetch_request(
+                {}, session_id=full.session_id, session_epoch=epoch, isolation=isolation
+            )
+            assert answered(await log.ask(follow)) == expected
 
 
 async def test_s21_a_waiting_session_wakes_for_any_of_its_partitions() -> None:
@@ -56,7 +75,7 @@ async def test_s21_a_waiting_session_wakes_for_any_of_its_partitions() -> None:
         await log.create_topic("t", partitions=3)
         full = await begin(log)
         waiting = asyncio.ensure_future(
-            log.fetch_service.fetch(
+            log.ask(
                 fetch_request({}, session_id=full.session_id, session_epoch=1, max_wait_ms=600_000)
             )
         )
@@ -74,7 +93,7 @@ async def test_fetches_of_one_session_at_once_all_end(ends_by: str) -> None:
         wait_ms = 50 if ends_by == "time" else 600_000
         waiting = [
             asyncio.ensure_future(
-                log.fetch_service.fetch(
+                log.ask(
                     fetch_request(
                         {}, session_id=full.session_id, session_epoch=epoch, max_wait_ms=wait_ms
                     )
@@ -106,7 +125,7 @@ async def test_what_one_fetch_forgets_while_another_reads_it_is_still_answered()
 
         log.store.get = held_get  # type: ignore[method-assign]
         reading = asyncio.ensure_future(
-            log.fetch_service.fetch(fetch_request({}, session_id=full.session_id, session_epoch=1))
+            log.ask(fetch_request({}, session_id=full.session_id, session_epoch=1))
         )
         while not reads.is_set():
             await asyncio.sleep(0.001)
@@ -116,7 +135,7 @@ async def test_what_one_fetch_forgets_while_another_reads_it_is_still_answered()
             session_epoch=2,
             forgotten=[ForgottenTopic("t", b"", [0])],
         )
-        assert answered(await log.fetch_service.fetch(less)) == []
+        assert answered(await log.ask(less)) == []
         gate.set()
         assert answered(await reading) == [0]
         view = log.control.partition(log.topic_id, 0)
@@ -135,14 +154,14 @@ async def test_s21_forgotten_partitions_are_not_answered_and_none_left_ends_the_
             session_epoch=1,
             forgotten=[ForgottenTopic("t", b"", [0])],
         )
-        assert answered(await log.fetch_service.fetch(less)) == [1]
+        assert answered(await log.ask(less)) == [1]
         none = fetch_request(
             {},
             session_id=full.session_id,
             session_epoch=2,
             forgotten=[ForgottenTopic("t", b"", [1])],
         )
-        assert (await log.fetch_service.fetch(none)).session_id == 0
+        assert (await log.ask(none)).session_id == 0
         assert len(log.fetch_service.sessions) == 0
 
 
@@ -150,12 +169,12 @@ async def test_s21_wrong_sessions_and_epochs_have_their_errors() -> None:
     async with open_log() as log:
         await log.create_topic("t", partitions=1)
         full = await begin(log, partitions=1)
-        fetch, session_id = log.fetch_service.fetch, full.session_id
+        fetch, session_id = log.ask, full.session_id
         unknown = await fetch(fetch_request({}, session_id=session_id + 1, session_epoch=1))
-        assert (unknown.error_code, unknown.session_id, unknown.topics) == (70, 0, [])
+        assert (unknown.error_code, unknown.session_id, unknown.responses) == (70, 0, ())
         skipped = await fetch(fetch_request({}, session_id=session_id, session_epoch=5))
         assert skipped.error_code == 71
-        by_id = await fetch(fetch_request({}, session_id=session_id, session_epoch=1, version=13))
+        by_id = await fetch(fetch_request({}, session_id=session_id, session_epoch=1), 13)
         assert by_id.error_code == 106
         closed = await fetch(fetch_request({("t", 0): 0}, session_id=session_id, session_epoch=-1))
         assert (closed.session_id, answered(closed)) == (0, [0])
@@ -171,7 +190,7 @@ async def test_sessions_are_bounded_and_their_listeners_leave_with_them() -> Non
         view = log.control.partition(log.topic_id, 0)
         assert len(view._listeners) == 2
         first = fetch_request({}, session_id=opened[0].session_id, session_epoch=1)
-        assert (await log.fetch_service.fetch(first)).error_code == 70
+        assert (await log.ask(first)).error_code == 70
         log.fetch_service.sessions.close()
         assert len(view._listeners) == 0
 
@@ -181,7 +200,7 @@ async def test_the_partitions_of_all_sessions_are_bounded_together() -> None:
     async with open_log(fetch=FetchSettings(max_session_partitions=5)) as log:
         await log.create_topic("t", partitions=6)
         first, second = await begin(log, partitions=3), await begin(log, partitions=2)
-        sessions, fetch = log.fetch_service.sessions, log.fetch_service.fetch
+        sessions, fetch = log.fetch_service.sessions, log.ask
         assert len(sessions) == 2
         third = await begin(log, partitions=3)
         assert len(sessions) == 2
@@ -220,7 +239,7 @@ async def test_the_partitions_that_were_served_come_last_next_time() -> None:
             for _ in range(3):
                 await log.produce(make_batch(b"x" * 5000), partition=partition)
         first = await begin(log, partitions=2, max_bytes=1)
-        served = [part.partition for part in first.topics[0].partitions if part.size]
+        served = [part.partition_index for part in first.responses[0].partitions if part.records]
         offsets = {0: 0, 1: 0}
         for epoch in range(1, 5):
             offsets[served[-1]] += 1
@@ -230,8 +249,10 @@ async def test_the_partitions_that_were_served_come_last_next_time() -> None:
                 session_epoch=epoch,
                 max_bytes=1,
             )
-            response = await log.fetch_service.fetch(asked)
-            served += [part.partition for part in response.topics[0].partitions if part.size]
+            response = await log.ask(asked)
+            served += [
+                part.partition_index for part in response.responses[0].partitions if part.records
+            ]
         assert served == [0, 1, 0, 1, 0]
 
 

@@ -7,16 +7,21 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka import Producer
 
-from agent.housekeeping import HousekeepingSettings, Merger, MergeSettings
-from agent.housekeeping.merging import MergeReport
-from controlplane.batches import COMMITTED_BATCH, FLAG_ADDS_PARTITION, FLAG_TRANSACTIONAL
-from controlplane.client import ControlClient
-from controlplane.client.views import ClusterView, PartitionView
-from controlplane.errors import ErrorCode
-from controlplane.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
-from controlplane.v1.cluster_pb2 import OpenLease, TopicPartition
-from controlplane.v1.control_pb2 import Command, Reply
-from controlplane.v1.log_pb2 import (
+from lacuna.agent.housekeeping import HousekeepingSettings, Merger, MergeSettings
+from lacuna.agent.housekeeping.merging import MergeReport
+from lacuna.agents import AgentParts
+from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.client.views import ClusterView, PartitionView
+from lacuna.controlplane.shared.batches import (
+    COMMITTED_BATCH,
+    FLAG_ADDS_PARTITION,
+    FLAG_TRANSACTIONAL,
+)
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
+from lacuna.controlplane.v1.cluster_pb2 import OpenLease, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import (
     CommitSegment,
     CompactionRange,
     ExtentSwap,
@@ -26,19 +31,18 @@ from controlplane.v1.log_pb2 import (
     SwapExtents,
     SwapPartition,
 )
-from controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
-from lacuna.agents import AgentParts
+from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord
+from lacuna.logstore.segments import SegmentId as StoredSegmentId
+from lacuna.logstore.segments import SliceInput, WrittenSegment, segment_key, write_segment
+from lacuna.logstore.segments.merge import LiveRange, merge_ranges
 from lacuna.testing import Cluster
-from logstore.records.batch import BatchToWrite, NewRecord
-from logstore.segments import SegmentId as StoredSegmentId
-from logstore.segments import SliceInput, WrittenSegment, segment_key, write_segment
-from logstore.segments.merge import LiveRange, merge_ranges
 from tests.agent.housekeeping.test_housekeeping import NEVER, collect_all, objects, read, write
 
 MERGE = MergeSettings(min_extents=8, min_age_ms=0)
 PARTS = AgentParts(
     housekeeping=HousekeepingSettings(
-        merge_interval_seconds=NEVER, collect_interval_seconds=NEVER, merge=MERGE
+        merge_interval_ms=NEVER, collect_interval_ms=NEVER, merge=MERGE
     )
 )
 
@@ -150,6 +154,10 @@ class Interrupted:
     @property
     def cluster(self) -> ClusterView:
         return self._inner.cluster
+
+    @property
+    def journal_position(self) -> int:
+        return self._inner.journal_position
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
         return self._inner.partition(topic_id, partition)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from agent.housekeeping import (
+from lacuna.agent.housekeeping import (
     Housekeeping,
     HousekeepingSettings,
     MergeSettings,
@@ -14,16 +14,16 @@ from agent.housekeeping import (
     service,
 )
 from lacuna.agents import AgentParts
+from lacuna.logstore.segments import SegmentId, lease_prefix, segment_key, segments_prefix
 from lacuna.testing import Cluster
-from logstore.segments import SegmentId, lease_prefix, segment_key, segments_prefix
 from tests.agent.harness import ScriptedControl, make_context
 
-NEVER = 1e9
+NEVER = 1 << 40
 GRACE_MS = 600_000
 PARTS = AgentParts(
     housekeeping=HousekeepingSettings(
-        merge_interval_seconds=NEVER,
-        collect_interval_seconds=NEVER,
+        merge_interval_ms=NEVER,
+        collect_interval_ms=NEVER,
         merge=MergeSettings(min_extents=8, min_age_ms=0),
     )
 )
@@ -181,7 +181,7 @@ def test_a_wholly_aborted_log_leaves_no_object(cluster: Cluster, topic: str) -> 
     assert objects(cluster) == before
     description = cluster.explain(topic, 0)
     assert description.high_watermark == 20
-    assert [each.row.fate for each in description.stretches] == ["hole", "filler"]
+    assert [each.row.fate for each in description.lines] == ["hole", "filler"]
 
 
 def test_an_ongoing_transaction_is_not_touched(cluster: Cluster, topic: str) -> None:
@@ -193,10 +193,10 @@ def test_an_ongoing_transaction_is_not_touched(cluster: Cluster, topic: str) -> 
     write(held, topic, 0, 1)
     write(plain, topic, 1, 20)
     merge_all(cluster)
-    assert len(cluster.explain(topic, 0).stretches) == 21
+    assert len(cluster.explain(topic, 0).lines) == 21
     held.commit_transaction(60)
     merge_all(cluster)
-    assert len(cluster.explain(topic, 0).stretches) == 1
+    assert len(cluster.explain(topic, 0).lines) == 1
     assert [record[0] for record in read(cluster, topic, "read_committed")] == list(range(21))
 
 
@@ -254,7 +254,7 @@ async def test_a_round_that_fails_by_our_mistake_is_not_the_last(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It ended the task without a word, and nothing was merged or collected any more."""
-    settings = HousekeepingSettings(merge_interval_seconds=0, collect_interval_seconds=NEVER)
+    settings = HousekeepingSettings(merge_interval_ms=10, collect_interval_ms=NEVER)
     keeping = Housekeeping(make_context(ScriptedControl()), settings)
     again = asyncio.Event()
     rounds: list[None] = []
@@ -271,4 +271,4 @@ async def test_a_round_that_fails_by_our_mistake_is_not_the_last(
     async with asyncio.timeout(60):
         await again.wait()
     await keeping.stop()
-    assert "our own mistake in merging" in caplog.text
+    assert "unexpected error in merging" in caplog.text

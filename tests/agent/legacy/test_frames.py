@@ -34,8 +34,8 @@ from kafka.protocol.old.produce import (
     ProduceRequest_v2,
 )
 
-from agent.apis.registry import discover
-from agent.wire import MalformedRequest
+from lacuna.agent.api import MalformedRequest
+from lacuna.agent.registry import discover
 from tests.agent.harness import RawClient, encode_request
 from tests.agent.legacy.asking import DescribeLogDirsRequest_v0, body_of
 from tests.agent.plane import cluster
@@ -73,7 +73,6 @@ def read(request: Any, body: bytes) -> Any:
     """As the agent reads it."""
     api = REGISTRY.get(request.API_KEY, request.API_VERSION)
     assert api is not None
-    assert api.decode is not None
     return api.read(memoryview(body), request.API_VERSION)
 
 

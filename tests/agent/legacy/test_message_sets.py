@@ -24,15 +24,15 @@ from kafka.protocol.old.produce import (
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from agent.apis.list_offsets_v0 import MAX_OFFSETS
-from agent.apis.registry import discover
-from agent.clock import SystemClock
-from agent.context import AgentContext
-from agent.fetch.settings import FetchSettings
-from agent.housekeeping.merging import Merger, MergeSettings
-from agent.metrics import AgentMetrics
-from agent.settings import AgentSettings
-from logstore.records.layout import Codec
+from lacuna.agent.apis.k02_list_offsets import MAX_OFFSETS
+from lacuna.agent.clock import SystemWallClock
+from lacuna.agent.context import AgentContext
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.housekeeping.merging import Merger, MergeSettings
+from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.registry import discover
+from lacuna.agent.settings import AgentSettings
+from lacuna.logstore.records.layout import Codec
 from tests.agent.fetch.log import TIME, Log, make_batch, open_log, records_of
 from tests.agent.harness import RawClient, serving
 from tests.agent.legacy.asking import ask, send
@@ -71,7 +71,7 @@ async def served(
         context = AgentContext(
             control=log.control,
             store=log.store,
-            clock=SystemClock(),
+            clock=SystemWallClock(),
             randomness=Random(1),
             settings=AgentSettings(),
             registry=discover(),
@@ -177,7 +177,7 @@ async def test_every_version_takes_both_magics_and_batches(magic: int) -> None:
 async def test_each_set_fails_alone() -> None:
     """S11, with the errors of Kafka; a set without a whole message is answered without an offset."""
     async with served(partitions=7, message_timestamp_before_max_ms="100000") as (log, client, _):
-        good = message_set(b"good", time=SystemClock().now_ms())
+        good = message_set(b"good", time=SystemWallClock().now_ms())
         wrong = [good[:-1] + b"X", b"", good[:-1], good[:7], message_set(b"v", time=5), b"\0" * 40]
         answers = await produce(client, 2, good, *wrong)
         assert [(error, offset) for _, error, offset, _ in answers] == [
@@ -260,7 +260,7 @@ async def test_s12_requests_are_converted_side_by_side_and_kept_in_order(
             raise ValueError("a mistake")
         return function(*args)
 
-    monkeypatch.setattr("agent.apis.produce_message_sets.convert", backwards)
+    monkeypatch.setattr("lacuna.agent.produce.message_sets.convert", backwards)
     async with served(failed=1) as (log, client, _):
         for number in range(6):
             data = message_set(*[b"%d" % number] * (number + 1))
@@ -445,7 +445,7 @@ async def test_nothing_is_converted_that_does_not_fit(monkeypatch: pytest.Monkey
         converted.append(options["first_offset"])
         return function(*args, **options)
 
-    monkeypatch.setattr("agent.fetch.message_sets.convert", counting)
+    monkeypatch.setattr("lacuna.agent.fetch.message_sets.convert", counting)
     async with served(partitions=4) as (log, client, _):
         for partition in range(4):
             await log.produce(make_batch(*[b"x"] * 20), partition=partition)

@@ -1,4 +1,4 @@
-"""Versions that kio lacks, against a real control plane; kafka-python writes and reads the bytes."""
+"""The oldest versions, against a real control plane; kafka-python writes and reads the bytes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,8 +23,8 @@ from kafka.protocol.old.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest_v1,
 )
 
-from controlplane.client import ControlPlaneUnavailable
-from controlplane.v1.cluster_pb2 import Topic
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.v1.cluster_pb2 import Topic
 from tests.agent.harness import (
     TOPIC_ID,
     RawClient,
@@ -37,7 +37,7 @@ from tests.agent.legacy.asking import DescribeLogDirsRequest_v0, ask
 from tests.agent.plane import cluster
 
 UNKNOWN = 3  # UNKNOWN_TOPIC_OR_PARTITION
-NOT_LEADER = 6
+LEADER_NOT_AVAILABLE = 5
 INVALID_TOPIC = 17
 TOPIC_EXISTS = 36
 NOT_CONTROLLER = 41
@@ -128,7 +128,10 @@ async def test_sizes_of_partitions() -> None:
         (OffsetFetchRequest_v0("g", [("t", [0])]), [("t", [(0, -1, "", 15)])]),
         (CreateTopicsRequest_v0([("u", 1, 1, [], [])], 9), [("u", NOT_CONTROLLER)]),
         (DeleteTopicsRequest_v0(["t"], 9), [("t", NOT_CONTROLLER)]),
-        (ListOffsetsRequest_v0(-1, [("t", [(0, -1, 1)])]), [("t", [(0, NOT_LEADER, [])])]),
+        (
+            ListOffsetsRequest_v0(-1, [("t", [(0, -1, 1)])]),
+            [("t", [(0, LEADER_NOT_AVAILABLE, [])])],
+        ),
         (OffsetForLeaderEpochRequest_v0([("t", [(0, 0)])]), [("t", [(56, 0, -1)])]),
     ],
 )

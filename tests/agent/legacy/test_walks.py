@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from agent.fetch.codec import READ_UNCOMMITTED
-from agent.fetch.settings import FetchSettings
-from logstore.records.layout import Codec
+from lacuna.agent.fetch.answers import READ_UNCOMMITTED
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.logstore.records.layout import Codec
 from tests.agent.fetch.log import Log, Writer, make_batch, next_offset_of, records_of
 from tests.agent.harness import RawClient
 from tests.agent.legacy.test_message_sets import fetch, served, values_in
@@ -41,7 +41,7 @@ async def everything(log: Log) -> list[tuple[int, bytes | None]]:
     """What read_uncommitted reads."""
     found: list[tuple[int, bytes | None]] = []
     offset = 0
-    while (answer := await log.fetch(offset, isolation=READ_UNCOMMITTED)).size:
+    while (answer := await log.fetch(offset, isolation=READ_UNCOMMITTED)).records:
         found += [record for record in records_of(answer) if record[0] >= offset]
         offset = next_offset_of(answer)
     return found

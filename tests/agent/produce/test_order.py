@@ -1,17 +1,20 @@
 """S12 under random failures: pipelined idempotent producers lose nothing and never see a gap."""
 
 import asyncio
+from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.produce.gaps import Gaps
-from agent.produce.settings import ProduceSettings
-from controlplane.client import ControlPlaneUnavailable
-from controlplane.errors import ErrorCode
-from controlplane.v1.control_pb2 import Command, Reply
+from lacuna.agent.eager import start
+from lacuna.agent.produce.gaps import Gaps
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from tests.agent.fetch.log import Log, Writer, open_log, records_of
-from tests.turns import turns
+from tests.loop_iterations import iterations
 
 RETRIABLE = {6, 56, int(ErrorCode.REQUEST_TIMED_OUT)}
 IN_FLIGHT = 5
@@ -30,8 +33,10 @@ async def send_all(log: Log, writer: Writer, name: str, count: int, pauses: list
             return
         window = []
         for index, batch in enumerate(window_of(left)):
-            window.append(asyncio.ensure_future(log.produce(batch)))
-            await turns(3 if pauses[index % len(pauses)] else 1)
+            window.append(
+                asyncio.ensure_future(log.produce(batch, transactional_id=writer.transactional_id))
+            )
+            await iterations(3 if pauses[index % len(pauses)] else 1)
         answers = await asyncio.gather(*window)
         codes = [answer.error_code for answer in answers]
         # A gap would be OUT_OF_ORDER_SEQUENCE_NUMBER: fatal to some clients, so it must not be.
@@ -75,6 +80,55 @@ async def test_a_producer_that_went_on_through_another_agent_is_let_in() -> None
         assert (await log.produce(second)).base_offset == 1
         assert (await log.produce(third)).base_offset == 2
         assert len(gaps) == 0
+
+
+async def test_who_was_fenced_meanwhile_hears_so_and_not_of_the_gap() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        writer = await log.writer("id")
+        first, missing, third = (writer.batch(b"%d" % number) for number in range(3))
+        assert (await log.produce(first, transactional_id="id")).base_offset == 0
+        log.store.failing_sequences = {2}
+        assert (await log.produce(missing, transactional_id="id")).error_code == 56
+        await log.writer("id")  # aborts, and takes the next epoch
+        answer = await log.produce(third, transactional_id="id")
+        assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert len(log.produce_service.flusher.gaps) == 0
+
+
+async def test_s12_who_comes_with_the_session_does_not_overtake_those_who_wait_for_it() -> None:
+    """The server begins a request as soon as it has come, so before the ones that wait have their turn."""
+    async with open_log() as log:
+        await log.create_topic("t")
+        writer = await log.writer()
+        cluster, offsets = log.control.cluster, list[int]()
+
+        async def send(value: bytes) -> None:
+            offsets.append((await log.produce(writer.batch(value))).base_offset)
+
+        cluster.is_current = False
+        tasks = [start(send(b"%d" % number), "waits") for number in range(2)]
+        cluster.apply(ClusterDelta(version=cluster.version))
+        tasks.append(start(send(b"2"), "comes"))
+        await asyncio.gather(*filter(None, tasks))
+        assert sorted(offsets) == [0, 1, 2]
+        values = [value for _, value in records_of(await log.fetch(0))]
+        assert values == [b"0", b"1", b"2"]
+
+
+async def live(log: Log, lives: Sequence[int], pauses: list[bool]) -> None:
+    """Clients of one transactional id, each killed with so many batches in flight, and one that gets through."""
+    in_flight = []
+    for count in lives:
+        killed = await log.writer("x")
+        for number in range(count):
+            in_flight.append(asyncio.ensure_future(killed.send(b"%d" % number)))
+            await iterations(3 if pauses[number % len(pauses)] else 1)
+    last = await log.writer("x")
+    await send_all(log, last, "last", 8, pauses)
+    codes = {answer.error_code for answer in await asyncio.gather(*in_flight)}
+    assert codes <= {0, int(ErrorCode.INVALID_PRODUCER_EPOCH), *RETRIABLE}
+    await last.end(committed=True)
 
 
 def lose_some(log: Log, lost: set[int]) -> None:
@@ -130,3 +184,30 @@ def test_s12_no_batch_is_lost_doubled_or_out_of_order(
     failing_puts: set[int], lost: set[int], pauses: list[bool], flush_bytes: int, patience_ms: int
 ) -> None:
     asyncio.run(check(failing_puts, lost, pauses, flush_bytes, patience_ms))
+
+
+async def check_lives(
+    failing_puts: set[int], lost: set[int], pauses: list[bool], flush_bytes: int, lives: list[int]
+) -> None:
+    produce = ProduceSettings(max_flushes=3, flush_bytes=flush_bytes, commit_timeout_ms=5000)
+    async with open_log(produce=produce) as log:
+        await log.create_topic("t")
+        log.store.failing_sequences = failing_puts
+        lose_some(log, lost)
+        await live(log, lives, pauses)
+        values = [value for _, value in records_of(await log.fetch(0))]
+        assert values == [b"last-%d" % number for number in range(8)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    failing_puts=st.sets(st.integers(1, 15), max_size=6),
+    lost=st.sets(st.integers(1, 15), max_size=3),
+    pauses=st.lists(st.booleans(), min_size=1, max_size=5),
+    flush_bytes=st.sampled_from([1, 200]),
+    lives=st.lists(st.integers(1, IN_FLIGHT), min_size=1, max_size=3),
+)
+def test_s12_what_killed_clients_left_in_flight_is_no_gap_of_their_successors(
+    failing_puts: set[int], lost: set[int], pauses: list[bool], flush_bytes: int, lives: list[int]
+) -> None:
+    asyncio.run(check_lives(failing_puts, lost, pauses, flush_bytes, lives))

@@ -7,32 +7,33 @@ from typing import ClassVar
 
 import pytest
 
-from agent.apis import produce as api
-from agent.apis.registry import Peer
-from agent.clock import SystemClock
-from agent.fetch.codec import READ_UNCOMMITTED
-from agent.produce.codec import ProducePartition, ProduceRequest, ProduceTopic
-from agent.produce.settings import ProduceSettings
-from agent.wire import MalformedRequest
-from controlplane.client import CommandRefused, ControlPlaneUnavailable
-from controlplane.errors import ErrorCode
-from controlplane.v1.control_pb2 import Command, Reply
-from logstore.objects import Part
-from logstore.records.batch import BatchToWrite, NewRecord
-from logstore.records.crc import crc32c
-from logstore.records.layout import Codec
-from logstore.segments.paths import parse_segment_key
+from lacuna.agent.api import MalformedRequest
+from lacuna.agent.apis import k00_produce as api
+from lacuna.agent.clock import SystemWallClock
+from lacuna.agent.fetch.answers import READ_UNCOMMITTED
+from lacuna.agent.produce.check import MAX_NAMED_RECORDS
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.logstore.objects import Part
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord
+from lacuna.logstore.records.crc import crc32c
+from lacuna.logstore.records.layout import Codec
+from lacuna.logstore.segments.paths import parse_segment_key
+from lacuna.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.agent.fetch.log import (
     TIME,
     Log,
     TestStore,
     batches_of,
+    call_of,
     make_batch,
     open_log,
     produce_request,
     records_of,
 )
-from tests.turns import turns
+from tests.loop_iterations import iterations
 
 NOT_LEADER, STORAGE, CORRUPT, TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP = 6, 56, 2, 10, 87, 32
 
@@ -84,8 +85,8 @@ async def test_one_request_with_many_partitions_and_a_bad_batch() -> None:
         request = produce_request(
             {("t", 0): make_batch(b"a"), ("t", 1): bytes(broken), ("t", 2): make_batch(b"c")}
         )
-        response = await log.produce_service.produce(request)
-        codes = [topic.partitions[0].error_code for topic in response.topics]
+        response = await log.send(request)
+        codes = [topic.partition_responses[0].error_code for topic in response.responses]
         assert codes == [0, CORRUPT, 0]
 
 
@@ -127,10 +128,10 @@ async def test_s11_what_may_not_enter(name: str) -> None:
 async def test_s11_null_records_and_zstd_below_v7_are_refused() -> None:
     async with open_log() as log:
         await log.create_topic("t")
-        topic = ProduceTopic("t", b"", [ProducePartition(0, None)])
-        request = ProduceRequest(9, None, -1, 1000, [topic])
-        response = await log.produce_service.produce(request)
-        assert response.topics[0].partitions[0].error_code == INVALID_RECORD
+        topic = TopicProduceData("t", partition_data=[PartitionProduceData(0)])
+        request = ProduceRequest(None, -1, 1000, [topic])
+        response = await log.send(request, 9)
+        assert response.responses[0].partition_responses[0].error_code == INVALID_RECORD
         zstd = make_batch(b"a" * 50, codec=Codec.ZSTD)
         assert (await log.produce(zstd, version=6)).error_code == 76
         assert (await log.produce(zstd, version=7)).error_code == 0
@@ -143,6 +144,36 @@ async def test_s11_a_record_at_fault_is_named() -> None:
         answer = await log.produce(_with_wrong_delta())
         assert answer.error_code == INVALID_RECORD
         assert [error.batch_index for error in answer.record_errors] == [1]
+
+
+async def test_s11_every_record_at_fault_is_named_from_v8_on() -> None:
+    """KIP-467: whose client asks which records were refused learns of all of them."""
+    async with open_log() as log:
+        await log.create_topic("t", cleanup_policy="compact")
+        keyless = make_batch(*[b"v"] * 10)
+        answer = await log.produce(keyless)
+        assert (answer.error_code, answer.base_offset) == (INVALID_RECORD, -1)
+        assert [error.batch_index for error in answer.record_errors] == list(range(10))
+        assert all(
+            "needs a key" in (error.batch_index_error_message or "")
+            for error in answer.record_errors
+        )
+        assert answer.error_message is not None
+        assert answer.error_message.endswith("9 more records are at fault")
+        assert (await log.produce(keyless, version=7)).record_errors == ()
+
+
+async def test_s11_what_an_answer_names_is_bounded() -> None:
+    """A few kB decompress to a million records, and a request has thousands of batches."""
+    async with open_log() as log:
+        await log.create_topic("t", partitions=2, cleanup_policy="compact")
+        bomb = make_batch(*[b""] * (MAX_NAMED_RECORDS * 2 // 3), codec=Codec.ZSTD, step=0)
+        request = produce_request({("t", 0): bomb, ("t", 1): bomb})
+        answers = [topic.partition_responses[0] for topic in (await log.send(request)).responses]
+        assert [answer.error_code for answer in answers] == [INVALID_RECORD] * 2
+        named = [len(answer.record_errors) for answer in answers]
+        assert named[0] == MAX_NAMED_RECORDS * 2 // 3
+        assert sum(named) == MAX_NAMED_RECORDS
 
 
 def _with_wrong_delta() -> bytes:
@@ -170,7 +201,7 @@ async def test_s11_log_append_time_is_stored_and_returned_to_duplicates_too() ->
 
 async def test_s11_timestamps_lie_in_the_topics_range() -> None:
     """message.timestamp.before.max.ms and .after.max.ms (an hour by default), with CreateTime only."""
-    now_ms = SystemClock().now_ms()
+    now_ms = SystemWallClock().now_ms()
     ahead, old = make_batch(b"a", timestamp=now_ms + 3_700_000), make_batch(b"o", timestamp=TIME)
     async with open_log() as log:
         await log.create_topic("default")
@@ -225,9 +256,9 @@ async def test_s12_after_a_failed_flush_the_later_batches_of_its_producers_fail_
         sent = []
         for batch in batches:
             sent.append(asyncio.ensure_future(log.produce(batch)))
-            await turns()
+            await iterations()
         bystander = asyncio.ensure_future(log.produce(other.batch(b"other")))
-        await turns()
+        await iterations()
         await asyncio.sleep(0.02)
         log.store.gate.set()
         answers = await asyncio.gather(*sent)
@@ -238,6 +269,27 @@ async def test_s12_after_a_failed_flush_the_later_batches_of_its_producers_fail_
         log.store.gate = None
         for number, batch in enumerate(batches):
             assert (await log.produce(batch)).base_offset == number + 1
+
+
+async def test_s12_a_failed_flush_of_an_old_epoch_does_not_fail_the_next_epochs_batches() -> None:
+    """A client was killed with a batch on its way, and its successor has begun: sequences begin anew with an epoch."""
+    async with open_log(produce=ProduceSettings(max_flushes=2, flush_bytes=1)) as log:
+        await log.create_topic("t")
+        old = await log.writer("x")
+        await old.send(b"old")
+        log.store.gate = threading.Event()
+        log.store.failing_sequences = {2}
+        late = asyncio.ensure_future(old.send(b"late"))
+        await iterations()
+        new = await log.writer("x")
+        assert new.producer > old.producer
+        sent = []
+        for value in (b"first", b"second", b"third"):
+            sent.append(asyncio.ensure_future(new.send(value)))
+            await iterations()
+        log.store.gate.set()
+        assert (await late).error_code == STORAGE
+        assert [answer.error_code for answer in await asyncio.gather(*sent)] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 13])
@@ -266,12 +318,12 @@ async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do
 
         log.store.put = held_put  # type: ignore[method-assign]
         first = asyncio.ensure_future(log.produce(writer.batch(b"a")))
-        await turns()
+        await iterations()
         second = asyncio.ensure_future(log.produce(writer.batch(b"b")))
         async with asyncio.timeout(60):
             while log.store.metrics.puts < 1:
                 await asyncio.sleep(0.001)
-        await turns()
+        await iterations()
         assert not second.done()
         first_put.set()
         assert [(await first).base_offset, (await second).base_offset] == [0, 1]
@@ -299,17 +351,17 @@ async def test_s12_a_flush_that_fails_by_our_mistake_waits_for_those_before_it(
         sent = []
         for batch in (writer.batch(b"a"), other.batch(b"lost"), writer.batch(b"b")):
             sent.append(asyncio.ensure_future(log.produce(batch)))
-            await turns()
+            await iterations()
         async with asyncio.timeout(60):
             while log.store.metrics.puts < 1:
                 await asyncio.sleep(0.001)
-        await turns()
+        await iterations()
         assert not any(each.done() for each in sent)
         first_put.set()
         first, lost, second = await asyncio.gather(*sent)
         assert [(each.error_code, each.base_offset) for each in (first, second)] == [(0, 0), (0, 1)]
         assert lost.error_code == NOT_LEADER
-        assert "our own mistake in the flush" in caplog.text
+        assert "unexpected error in the flush" in caplog.text
 
 
 class LossyControl:
@@ -381,15 +433,14 @@ async def test_acks_other_than_minus_1_0_1_are_refused_and_0_is_not_answered() -
     async with open_log() as log:
         await log.create_topic("t")
         assert (await log.produce(make_batch(b"a"), acks=2)).error_code == 21
-        peer = Peer(host="h", port=1)
-        context = _Context(log)
+        call = call_of(12, _Context(log))
         quiet = produce_request({("t", 0): make_batch(b"a")}, acks=0)
-        assert await api.handle(context, quiet, peer) is None  # type: ignore[arg-type]
+        assert await api.handle(call, quiet) is None
         bad = produce_request({("t", 9): make_batch(b"a")}, acks=0)
         with pytest.raises(CommandRefused):
-            await api.handle(context, bad, peer)  # type: ignore[arg-type]
+            await api.handle(call, bad)
         with pytest.raises(MalformedRequest):
-            api.refuse(bad, 3)
+            api.refuse(call, bad, 3)
         assert len(records_of(await log.fetch(0))) == 1
 
 
@@ -403,10 +454,12 @@ async def test_unknown_topics_and_partitions() -> None:
         await log.create_topic("t")
         wrong = await log.produce(make_batch(b"a"), partition=1)
         assert wrong.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        topic = ProduceTopic("", bytes(16), [ProducePartition(0, memoryview(make_batch(b"a")))])
-        request = ProduceRequest(13, None, -1, 1000, [topic])
-        response = await log.produce_service.produce(request)
-        assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        topic = TopicProduceData(
+            "", bytes(16), [PartitionProduceData(0, memoryview(make_batch(b"a")))]
+        )
+        request = ProduceRequest(None, -1, 1000, [topic])
+        response = await log.send(request, 13)
+        assert response.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 async def test_s6_a_topic_deleted_with_its_batch_in_flight() -> None:
@@ -415,15 +468,17 @@ async def test_s6_a_topic_deleted_with_its_batch_in_flight() -> None:
         topic_id = await log.create_topic("t")
         log.store.gate = threading.Event()
         by_name = asyncio.ensure_future(log.produce(make_batch(b"a")))
-        asked = ProducePartition(0, memoryview(make_batch(b"a")))
-        request = ProduceRequest(13, None, -1, 1000, [ProduceTopic("", topic_id, [asked])])
-        by_id = asyncio.ensure_future(log.produce_service.produce(request))
-        await turns()
+        asked = PartitionProduceData(0, memoryview(make_batch(b"a")))
+        request = ProduceRequest(None, -1, 1000, [TopicProduceData("", topic_id, [asked])])
+        by_id = asyncio.ensure_future(log.send(request, 13))
+        await iterations()
         await log.delete_topic()
         await log.create_topic("t")
         log.store.gate.set()
         assert (await by_name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert (await by_id).topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert (await by_id).responses[0].partition_responses[
+            0
+        ].error_code == ErrorCode.UNKNOWN_TOPIC_ID
         assert (await log.fetch(0)).high_watermark == 0
 
 
@@ -499,7 +554,7 @@ async def test_payload_reaches_the_store_without_a_copy() -> None:
 
 
 async def test_the_settings_say_what_they_may_be() -> None:
-    with pytest.raises(ValueError, match="flush_interval_ms is -1: choose"):
+    with pytest.raises(ValueError, match=r"produce\.flush.interval.ms is -1: choose"):
         ProduceSettings(flush_interval_ms=-1)
-    with pytest.raises(ValueError, match="flush_bytes is 0: choose"):
+    with pytest.raises(ValueError, match=r"produce\.flush.bytes is 0: choose"):
         ProduceSettings(flush_bytes=0)

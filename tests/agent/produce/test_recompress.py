@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from agent.produce.check import TopicRules, check_batch
-from agent.produce.recompress import compression_of, recompressed
-from agent.produce.settings import ProduceSettings
-from controlplane.topic_configs import TOPIC_CONFIGS
-from logstore.records.batch import RecordBatch, read_batches
-from logstore.records.compression import Compression
-from logstore.records.errors import DecompressedTooLargeError
-from logstore.records.layout import Codec
+from lacuna.agent.produce.check import TopicRules, check_batch
+from lacuna.agent.produce.recompress import compression_of, recompressed
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS
+from lacuna.logstore.records.batch import RecordBatch, read_batches
+from lacuna.logstore.records.compression import Compression
+from lacuna.logstore.records.errors import DecompressedTooLargeError
+from lacuna.logstore.records.layout import Codec
 from tests.agent.fetch.log import TIME, batches_of, make_batch, open_log, records_of
-from tests.turns import turns
+from tests.loop_iterations import iterations
 
 TOO_LARGE, NOT_LEADER = 10, 6
 VALUES = [b"value %d " % number * 20 for number in range(30)]
@@ -40,7 +40,7 @@ def stored(sent: bytes, **configs: str) -> RecordBatch:
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("name", TYPES)
 def test_every_codec_becomes_the_topics(name: str, codec: Codec) -> None:
-    """And a batch of the right codec keeps its bytes."""
+    """S23: and a batch of the right codec keeps its bytes."""
     sent = make_batch(*VALUES, codec=codec, producer=(7, 3), base_sequence=40, transactional=True)
     batch = stored(sent, compression_type=name)
     (before,) = read_batches(sent)
@@ -164,14 +164,14 @@ async def test_nothing_overtakes_a_batch_that_is_compressed_anew(
         assert may_end.wait(60)
         return recompressed(*given)
 
-    monkeypatch.setattr("agent.produce.recompress.recompressed", slow)
+    monkeypatch.setattr("lacuna.agent.produce.recompress.recompressed", slow)
     async with open_log() as log:
         await log.create_topic("t", compression_type="zstd")
         writer = await log.writer()
         batches = [writer.batch(b"0", codec=Codec.GZIP), writer.batch(b"1", codec=Codec.ZSTD)]
         sent = [asyncio.ensure_future(log.produce(batch)) for batch in batches]
         await asyncio.to_thread(began.wait, 60)
-        await turns()
+        await iterations()
         assert log.store.metrics.puts == 0
         may_end.set()
         assert [each.base_offset for each in await asyncio.gather(*sent)] == [0, 1]

@@ -3,8 +3,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from controlplane.client import ControlClient, GrpcClient, GrpcClientSettings
-from controlplane.service import Server, ServiceSettings
+from lacuna.controlplane.client import ControlClient, GrpcClient, SessionLimits
+from lacuna.controlplane.service import Server, ServiceSettings
 from tests.controlplane.runtime.rig import Connect, Rig
 
 
@@ -27,7 +27,7 @@ async def connect(request: pytest.FixtureRequest, rig: Rig) -> AsyncIterator[Con
         if request.param == "in-process":
             client = rig.client(**bounds)
         else:
-            settings = GrpcClientSettings(**bounds, first_pause=0.001, give_up_after=60)
+            settings = SessionLimits(**bounds, first_pause=0.001, give_up_after=60)
             client = GrpcClient(server.address, random.Random(1).random, settings)
             client.start()
         clients.append(client)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.client import ControlPlaneUnavailable, GrpcClient, GrpcClientSettings
-from controlplane.service import Server, ServiceSettings
-from controlplane.session import PlaneSession
-from controlplane.v1.control_pb2 import Command, SessionRequest
+from lacuna.controlplane.client import ControlPlaneUnavailable, GrpcClient, SessionLimits
+from lacuna.controlplane.journal.journal import JournalBatch
+from lacuna.controlplane.service import Server, ServiceSettings
+from lacuna.controlplane.session import PlaneSession
+from lacuna.controlplane.v1.control_pb2 import Command, SessionRequest
 from tests.controlplane.runtime.commands import base_offset, commit, created, heartbeat, join
 from tests.controlplane.runtime.rig import Rig
 
@@ -42,13 +43,13 @@ class Wire:
         await asyncio.sleep(min(seconds, 0.01))
 
     def client(self, give_up_after: float = 30.0, **bounds: int) -> GrpcClient:
-        settings = GrpcClientSettings(give_up_after=give_up_after, **bounds)
+        settings = SessionLimits(give_up_after=give_up_after, **bounds)
         client = GrpcClient(self.address, lambda: 0.5, settings, self._sleep)
         self.clients.append(client)
         return client
 
-    async def connected(self, **bounds: int) -> GrpcClient:
-        client = self.client(**bounds)
+    async def connected(self, give_up_after: float = 30.0, **bounds: int) -> GrpcClient:
+        client = self.client(give_up_after, **bounds)
         client.start()
         await client.cluster.ready()
         return client
@@ -67,6 +68,44 @@ async def wire(tmp_path: Path) -> AsyncIterator[Wire]:
 async def stale(client: GrpcClient) -> None:
     while client.cluster.is_current:
         await asyncio.sleep(0.001)
+
+
+async def test_a_client_does_not_go_on_with_a_journal_that_is_older(wire: Wire) -> None:
+    """Until that has what the client was answered, or is beyond it."""
+    await wire.up()
+    client = await wire.connected(give_up_after=2.0)
+    await created(client, "a")
+    older = list(wire.rig.memory._batches)
+    await created(client, "b")
+    reached = client.journal_position
+    whole = list(wire.rig.memory._batches)
+    assert whole[-1].position == reached > older[-1].position
+
+    await wire.down()
+    put_back(wire.rig, older)
+    await wire.up()
+    ends = f"ends at position {older[-1].position}, but had reached {reached}:"
+    while ends not in await refusal(client):
+        await asyncio.sleep(0.001)
+    assert not client.cluster.is_current
+
+    await wire.down()
+    put_back(wire.rig, whole)
+    await wire.up()
+    while not client.cluster.is_current:
+        await asyncio.sleep(0.001)
+    await client.call(heartbeat())
+
+
+async def refusal(client: GrpcClient) -> str:
+    with pytest.raises(ControlPlaneUnavailable) as caught:
+        await client.call(heartbeat())
+    return str(caught.value)
+
+
+def put_back(rig: Rig, batches: list[JournalBatch]) -> None:
+    rig.memory._batches = list(batches)
+    rig.memory._position = batches[-1].position
 
 
 async def test_a_client_that_comes_first_waits_for_the_control_plane(wire: Wire) -> None:
@@ -132,7 +171,7 @@ async def test_a_session_that_can_send_nothing_more_ends_and_another_is_made(
         await view.ready()
         assert view.high_watermark == 1
     (record,) = caplog.records
-    assert "another is made" in record.message
+    assert "a new one will be opened" in record.message
 
 
 async def test_calls_that_were_sent_fail_and_later_ones_wait(wire: Wire) -> None:
@@ -179,7 +218,7 @@ async def test_a_call_given_up_before_it_was_sent_is_not_sent(wire: Wire) -> Non
     await asyncio.wait([calls[0]])
     await wire.up()
     await client.call(heartbeat())
-    assert list(wire.rig.state.waiting) == ["b"]
+    assert list(wire.rig.state.groups.live.groups) == ["b"]
     calls[1].cancel()
     await asyncio.wait([calls[1]])
 
@@ -197,7 +236,7 @@ async def test_without_a_control_plane_for_long_calls_fail_at_once(wire: Wire) -
         assert "is it running?" in str(result)
     while "is it running" in str(client._failure):
         await asyncio.sleep(0.001)
-    with pytest.raises(ControlPlaneUnavailable, match="no control plane at unix:"):
+    with pytest.raises(ControlPlaneUnavailable, match="no control plane answers at unix:"):
         await client.call(heartbeat())
     await wire.up()
     while not client.cluster.is_current:
@@ -276,8 +315,7 @@ async def test_a_delta_that_cannot_be_fails_the_client_and_not_in_silence(wire: 
     view = client.partition(topic_id, 0)
     await view.ready()
     await client.call(commit(topic_id))
-    wire.rig.state.high_watermarks[topic_id, 0] = 0
-    view.version = 0
+    view.extents.append_row((1, 0, 0, 10, 1, 9, 0, -1, -1, 0, 0))
     with pytest.raises(ControlPlaneUnavailable, match="this client has failed: ValueError"):
         await client.call(commit(topic_id))
     with pytest.raises(ControlPlaneUnavailable, match="overlaps the end"):

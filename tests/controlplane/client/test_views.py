@@ -4,13 +4,13 @@ import struct
 
 import pytest
 
-from controlplane.client.errors import ControlPlaneUnavailable
-from controlplane.client.host import PartitionKey
-from controlplane.client.subscriptions import Subscriptions
-from controlplane.client.views import PartitionView
-from controlplane.extents import ExtentTable, extent_rows
-from controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic, TopicPartition
-from controlplane.v1.log_pb2 import ExtentColumns, Extents, ExtentSwap, PartitionDelta
+from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.subscriptions import Subscriptions
+from lacuna.controlplane.client.views import PartitionView
+from lacuna.controlplane.shared.extents import ExtentTable, extent_rows
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic, TopicPartition
+from lacuna.controlplane.v1.log_pb2 import ExtentColumns, Extents, ExtentSwap, PartitionDelta
 
 TOPIC = bytes(15) + b"\1"
 OTHER = bytes(15) + b"\2"

@@ -17,7 +17,7 @@ from typing import Any
 
 import apsw
 
-from controlplane.journal.connections import Connection
+from lacuna.controlplane.journal.connections import Connection
 
 Change = tuple[int, bytes | None]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.journal.journal import (
+from lacuna.controlplane.journal.journal import (
     Journal,
     JournalBatch,
     JournalFenced,
@@ -12,8 +12,8 @@ from controlplane.journal.journal import (
     JournalInUse,
     Snapshot,
 )
-from controlplane.journal.memory import MemoryJournal
-from controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from tests.doubles.journal import MemoryJournal
 
 
 class Kept:
@@ -89,7 +89,7 @@ async def test_another_cluster_is_refused(kept: Kept) -> None:
 async def test_there_is_one_writer(kept: Kept) -> None:
     journal = kept.journal()
     await journal.open(None)
-    with pytest.raises(JournalInUse, match="another control plane runs on this data"):
+    with pytest.raises(JournalInUse, match="another control plane is running on this data"):
         await kept.journal().open(None)
     await journal.close()
 

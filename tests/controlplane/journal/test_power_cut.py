@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.journal.journal import JournalError, Snapshot
-from controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.journal.journal import JournalError, Snapshot
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.journal.witness import witness_path
 from tests.controlplane.journal.faulty_disk import FaultyDisk, Remains
 
 APPENDS = 60
@@ -44,10 +45,15 @@ async def work(path: Path, disk: FaultyDisk, acknowledged: list[int]) -> None:
         await journal.close()
 
 
-async def loss(remains: Remains, path: Path, rng: random.Random) -> str | None:
-    """What is wrong with a journal after a power cut, if anything is."""
+async def loss(remains: Remains, witness: bytes, path: Path, rng: random.Random) -> str | None:
+    """What is wrong with a journal after a power cut, if anything is.
+
+    The witness is not synced, and here all of it reached the disk before anything else.
+    """
     path.mkdir()
     remains.lay_out(path, rng)
+    if witness:
+        Path(witness_path(str(path / "control.db"))).write_bytes(witness)
     journal = SqliteJournal(str(path / "control.db"), lambda: "again")
     try:
         opened = await journal.open(None)
@@ -84,11 +90,18 @@ async def losses(
     cut_at = set(rng.sample(range(1, counting.calls + 1), CUTS))
     (tmp_path / "work").mkdir()
     acknowledged = [0]
-    disk = FaultyDisk(lambda: acknowledged[-1], cut_at, skips, pragmas)
+    witnesses: list[bytes] = []
+    witness = Path(witness_path(str(tmp_path / "work" / "control.db")))
+
+    def facts() -> int:
+        witnesses.append(witness.read_bytes() if witness.exists() else b"")
+        return acknowledged[-1]
+
+    disk = FaultyDisk(facts, cut_at, skips, pragmas)
     await work(tmp_path / "work", disk, acknowledged)
     found = [
-        await loss(remains, tmp_path / f"after{number}", rng)
-        for number, remains in enumerate(disk.remains)
+        await loss(remains, seen, tmp_path / f"after{number}", rng)
+        for number, (remains, seen) in enumerate(zip(disk.remains, witnesses, strict=True))
     ]
     assert len(found) == CUTS
     return [what for what in found if what is not None]

@@ -1,11 +1,27 @@
 """Commands as short functions."""
 
-from controlplane.client import ControlClient
-from controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicPartition
-from controlplane.v1.control_pb2 import Command, Reply
-from controlplane.v1.groups_pb2 import DeleteGroups, Heartbeat, JoinGroup, LeaveGroup
-from controlplane.v1.log_pb2 import CommitSegment, ReadPartitions, SegmentId, SegmentSlice
-from controlplane.v1.transactions_pb2 import AddPartitionsToTxn
+import itertools
+
+from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.shared.batches import COMMITTED_BATCH
+from lacuna.controlplane.v1.cluster_pb2 import (
+    CreateTopic,
+    CreateTopics,
+    OpenLease,
+    RegisterAgent,
+    TopicPartition,
+)
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.groups_pb2 import (
+    GroupProtocol,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+)
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, ReadPartitions, SegmentId, SegmentSlice
+
+_sequences = itertools.count(1)
 
 
 def create_topic(name: str, partition_count: int = 1) -> Command:
@@ -14,19 +30,35 @@ def create_topic(name: str, partition_count: int = 1) -> Command:
 
 
 async def created(client: ControlClient, name: str = "a", partition_count: int = 1) -> bytes:
-    """Creates a topic; its id."""
+    """Opens a lease, which `commit` uses if it is the cluster's first, and creates a topic; its id."""
+    await client.call(open_lease())
     reply = await client.call(create_topic(name, partition_count))
     return reply.topics_created.topics[0].topic_id
 
 
-def commit(topic_id: bytes, *partitions: int, sequence: int = 0) -> Command:
-    """One record (of the fake machine) to each partition; to 0 where none is named."""
-    slices = [
-        SegmentSlice(partition=TopicPartition(topic_id=topic_id, partition=partition))
-        for partition in partitions or (0,)
-    ]
-    segment = SegmentId(lease_id=1, sequence=sequence)
-    return Command(commit_segment=CommitSegment(segment=segment, slices=slices))
+def open_lease(duration_ms: int = 3_600_000) -> Command:
+    return Command(open_lease=OpenLease(duration_ms=duration_ms))
+
+
+def segment_slice(
+    key: tuple[bytes, int],
+    *,
+    count: int = 1,
+    producer: tuple[int, int] = (-1, -1),
+    base_sequence: int = -1,
+    flags: int = 0,
+) -> SegmentSlice:
+    """A slice of one batch."""
+    row = COMMITTED_BATCH.pack(0, 100, count, 1_700_000_000_000, *producer, base_sequence, flags)
+    partition = TopicPartition(topic_id=key[0], partition=key[1])
+    return SegmentSlice(partition=partition, batches=row)
+
+
+def commit(topic_id: bytes, *partitions: int) -> Command:
+    """A segment under the first lease with one record for each partition; for 0 where none is named."""
+    slices = [segment_slice((topic_id, partition)) for partition in partitions or (0,)]
+    segment = SegmentId(lease_id=1, sequence=next(_sequences))
+    return Command(commit_segment=CommitSegment(segment=segment, object_size=1000, slices=slices))
 
 
 def base_offset(reply: Reply) -> int:
@@ -40,26 +72,30 @@ def read(topic_id: bytes, partition: int = 0) -> Command:
 
 
 def heartbeat() -> Command:
+    """Of a group that has no name: an answer and no record."""
     return Command(heartbeat=Heartbeat())
 
 
 def refused() -> Command:
-    """The fake machine takes no such command."""
-    return Command(delete_groups=DeleteGroups())
+    """Of an agent that has no address."""
+    return Command(register_agent=RegisterAgent())
 
 
 def join(group_id: str = "g") -> Command:
-    """Parked by the fake machine until somebody leaves."""
-    return Command(join_group=JoinGroup(group_id=group_id))
+    """Parked, as the first of its group waits for others, until somebody removes it."""
+    return Command(
+        join_group=JoinGroup(
+            group_id=group_id,
+            group_instance_id="x",
+            protocol_type="consumer",
+            protocols=[GroupProtocol(name="range")],
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+        )
+    )
 
 
 def leave(group_id: str = "g") -> Command:
-    return Command(leave_group=LeaveGroup(group_id=group_id))
-
-
-def add_partitions(producer_id: int = 1, *, verify_only: bool = False) -> Command:
-    return Command(
-        add_partitions_to_txn=AddPartitionsToTxn(
-            producer_id=producer_id, partitions=[TopicPartition()], verify_only=verify_only
-        )
-    )
+    """Removes the member of `join`, whose command is answered then."""
+    members = [LeavingMember(group_instance_id="x")]
+    return Command(leave_group=LeaveGroup(group_id=group_id, members=members))

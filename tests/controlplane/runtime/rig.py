@@ -3,14 +3,25 @@
 import itertools
 from collections.abc import Awaitable, Callable
 
-from controlplane.client import ControlClient, InProcessClient
-from controlplane.clock import ManualClock
-from controlplane.journal.journal import Journal, Snapshotter
-from controlplane.journal.memory import MemoryJournal
-from controlplane.runtime import ControlPlane, RuntimeSettings
-from tests.controlplane.runtime.fake_machine import FakeMachine, FakeState
+from lacuna.controlplane.client import ControlClient, InProcessClient
+from lacuna.controlplane.journal.journal import Journal, Snapshotter
+from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.controlplane.state.state import State
+from tests.doubles.clock import ManualClock
+from tests.doubles.journal import MemoryJournal
 
 Connect = Callable[..., Awaitable[ControlClient]]
+
+
+def await_members(state: State) -> None:
+    """As Kafka does for 3 s, so that the first JoinGroup of a group is parked."""
+    state.groups.settings = GroupSettings(group_initial_rebalance_delay_ms=3_000)
+
+
+def mistaken(*_: object) -> None:
+    """In place of something that decides."""
+    raise RuntimeError("a mistake of ours")
 
 
 class Rig:
@@ -27,7 +38,6 @@ class Rig:
         self.settings = settings or RuntimeSettings()
         self.snapshotter = snapshotter
         self.clock = ManualClock()
-        self.machine = FakeMachine()
         self.fatal: list[BaseException] = []
         self._ids = itertools.count(1)
         self.plane = self._new_plane()
@@ -35,14 +45,14 @@ class Rig:
     def new_id(self) -> bytes:
         return next(self._ids).to_bytes(16, "big")
 
-    def _new_plane(self) -> ControlPlane[FakeState]:
-        return ControlPlane(
-            self.machine,
+    def _new_plane(self) -> Runtime:
+        return Runtime(
             self.journal,
             self.clock,
             self.new_id,
             self.settings,
             snapshotter=self.snapshotter,
+            prepare=await_members,
             on_fatal=self.fatal.append,
         )
 
@@ -56,8 +66,11 @@ class Rig:
         await self.plane.start()
 
     @property
-    def state(self) -> FakeState:
+    def state(self) -> State:
         return self.plane._state
+
+    def high_watermark(self, topic_id: bytes, partition: int = 0) -> int:
+        return self.state.partitions[topic_id, partition].high_watermark
 
     def client(self, **bounds: int) -> InProcessClient:
         return InProcessClient(self.plane, **bounds)

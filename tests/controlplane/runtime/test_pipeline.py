@@ -1,4 +1,4 @@
-"""The real machine, through the runtime, on a real SQLite journal: restarts, views, lost replies."""
+"""Random commands through the runtime on a journal in SQLite: restarts, views, snapshots."""
 
 import asyncio
 import itertools
@@ -12,28 +12,27 @@ from typing import Any
 
 import pytest
 
-from controlplane import machine
-from controlplane.batches import COMMITTED_BATCH
-from controlplane.client import ControlPlaneUnavailable, InProcessClient, PartitionView
-from controlplane.clock import ManualClock
-from controlplane.errors import ErrorCode
-from controlplane.extents import COLUMNS
-from controlplane.journal.snapshot_process import SnapshotProcess
-from controlplane.journal.snapshots import snapshots_path
-from controlplane.journal.snapshotter import make_snapshot
-from controlplane.journal.sqlite import SqliteJournal
-from controlplane.runtime import ControlPlane, RuntimeSettings
-from controlplane.state.state import State
-from controlplane.v1.cluster_pb2 import DeleteTopics, OpenLease, RegisterAgent, TopicPartition
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.groups_pb2 import (
+from lacuna.controlplane.client import InProcessClient, PartitionView
+from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
+from lacuna.controlplane.journal.snapshots import snapshots_path
+from lacuna.controlplane.journal.snapshotter import make_snapshot
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.extents import COLUMNS
+from lacuna.controlplane.v1.cluster_pb2 import (
+    DeleteTopics,
+    OpenLease,
+    RegisterAgent,
+    TopicPartition,
+)
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import (
     CommittedOffset,
-    GroupProtocol,
-    JoinGroup,
     OffsetCommit,
     TxnOffsetCommit,
 )
-from controlplane.v1.log_pb2 import (
+from lacuna.controlplane.v1.log_pb2 import (
     CommitSegment,
     DeleteRecords,
     DeleteRecordsPartition,
@@ -47,62 +46,25 @@ from controlplane.v1.log_pb2 import (
     SwapPartition,
     SwapSegment,
 )
-from controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
-from tests.controlplane.runtime.commands import create_topic
-from tests.controlplane.state.compacting import rewritten
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from tests.controlplane.runtime.commands import create_topic, segment_slice
+from tests.controlplane.runtime.rig import Rig
+from tests.controlplane.verbs.compacting import rewritten
 
 TRANSACTIONAL, ADDS_PARTITION = 4, 8
 STEPS = 250
 
 
-class Cluster:
-    """The real control plane in this process, on the journal in `path`."""
-
-    def __init__(self, path: str, settings: RuntimeSettings | None = None) -> None:
-        self.path = path
-        self.settings = settings or RuntimeSettings()
-        self.clock = ManualClock()
-        self._ids = itertools.count(1)
-        self.plane: ControlPlane[State] = self._new_plane()
-
-    def _new_plane(self) -> ControlPlane[State]:
-        journal = SqliteJournal(self.path, lambda: "cluster")
-        return ControlPlane(
-            machine,
-            journal,
-            self.clock,
-            lambda: next(self._ids).to_bytes(16, "big"),
-            self.settings,
-            snapshotter=SnapshotProcess(journal, "controlplane.machine"),
-            on_fatal=lambda _error: None,
-        )
-
-    async def restart(self) -> None:
-        await self.plane.close()
-        self.plane = self._new_plane()
-        await self.plane.start()
+def rig_on(folder: Path, settings: RuntimeSettings | None = None) -> Rig:
+    journal = SqliteJournal(str(folder / "control.db"), lambda: "cluster")
+    return Rig(journal, settings, SnapshotProcess(journal))
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    cluster = Cluster(str(tmp_path / "control.db"))
-    await cluster.plane.start()
-    yield cluster
-    await cluster.plane.close()
-
-
-def segment_slice(
-    key: tuple[bytes, int],
-    *,
-    count: int = 1,
-    producer: tuple[int, int] = (-1, -1),
-    base_sequence: int = -1,
-    flags: int = 0,
-) -> SegmentSlice:
-    """A slice of one batch."""
-    row = COMMITTED_BATCH.pack(0, 100, count, 1_700_000_000_000, *producer, base_sequence, flags)
-    partition = TopicPartition(topic_id=key[0], partition=key[1])
-    return SegmentSlice(partition=partition, batches=row)
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    rig = await rig_on(tmp_path).start()
+    yield rig
+    await rig.plane.close()
 
 
 class Workload:
@@ -306,32 +268,32 @@ def contents(view: PartitionView) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_restarts_give_the_identical_state(cluster: Cluster, seed: int) -> None:
+async def test_restarts_give_the_identical_state(rig: Rig, tmp_path: Path, seed: int) -> None:
     """At many points of a random history, with and without snapshots; the journal is SQLite's."""
     rng = random.Random(seed)
     workload = Workload(rng)
-    client = InProcessClient(cluster.plane)
+    client = rig.client()
     for number in range(STEPS):
         await workload.step(client)
         if number % 10 == 9:
-            cluster.clock.advance(rng.choice((1, 1_000, 30_000)))
-            cluster.plane.tick()
+            rig.clock.advance(rng.choice((1, 1_000, 30_000)))
+            rig.plane.tick()
             workload.lease_id = 0
         if number % 25 == 24:
             if number % 75 == 74:
                 await client.call(Command(list_groups={}))
-                make_snapshot(cluster.path, machine, number // 2)
-            before = cluster.plane.serialized_state()
-            await cluster.restart()
-            assert cluster.plane.serialized_state() == before
-            client = InProcessClient(cluster.plane)
+                make_snapshot(str(tmp_path / "control.db"), number // 2)
+            before = rig.plane.serialized_state()
+            await rig.restart()
+            assert rig.plane.serialized_state() == before
+            client = rig.client()
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_views_that_followed_deltas_equal_fresh_ones(cluster: Cluster, seed: int) -> None:
+async def test_views_that_followed_deltas_equal_fresh_ones(rig: Rig, seed: int) -> None:
     """S3: the sum of the deltas is the state, for every partition, also of deleted topics."""
     workload = Workload(random.Random(seed))
-    client, watcher = InProcessClient(cluster.plane), InProcessClient(cluster.plane)
+    client, watcher = rig.client(), rig.client()
     views: dict[tuple[bytes, int], PartitionView] = {}
     had_dead_ranges = had_merged = False
     for number in range(STEPS):
@@ -341,7 +303,7 @@ async def test_views_that_followed_deltas_equal_fresh_ones(cluster: Cluster, see
                 views[key] = watcher.partition(*key)
                 await views[key].ready()
         if number % 25 == 24:
-            fresh = InProcessClient(cluster.plane)
+            fresh = rig.client()
             for key, view in views.items():
                 other = fresh.partition(*key)
                 await other.ready()
@@ -358,86 +320,6 @@ async def test_views_that_followed_deltas_equal_fresh_ones(cluster: Cluster, see
     assert had_merged
 
 
-async def committing(cluster: Cluster) -> tuple[InProcessClient, Command]:
-    """A client, and a commit of two batches of an idempotent producer."""
-    client = InProcessClient(cluster.plane)
-    reply = await client.call(Command(register_agent=RegisterAgent(host="a", port=1)))
-    lease_id = reply.agent_registered.lease_id
-    created = await client.call(create_topic("t", 2))
-    topic_id = created.topics_created.topics[0].topic_id
-    given = await client.call(Command(init_producer_id=InitProducerId(producer_id=-1)))
-    producer = (given.producer_id_initialized.producer_id, 0)
-    slices = [
-        segment_slice((topic_id, partition), count=3, producer=producer, base_sequence=0)
-        for partition in range(2)
-    ]
-    segment = SegmentId(lease_id=lease_id, sequence=1)
-    commit = CommitSegment(segment=segment, object_size=1 << 20, slices=slices)
-    return client, Command(commit_segment=commit)
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-async def test_a_commit_whose_reply_was_lost_gets_the_same_verdicts_again(
-    cluster: Cluster, restarts: bool
-) -> None:
-    """S10, and the commit's idempotence by segment id: nothing is appended twice."""
-    client, command = await committing(cluster)
-    reply = await client.call(command)
-    verdicts = reply.segment_committed.SerializeToString(deterministic=True)
-    await client.close()
-    if restarts:
-        await cluster.restart()
-    before = cluster.plane.serialized_state()
-    again = InProcessClient(cluster.plane)
-    repeated = await again.call(command)
-    assert repeated.segment_committed.SerializeToString(deterministic=True) == verdicts
-    assert cluster.plane.serialized_state() == before
-    view = again.partition(command.commit_segment.slices[0].partition.topic_id, 0)
-    await view.ready()
-    assert view.high_watermark == 3
-
-
-async def test_a_session_that_is_lost_before_its_reply_has_committed_all_the_same(
-    cluster: Cluster,
-) -> None:
-    client, command = await committing(cluster)
-    call = asyncio.ensure_future(client.call(command))
-    await asyncio.sleep(0)
-    await client.close()
-    with pytest.raises(ControlPlaneUnavailable):
-        await call
-    again = InProcessClient(cluster.plane)
-    offsets = [
-        list(verdict.base_offsets)
-        for verdict in (await again.call(command)).segment_committed.slices
-    ]
-    assert offsets == [[0], [0]]
-
-
-async def test_a_member_whose_session_is_lost_no_longer_waits(cluster: Cluster) -> None:
-    """S26: its join is given up, and the group goes on without an answer to it."""
-    client, other = InProcessClient(cluster.plane), InProcessClient(cluster.plane)
-    join = JoinGroup(
-        group_id="g",
-        protocol_type="consumer",
-        protocols=[GroupProtocol(name="range")],
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-    )
-    joined = asyncio.ensure_future(client.call(Command(join_group=join)))
-    await asyncio.sleep(0)
-    await client.close()
-    await asyncio.gather(joined, return_exceptions=True)
-    waiting = asyncio.ensure_future(other.call(Command(join_group=join)))
-    for _ in range(8):
-        cluster.clock.advance(5_000)
-        cluster.plane.tick()
-        await other.call(Command(list_groups={}))
-    reply = await waiting
-    assert reply.group_joined.error_code == ErrorCode.NONE
-    assert reply.group_joined.leader == reply.group_joined.member_id
-
-
 def rows(path: str, query: str) -> list[tuple[int]]:
     connection = sqlite3.connect(path)
     try:
@@ -450,10 +332,9 @@ async def test_a_snapshot_whose_process_cannot_start_is_told_and_another_is_trie
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = str(tmp_path / "control.db")
-    cluster = Cluster(path, RuntimeSettings(snapshot_records=40))
-    await cluster.plane.start()
+    rig = await rig_on(tmp_path, RuntimeSettings(snapshot_records=40)).start()
     workload = Workload(random.Random(1))
-    client = InProcessClient(cluster.plane)
+    client = rig.client()
     async with asyncio.timeout(60):
         with monkeypatch.context() as patched:
             patched.setattr(sys, "executable", str(tmp_path / "no-python"))
@@ -464,34 +345,32 @@ async def test_a_snapshot_whose_process_cannot_start_is_told_and_another_is_trie
             await workload.step(client)
             await asyncio.sleep(0.01)
     assert re.search(
-        "the next is tried 40 records .*/no-python could not be started for it: .*No such file",
+        "the next attempt follows after 40 records .*/no-python could not be started as the snapshot "
+        "process: .*No such file",
         caplog.records[0].getMessage(),
     )
-    await cluster.plane.close()
+    await rig.plane.close()
 
 
 async def test_snapshots_of_another_process_bound_journal_and_restart(tmp_path: Path) -> None:
-    """The whole way: the runtime asks, the process makes, the journal is trimmed, a restart uses
-    it.
-    """
+    """The whole way: the runtime asks, the process makes, the journal is trimmed, a restart uses it."""
     path = str(tmp_path / "control.db")
-    cluster = Cluster(path, RuntimeSettings(snapshot_records=40))
-    await cluster.plane.start()
+    rig = await rig_on(tmp_path, RuntimeSettings(snapshot_records=40)).start()
     workload = Workload(random.Random(1))
-    client = InProcessClient(cluster.plane)
+    client = rig.client()
     positions: set[int] = set()
     trimmed = 0
     while len(positions) < 3 or not trimmed:
         for _ in range(20):
             await workload.step(client)
         await asyncio.sleep(0.01)
+        trimmed = rows(path, "SELECT value FROM meta WHERE key='trimmed'")[0][0]
         if Path(snapshots_path(path)).exists():
             found = rows(snapshots_path(path), "SELECT DISTINCT position FROM snapshots")
+            assert all(trimmed <= position for (position,) in found)
             positions |= {position for (position,) in found}
-        trimmed = rows(path, "SELECT value FROM meta WHERE key='trimmed'")[0][0]
     await client.call(Command(list_groups={}))
-    before = cluster.plane.serialized_state()
-    await cluster.restart()
-    assert cluster.plane.serialized_state() == before
-    assert trimmed in positions
-    await cluster.plane.close()
+    before = rig.plane.serialized_state()
+    await rig.restart()
+    assert rig.plane.serialized_state() == before
+    await rig.plane.close()

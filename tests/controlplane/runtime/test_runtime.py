@@ -5,18 +5,21 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from controlplane.client import ControlPlaneUnavailable
-from controlplane.journal.journal import (
+from lacuna.controlplane import machine
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.journal.journal import (
     JournalCorrupt,
     JournalError,
     JournalForeign,
+    JournalOfAnotherVersion,
     Snapshot,
 )
-from controlplane.runtime import RuntimeSettings
-from controlplane.v1.cluster_pb2 import ClusterDelta
-from controlplane.v1.control_pb2 import Reply
-from controlplane.v1.journal_pb2 import JournalRecord
-from controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.state.settings import SESSION_GRACE_MS
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, RegisterAgent
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 from tests.controlplane.runtime.commands import (
     base_offset,
     commit,
@@ -25,10 +28,11 @@ from tests.controlplane.runtime.commands import (
     heartbeat,
     join,
     leave,
+    open_lease,
     read,
 )
-from tests.controlplane.runtime.rig import Rig
-from tests.turns import turns
+from tests.controlplane.runtime.rig import Rig, mistaken
+from tests.loop_iterations import iterations
 
 
 @pytest.fixture
@@ -43,6 +47,10 @@ async def appended(rig: Rig) -> list[list[bytes]]:
     return [batch.records async for batch in rig.memory.read(0)]
 
 
+async def last_record(rig: Rig) -> JournalRecord:
+    return JournalRecord.FromString((await appended(rig))[-1][-1])
+
+
 class Recorder:
     """A session's client end that keeps what it is told, in order."""
 
@@ -55,6 +63,7 @@ class Recorder:
         partitions: Sequence[PartitionDelta],
         cluster: Sequence[ClusterDelta],
         replies: Sequence[Reply],
+        position: int,
     ) -> None:
         self.told += [f"partition {delta.version}" for delta in partitions]
         self.told += [f"cluster {delta.version}" for delta in cluster]
@@ -78,9 +87,9 @@ async def test_records_that_arrive_while_an_append_runs_share_the_next(rig: Rig)
     before = len(await appended(rig))
     rig.memory.is_held = True
     calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(10)]
-    await turns()
+    await iterations()
     rig.memory.release()
-    await turns()
+    await iterations()
     assert [call.done() for call in calls] == [True] + [False] * 9
     rig.memory.release()
     await asyncio.gather(*calls)
@@ -93,7 +102,7 @@ async def test_an_append_starts_at_once_when_none_runs(rig: Rig) -> None:
     session = rig.plane.open_session(recorder)
     session.submit([create_topic("a"), create_topic("b")])
     rig.memory.release()
-    await turns()
+    await iterations()
     assert [len(records) for records in await appended(rig)] == [1, 2]
 
 
@@ -108,9 +117,9 @@ async def test_deltas_and_replies_of_a_session_keep_the_order_of_decisions(rig: 
         command.command_id = command_id
     session.submit([first, second])
     session.submit([third])
-    assert recorder.told == ["cluster 1", "partition 0"]
-    await turns()
-    assert recorder.told[2:] == ["partition 1", "reply 1", "reply 2", "partition 2", "reply 3"]
+    assert recorder.told == ["cluster 1", "partition 1"]
+    await iterations()
+    assert recorder.told[2:] == ["partition 2", "reply 1", "reply 2", "partition 3", "reply 3"]
 
 
 async def test_a_listener_that_calls_in_does_not_upset_the_order(rig: Rig) -> None:
@@ -125,8 +134,9 @@ async def test_a_listener_that_calls_in_does_not_upset_the_order(rig: Rig) -> No
             partitions: Sequence[PartitionDelta],
             cluster: Sequence[ClusterDelta],
             replies: Sequence[Reply],
+            position: int,
         ) -> None:
-            super().deliver(partitions, cluster, replies)
+            super().deliver(partitions, cluster, replies, position)
             if replies and len(recorder.told) == 1:
                 second.submit([heartbeat()])
 
@@ -136,64 +146,57 @@ async def test_a_listener_that_calls_in_does_not_upset_the_order(rig: Rig) -> No
     command.command_id = 7
     second.submit([command])
     rig.memory.release()
-    await turns()
+    await iterations()
     assert recorder.told[1:] == ["reply 7", "reply 0"]
 
 
 async def test_time_never_goes_back(rig: Rig) -> None:
     """Also not behind what was journalled before a restart."""
-    client = rig.client()
-    await created(client, "a")
-    later = rig.state.now_ms
+    later = rig.clock.now_ms()
+    await rig.client().call(create_topic("a"))
     rig.clock.advance(-60_000)
-    await created(client, "b")
-    assert rig.state.now_ms == later
+    await rig.client().call(create_topic("b"))
+    assert (await last_record(rig)).now_ms == later
     await rig.restart()
-    await created(rig.client(), "c")
-    assert rig.state.now_ms == later
+    await rig.client().call(create_topic("c"))
+    assert (await last_record(rig)).now_ms == later
     rig.clock.advance(60_001)
-    await created(rig.client(), "d")
-    assert rig.state.now_ms == later + 1
+    await rig.client().call(create_topic("d"))
+    assert (await last_record(rig)).now_ms == later + 1
 
 
 async def test_time_of_a_snapshot_counts_too(rig: Rig) -> None:
-    await created(rig.client())
-    later = rig.state.now_ms
-    await rig.memory.store_snapshot(Snapshot(2, rig.plane.serialized_state()))
+    later = rig.clock.now_ms()
+    await iterations()
+    await rig.memory.store_snapshot(Snapshot(1, rig.plane.serialized_state()))
     rig.clock.advance(-60_000)
     await rig.restart()
-    rig.plane.tick()
-    assert rig.state.ticks == [later]
+    await rig.client().call(create_topic("a"))
+    assert (await last_record(rig)).now_ms == later
 
 
 async def test_the_timer_ticks_when_the_clock_says_so(rig: Rig) -> None:
-    rig.machine.lease_ends_ms = rig.clock.now_ms() + 1_000
-    await turns()
+    opened = await rig.client().call(open_lease(rig.settings.tick_interval_ms // 2))
+    rig.plane.tick()
     rig.clock.advance(rig.settings.tick_interval_ms - 1)
-    await turns()
-    assert rig.state.ticks == []
+    await iterations()
+    assert (await last_record(rig)).HasField("job_lease_opened")
     rig.clock.advance(1)
-    await turns()
-    assert len(rig.state.ticks) == 1
-    assert rig.state.ended == []
-    rig.clock.advance(1_000)
-    await turns()
-    assert rig.state.ended == [7]
-    (*_, last) = await appended(rig)
-    assert list(JournalRecord.FromString(last[0]).leases_ended.lease_ids) == [7]
+    await iterations()
+    assert (await last_record(rig)).leases_ended.lease_ids == [opened.lease_opened.lease_id]
 
 
 async def test_too_much_that_waits_for_the_disk_holds_commands_back() -> None:
     rig = await Rig(settings=RuntimeSettings(max_held=2, max_backlog=3)).start()
-    await turns()
+    await iterations()
     client = rig.client()
     topic_id = await created(client)
     rig.memory.is_held = True
     calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(5)]
-    await turns()
-    assert rig.state.high_watermarks[topic_id, 0] == 2
+    await iterations()
+    assert rig.high_watermark(topic_id) == 2
     waiting = asyncio.ensure_future(rig.plane.room())
-    with pytest.raises(ControlPlaneUnavailable, match="3 commands wait"):
+    with pytest.raises(ControlPlaneUnavailable, match="3 commands are waiting"):
         await client.call(heartbeat())
     assert not waiting.done()
     rig.memory.is_held = False
@@ -210,8 +213,8 @@ async def test_bytes_that_wait_for_the_disk_are_bounded() -> None:
     topic_id = await created(client)
     rig.memory.is_held = True
     calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(4)]
-    await turns()
-    assert rig.state.high_watermarks[topic_id, 0] == 2
+    await iterations()
+    assert rig.high_watermark(topic_id) == 2
     rig.memory.is_held = False
     rig.memory.release()
     assert len(await asyncio.gather(*calls)) == 4
@@ -220,7 +223,7 @@ async def test_bytes_that_wait_for_the_disk_are_bounded() -> None:
 
 async def test_the_backlog_of_a_lost_session_is_dropped() -> None:
     rig = await Rig(settings=RuntimeSettings(max_held=1)).start()
-    await turns()
+    await iterations()
     keeper = rig.client()
     topic_id = await created(keeper)
     rig.memory.is_held = True
@@ -230,7 +233,7 @@ async def test_the_backlog_of_a_lost_session_is_dropped() -> None:
     session.close()
     session.close()
     kept = asyncio.ensure_future(keeper.call(read(topic_id)))
-    await turns()
+    await iterations()
     rig.memory.is_held = False
     rig.memory.release()
     assert (await kept).partitions_read.partitions[0].high_watermark == 1
@@ -246,18 +249,21 @@ async def test_subscriptions_of_a_session_are_bounded() -> None:
         session.subscribe([(b"b" * 16, 0)])
     session.unsubscribe([(b"c" * 16, 0)])
     session.unsubscribe([(b"a" * 16, 0)])
-    assert not +rig.state.watched
+    assert not rig.state.watched
     await rig.plane.close()
 
 
 @pytest.mark.parametrize("how", ["command", "tick"])
-async def test_a_mistake_of_ours_stops_the_process(rig: Rig, how: str) -> None:
+async def test_a_mistake_of_ours_stops_the_process(
+    rig: Rig, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = rig.client()
     await client.cluster.ready()
-    rig.machine.explode = True
     if how == "tick":
+        monkeypatch.setattr(machine, "tick", mistaken)
         rig.plane.tick()
     else:
+        monkeypatch.setitem(machine.VERBS, "heartbeat", mistaken)
         with pytest.raises(ControlPlaneUnavailable, match="a mistake of ours"):
             await client.call(heartbeat())
     assert [str(error) for error in rig.fatal] == ["a mistake of ours"]
@@ -273,7 +279,7 @@ async def test_a_journal_that_refuses_an_append_stops_the_process(rig: Rig) -> N
     """Fencing: another writer has taken the journal over meanwhile."""
     client = rig.client()
     await client.cluster.ready()
-    await turns()
+    await iterations()
     await rig.memory.close()
     await rig.memory.open(None)
     with pytest.raises(ControlPlaneUnavailable, match="taken this journal over"):
@@ -284,7 +290,7 @@ async def test_a_journal_that_refuses_an_append_stops_the_process(rig: Rig) -> N
 async def test_what_fails_before_the_append_begins_stops_the_process(rig: Rig) -> None:
     client = rig.client()
     await client.cluster.ready()
-    await turns()
+    await iterations()
 
     def append(records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
         raise JournalError("the journal is closed")
@@ -313,9 +319,9 @@ async def test_a_clean_stop_answers_what_was_decided(rig: Rig) -> None:
     parked = asyncio.ensure_future(client.call(join()))
     rig.memory.is_held = True
     calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(3)]
-    await turns()
+    await iterations()
     closing = asyncio.ensure_future(rig.plane.close())
-    await turns()
+    await iterations()
     with pytest.raises(ControlPlaneUnavailable, match="stopping"):
         await client.call(leave())
     assert not closing.done()
@@ -336,7 +342,7 @@ async def test_what_was_not_durable_is_gone_after_a_crash(rig: Rig) -> None:
     before = rig.plane.serialized_state()
     rig.memory.is_held = True
     lost = asyncio.ensure_future(client.call(commit(topic_id)))
-    await turns()
+    await iterations()
     assert rig.plane.serialized_state() != before
     rig.memory.release(OSError("crash"))
     await asyncio.gather(lost, return_exceptions=True)
@@ -362,8 +368,8 @@ class Maker:
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
-        state = self.rig.plane.serialized_state()
-        await self.rig.journal.store_snapshot(Snapshot(position, state))
+        plane = self.rig.plane
+        await self.rig.journal.store_snapshot(Snapshot(plane._position, plane.serialized_state()))
 
     async def close(self) -> None:
         self.is_closed = True
@@ -382,7 +388,7 @@ async def test_snapshots_bound_what_a_restart_replays(settings: RuntimeSettings)
     maker.failure = JournalError("no room on the disk")
     for _ in range(30):
         await client.call(commit(topic_id))
-    await turns()
+    await iterations()
     assert len(maker.positions) >= 4
     assert len(await appended(rig)) <= 8
     before = rig.plane.serialized_state()
@@ -397,7 +403,7 @@ async def test_a_long_replay_asks_for_a_snapshot_at_once() -> None:
     first = await Rig().start()
     client = first.client()
     for name in "abcdef":
-        await created(client, name)
+        await client.call(create_topic(name))
     await first.plane.close()
     maker = Maker()
     settings = RuntimeSettings(snapshot_records=5)
@@ -435,13 +441,24 @@ async def test_a_record_that_does_not_follow_stops_the_start(rig: Rig) -> None:
     await rig.memory.append([b"\xff not a record"], opened.fencing_token)
     await rig.memory.close()
     for _ in range(2):
-        with pytest.raises(JournalCorrupt, match="position 2 does not follow what is before it"):
+        with pytest.raises(JournalCorrupt, match="position 2 does not fit the records before it"):
             await opened_again.plane.start()
+
+
+async def test_a_record_of_a_later_version_is_no_damage(rig: Rig) -> None:
+    """The message must not say that something can be given up to go on."""
+    opened_again = Rig(journal=rig.memory)
+    await rig.plane.close()
+    opened = await rig.memory.open(None)
+    await rig.memory.append([JournalRecord(now_ms=1).SerializeToString()], opened.fencing_token)
+    await rig.memory.close()
+    with pytest.raises(JournalOfAnotherVersion, match="position 2: install the version that wrote"):
+        await opened_again.plane.start()
 
 
 async def test_a_snapshot_that_is_ahead_of_its_journal_is_refused(rig: Rig) -> None:
     """As after restoring one file of two from a backup: positions would be given twice."""
-    await turns()
+    await iterations()
     await rig.memory.store_snapshot(Snapshot(9, rig.plane.serialized_state()))
     with pytest.raises(JournalCorrupt, match="position 9 and the journal to 1; restore both"):
         await rig.restart()
@@ -454,13 +471,14 @@ async def test_a_client_end_that_raises_stops_the_process(rig: Rig) -> None:
             partitions: Sequence[PartitionDelta],
             cluster: Sequence[ClusterDelta],
             replies: Sequence[Reply],
+            position: int,
         ) -> None:
             raise ValueError("a delta that cannot be")
 
     bystander = Recorder()
     rig.plane.open_session(bystander)
     rig.plane.open_session(Raising())
-    await turns()
+    await iterations()
     assert [str(error) for error in rig.fatal] == ["a delta that cannot be"]
     assert "a delta that cannot be" in str(bystander.ended)
 
@@ -470,17 +488,17 @@ async def test_replies_of_sessions_that_are_gone_are_dropped(rig: Rig) -> None:
     session = rig.plane.open_session(recorder)
     session.submit([create_topic("a")])
     session.close()
-    await turns()
+    await iterations()
     assert not any(told.startswith("reply") for told in recorder.told)
 
 
-async def test_a_stop_ends_the_timer_too(rig: Rig) -> None:
-    await turns()
-    rig.machine.explode = True
+async def test_a_stop_ends_the_timer_too(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await iterations()
+    monkeypatch.setattr(machine, "tick", mistaken)
     rig.clock.advance(rig.settings.tick_interval_ms)
-    await turns()
+    await iterations()
     rig.clock.advance(rig.settings.tick_interval_ms)
-    await turns()
+    await iterations()
     assert len(rig.fatal) == 1
 
 
@@ -490,7 +508,7 @@ async def test_an_abort_answers_nothing_more(rig: Rig) -> None:
     topic_id = await created(client)
     rig.memory.is_held = True
     call = asyncio.ensure_future(client.call(commit(topic_id)))
-    await turns()
+    await iterations()
     aborting = asyncio.ensure_future(rig.plane.abort())
     with pytest.raises(ControlPlaneUnavailable, match="was killed"):
         await call
@@ -499,7 +517,7 @@ async def test_an_abort_answers_nothing_more(rig: Rig) -> None:
     await aborting
     await rig.plane.abort()
     await rig.restart()
-    assert rig.state.high_watermarks[topic_id, 0] == 1
+    assert rig.high_watermark(topic_id) == 1
 
 
 async def test_the_machine_hears_over_which_session_a_command_came_and_when_it_ended(
@@ -507,17 +525,16 @@ async def test_the_machine_hears_over_which_session_a_command_came_and_when_it_e
 ) -> None:
     """Numbers are never used twice in one run, and what is volatile of it is told without a record."""
     one, other = rig.client(), rig.client()
-    await one.call(heartbeat())
-    await other.call(heartbeat())
-    assert rig.state.heard == [1, 2]
+    for port, client in enumerate((one, other), 1):
+        await client.call(Command(register_agent=RegisterAgent(host="a", port=port)))
+    assert rig.state.lease_sessions == {1: {1}, 2: {2}}
     await one.close()
     await one.close()
-    assert rig.state.ended_sessions == [1]
-    await rig.client().call(heartbeat())
-    assert rig.state.heard == [1, 2, 3]
+    assert rig.state.lease_sessions == {2: {2}}
+    await rig.client().call(Command(register_agent=RegisterAgent(host="a", port=3)))
+    assert rig.state.lease_sessions == {2: {2}, 3: {3}}
     before = len(await appended(rig))
-    version = other.cluster.version
-    rig.state.changes.append(ClusterDelta(version=version, has_agents=True, hidden_lease_ids=[7]))
+    rig.clock.advance(SESSION_GRACE_MS)
     rig.plane.tick()
-    assert other.cluster.hidden_lease_ids == {7}
+    assert other.cluster.hidden_lease_ids == {1}
     assert len(await appended(rig)) == before

@@ -1,4 +1,4 @@
-"""The process: its address, health, reflection, ends and restarts."""
+"""The process: its address, health, ends and restarts."""
 
 import asyncio
 import itertools
@@ -10,44 +10,41 @@ import grpc
 import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from controlplane.client import ControlPlaneUnavailable, GrpcClient, GrpcClientSettings
-from controlplane.journal.journal import JournalInUse
-from controlplane.runtime import RuntimeSettings
-from controlplane.service import (
+from lacuna.controlplane import machine
+from lacuna.controlplane.client import ControlPlaneUnavailable, GrpcClient, SessionLimits
+from lacuna.controlplane.journal.journal import JournalInUse
+from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.service import (
     RunningControlPlane,
     ServiceSettings,
     new_cluster_id,
     serve,
 )
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.control_pb2 import SessionRequest
-from controlplane.v1.control_pb2_grpc import ControlPlaneStub
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import SessionRequest
+from lacuna.controlplane.v1.control_pb2_grpc import ControlPlaneStub
 from tests.controlplane.runtime.commands import commit, created, heartbeat, join
-from tests.controlplane.runtime.fake_machine import FAKE_NAME, FakeMachine
+from tests.controlplane.runtime.rig import await_members, mistaken
 
 Serve = Callable[..., Awaitable[RunningControlPlane]]
 
 
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Serve]:
-    """Serves the fake machine on one journal; by keyword: address, machine, settings."""
+    """Serves one journal; by keyword: address, settings."""
     started: list[RunningControlPlane] = []
     ids = itertools.count(1)
 
     async def start(
-        address: str = "127.0.0.1:0",
-        machine: FakeMachine | None = None,
-        settings: RuntimeSettings | None = None,
+        address: str = "127.0.0.1:0", settings: RuntimeSettings | None = None
     ) -> RunningControlPlane:
         running = await serve(
-            machine or FakeMachine(),
-            FAKE_NAME,
             address,
             str(tmp_path / "control.db"),
             ServiceSettings(runtime=settings or RuntimeSettings(), stop_grace=0.0),
             new_id=lambda: next(ids).to_bytes(16, "big"),
+            prepare=await_members,
         )
         started.append(running)
         return running
@@ -58,7 +55,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Serve]:
 
 
 async def connected(address: str) -> GrpcClient:
-    client = GrpcClient(address, lambda: 0.5, GrpcClientSettings(give_up_after=60))
+    client = GrpcClient(address, lambda: 0.5, SessionLimits(give_up_after=60))
     client.start()
     await client.cluster.ready()
     return client
@@ -83,19 +80,13 @@ async def test_a_restart_goes_on_where_it_stopped(start: Serve, tmp_path: Path) 
     await client.close()
 
 
-async def test_health_and_reflection_answer(start: Serve) -> None:
+async def test_health_answers(start: Serve) -> None:
     running = await start()
     async with grpc.aio.insecure_channel(running.address) as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)
         for service in ("", "controlplane.v1.ControlPlane"):
             answer = await stub.Check(health_pb2.HealthCheckRequest(service=service))
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
-        reflection: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
-        request = reflection_pb2.ServerReflectionRequest(list_services="")
-        stream = reflection.ServerReflectionInfo(iter([request]))
-        listed = await stream.read()
-        names = {service.name for service in listed.list_services_response.service}
-        assert {"controlplane.v1.ControlPlane", "grpc.health.v1.Health"} <= names
 
 
 async def test_a_second_one_on_the_same_data_is_refused(start: Serve) -> None:
@@ -116,12 +107,11 @@ async def test_an_address_in_use_is_an_error_and_gives_the_journal_back(start: S
     await start(address)
 
 
-async def test_what_ends_the_runtime_is_told(start: Serve) -> None:
+async def test_what_ends_the_runtime_is_told(start: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mistake of ours ends the process, and clients hear that there is no answer."""
-    machine = FakeMachine()
-    running = await start(machine=machine)
+    running = await start()
     client = await connected(running.address)
-    machine.explode = True
+    monkeypatch.setitem(machine.VERBS, "heartbeat", mistaken)
     with pytest.raises(ControlPlaneUnavailable, match="a mistake of ours"):
         await client.call(heartbeat())
     with pytest.raises(RuntimeError, match="a mistake of ours"):
@@ -157,7 +147,7 @@ async def test_a_session_that_asks_for_too_much_is_ended(start: Serve) -> None:
         await stream.read()
         keys = [TopicPartition(topic_id=bytes(16), partition=partition) for partition in range(2)]
         await stream.write(SessionRequest(subscribe=keys))
-        with pytest.raises(grpc.aio.AioRpcError, match="may watch 1 partitions"):
+        with pytest.raises(grpc.aio.AioRpcError, match="may watch at most 1 partitions"):
             await stream.read()
 
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.decision import Decision
-from controlplane.state import ticks
-from controlplane.state.deadlines import Deadlines
-from controlplane.state.settings import RETENTION_SCAN
-from controlplane.v1.log_pb2 import CommitSegment, SegmentId, SegmentSlice
-from tests.controlplane.state.cluster import Cluster, add_batch
+from lacuna.controlplane.state.deadlines import Deadlines
+from lacuna.controlplane.state.settings import RETENTION_SCAN
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentId, SegmentSlice
+from lacuna.controlplane.verbs import windows
+from lacuna.controlplane.verbs.turn import Turn
+from tests.controlplane.verbs.cluster import Cluster, add_batch
 
 STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 30) | st.none()), max_size=30)
 
@@ -75,7 +75,7 @@ def test_retention_looks_at_many_partitions_in_turn() -> None:
 def test_windows_expire_so_many_a_tick_and_each_is_looked_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ticks, "MAX_PER_TICK", 4)
+    monkeypatch.setattr(windows, "MAX_PER_TICK", 4)
     cluster = Cluster()
     cluster.create("a", 2)
     for producer_id in range(5):
@@ -84,9 +84,12 @@ def test_windows_expire_so_many_a_tick_and_each_is_looked_at_once(
     cluster.now_ms += 26 * 3_600_000
     left = []
     for _ in range(3):
-        records = ticks.tick_producers(cluster.state, cluster.context())
-        cluster.decide(Decision(records=records))
+        turn = Turn(cluster.state, cluster.context())
+        windows.tick_producers(turn)
+        cluster.decide(turn.end(None))
         left.append(sum(len(each.producers) for each in cluster.state.partitions.values()))
     assert left == [6, 2, 0]
-    assert ticks.tick_producers(cluster.state, cluster.context()) == []
+    turn = Turn(cluster.state, cluster.context())
+    windows.tick_producers(turn)
+    assert turn.records == []
     assert not cluster.state.window_hours

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.state.segments import SegmentTable
+from lacuna.controlplane.state.segments import SegmentTable
 
 KEYS = st.tuples(st.integers(1, 2), st.integers(0, 6))
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "release", "forget"]), KEYS), max_size=60)

@@ -5,7 +5,7 @@ Without shared memory, so a database in WAL mode needs `PRAGMA locking_mode=EXCL
 
 import apsw
 
-from logstore.objects.unsynced import UnsyncedFileSystem
+from tests.logstore.objects.unsynced import UnsyncedFileSystem
 
 
 class UnsyncedVfs(apsw.VFS):

@@ -3,10 +3,11 @@
 import itertools
 import pickle
 import threading
+from types import NoneType
 
 import pytest
 
-from logstore.objects import (
+from lacuna.logstore.objects import (
     InvalidKeyError,
     ObjectExistsError,
     ObjectNotFoundError,
@@ -14,7 +15,7 @@ from logstore.objects import (
     ObjectStoreError,
     ShortReadError,
 )
-from logstore.objects.store import RangeRead
+from lacuna.logstore.objects.store import RangeRead
 
 KEYS = ["a", "a-b/c", "a.b", "b/1", "b/2/x", "b/2/y", "b/3", "b0", "c_/d=e/f"]
 
@@ -134,7 +135,7 @@ def test_a_range_beyond_the_end_is_an_error(
 @pytest.mark.parametrize(("position", "size"), [(-1, 1), (0, 0), (0, -1)])
 def test_what_is_no_range_is_refused(store: ObjectStore, position: int, size: int) -> None:
     store.put("k", [b"0123456789"])
-    with pytest.raises(ValueError, match="is no range"):
+    with pytest.raises(ValueError, match="is not a valid range"):
         store.get("k", position, size)
 
 
@@ -195,9 +196,9 @@ def test_a_listing_says_size_and_age(store: ObjectStore) -> None:
 
 
 def test_a_listing_of_several_pages(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("logstore.objects.s3._PAGE_KEYS", 10)
-    monkeypatch.setattr("logstore.objects.s3._DELETE_KEYS", 10)
-    monkeypatch.setattr("logstore.objects.memory._PAGE_KEYS", 10)
+    monkeypatch.setattr("lacuna.logstore.objects.s3._PAGE_KEYS", 10)
+    monkeypatch.setattr("lacuna.logstore.objects.s3._DELETE_KEYS", 10)
+    monkeypatch.setattr("lacuna.logstore.objects.memory._PAGE_KEYS", 10)
     keys = [f"p/{number:04}" for number in range(25)]
     fill(store, keys)
     assert listed(store, "p/", "p/0001") == keys[2:]
@@ -238,6 +239,24 @@ def test_what_was_done_is_counted(store: ObjectStore) -> None:
     assert (metrics.gets, metrics.bytes_read) == (2, 13)
     assert (metrics.sizes, metrics.deletes) == (1, 2)
     assert metrics.lists >= 1
+
+
+def test_what_lies_between_the_parts_of_a_read_is_counted_apart(store: ObjectStore) -> None:
+    """S18: how much was read that nobody wanted. A directory reads the parts alone."""
+    store.put("k", [b"0123456789"])
+    buffer = bytearray(5)
+    reads = [
+        RangeRead("k", 1, 6, [(1, 2, 0), (6, 1, 2)]),
+        RangeRead("k", 8, 2, [(8, 2, 3)]),
+        RangeRead("other", 0, 3, [(0, 1, 0), (2, 1, 1)]),
+    ]
+    outcomes = store.get_into(reads, buffer)
+    assert [type(outcome) for outcome in outcomes] == [NoneType, NoneType, ObjectNotFoundError]
+    assert buffer == b"12689"
+    metrics = store.metrics
+    assert metrics.bytes_between in (0, 3)
+    assert metrics.bytes_read == 5 + metrics.bytes_between
+    assert metrics.gets == 2
 
 
 def test_failed_calls_are_not_counted(store: ObjectStore) -> None:

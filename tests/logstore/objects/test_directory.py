@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from logstore.objects import (
+from lacuna.logstore.objects import (
     DirectoryStore,
     ObjectExistsError,
     ObjectNotFoundError,
@@ -19,9 +19,9 @@ from logstore.objects import (
     StoreMisconfiguredError,
     StoreUnavailableError,
 )
-from logstore.objects.filesystem import FileRanges, OsFileSystem, read_ranges_by_steps
-from logstore.objects.store import Part, RangeRead
-from logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
+from lacuna.logstore.objects.filesystem import FileRanges, OsFileSystem, read_ranges_by_steps
+from lacuna.logstore.objects.store import Part, RangeRead
+from tests.logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
 
 KEY = "cluster/segments/4321/7.seg"
 PAYLOAD = b"payload" * 100
@@ -230,7 +230,7 @@ def test_a_file_that_shrinks_under_a_reader_is_a_short_read(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("number", "error", "advice"),
     [
-        (errno.EACCES, StoreMisconfiguredError, "give this user the right"),
+        (errno.EACCES, StoreMisconfiguredError, "give this user permission"),
         (errno.EIO, StoreUnavailableError, "failed"),
         (errno.ENOENT, ObjectNotFoundError, "k"),
     ],
@@ -264,7 +264,7 @@ def test_files_that_cannot_be_opened_are_errors_of_the_store(tmp_path: Path) -> 
         store.get("loop", 0, 4)
     if os.geteuid():
         (tmp_path / "kept").chmod(0)
-        with pytest.raises(StoreMisconfiguredError, match="give this user the right"):
+        with pytest.raises(StoreMisconfiguredError, match="give this user permission"):
             store.get("kept", 0, 4)
 
 
@@ -280,7 +280,7 @@ class FailingFileSystem(OsFileSystem):
     ("number", "error", "advice"),
     [
         (errno.ENOSPC, StoreMisconfiguredError, "free some"),
-        (errno.EROFS, StoreMisconfiguredError, "right to write"),
+        (errno.EROFS, StoreMisconfiguredError, "permission to write"),
         (errno.EIO, StoreUnavailableError, "failed"),
     ],
 )
@@ -343,7 +343,7 @@ def test_a_directory_that_vanishes_is_made_anew_by_the_next_attempt(tmp_path: Pa
 
 def test_known_directories_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory that was forgotten is synced again, which costs time and nothing else."""
-    monkeypatch.setattr("logstore.objects.directories._KNOWN", 2)
+    monkeypatch.setattr("lacuna.logstore.objects.directories._KNOWN", 2)
     synced: list[str] = []
 
     class Noting(OsFileSystem):
@@ -387,7 +387,7 @@ def test_the_lost_and_found_of_a_volume_is_no_objects_place(tmp_path: Path) -> N
     (tmp_path / "lost+found").mkdir()
     assert [info.key for info in store.list()] == ["a/k", "z/k"]
     files.closed = "a/"
-    with pytest.raises(StoreMisconfiguredError, match="give this user the right"):
+    with pytest.raises(StoreMisconfiguredError, match="give this user permission"):
         list(store.list())
 
 

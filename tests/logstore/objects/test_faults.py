@@ -5,14 +5,14 @@ import threading
 
 import pytest
 
-from logstore.objects import (
+from lacuna.logstore.objects import (
     MemoryStore,
     ObjectNotFoundError,
     ObjectStore,
     ShortReadError,
     StoreUnavailableError,
 )
-from logstore.objects.faults import Fault, FaultKind, FaultyStore, Operation
+from lacuna.testing.faults import Fault, FaultKind, FaultyStore, Operation
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_put_is_held_until_it_is_released(faulty: FaultyStore) -> None:
 def test_a_hold_that_nobody_reaches_or_releases_is_an_error(
     faulty: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("logstore.objects.faults._HOLD_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("lacuna.testing.faults._HOLD_TIMEOUT_S", 0.01)
     with pytest.raises(TimeoutError):
         faulty.hold("get").wait_until_reached(0.01)
     with pytest.raises(TimeoutError):
@@ -142,11 +142,11 @@ def test_faults_by_chance_follow_the_seed() -> None:
 
 
 def test_faults_that_cannot_be_are_refused() -> None:
-    with pytest.raises(ValueError, match="cannot befall put"):
+    with pytest.raises(ValueError, match="cannot happen to put"):
         Fault("put", FaultKind.TRUNCATED)
-    with pytest.raises(ValueError, match="cannot befall"):
+    with pytest.raises(ValueError, match="cannot happen to"):
         FaultyStore(
             MemoryStore(), source=random.Random(1), rates={("put", FaultKind.NOT_FOUND): 1.0}
         )
-    with pytest.raises(ValueError, match="random source"):
+    with pytest.raises(ValueError, match="source of randomness"):
         FaultyStore(MemoryStore(), rates={("put", FaultKind.ERROR): 1.0})

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from logstore.objects import DirectoryStore, ObjectExistsError
-from logstore.objects.background import AtOnce, Job
-from logstore.objects.put_log import PutLogLimits
-from logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
+from lacuna.logstore.objects import DirectoryStore, ObjectExistsError
+from lacuna.logstore.objects.background import AtOnce, Job
+from lacuna.logstore.objects.put_log import PutLogLimits
+from tests.logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
 
 LIMITS = PutLogLimits(
     largest_object=3000, half_size=16 << 10, first_puts=0, age_s=1e9, background=AtOnce

@@ -5,21 +5,23 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from logstore.objects import DirectoryStore, ObjectExistsError, StoreMisconfiguredError
-from logstore.objects.background import AtOnce
-from logstore.objects.filesystem import OsFileSystem
-from logstore.objects.put_log import PutLogLimits
-from logstore.objects.store import Part
+from lacuna.logstore.objects import DirectoryStore, ObjectExistsError, StoreMisconfiguredError
+from lacuna.logstore.objects.background import AtOnce
+from lacuna.logstore.objects.filesystem import OsFileSystem
+from lacuna.logstore.objects.put_log import PutLogLimits
+from lacuna.logstore.objects.store import Part
 
 LIMITS = PutLogLimits(largest_object=4000, half_size=64 << 10, first_puts=0, age_s=0.05)
 STILL = PutLogLimits(
@@ -145,8 +147,8 @@ def test_records_that_grow_old_leave_the_log(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
-from logstore.objects import DirectoryStore
-from logstore.objects.put_log import PutLogLimits
+from lacuna.logstore.objects import DirectoryStore
+from lacuna.logstore.objects.put_log import PutLogLimits
 limits = PutLogLimits(largest_object=4000, half_size=64 << 10, first_puts=0, age_s=0.05)
 store = DirectoryStore(sys.argv[1], put_log=limits)
 for number in range(1_000_000):
@@ -268,7 +270,7 @@ def test_files_that_cannot_be_synced_keep_their_log(
     inode = os.stat(tmp_path / "c" / "1").st_ino
     files.number = errno.EIO
     store.close()
-    assert "is kept, for its objects could not be synced" in caplog.text
+    assert "is kept, because its objects could not be synced" in caplog.text
     assert len(logs(tmp_path)) == 1
     again = DirectoryStore(tmp_path)
     assert again.get_all("c/1") == PAYLOAD
@@ -302,3 +304,24 @@ def test_a_full_disk_is_said_and_nothing_is_left(tmp_path: Path) -> None:
     store.put("c/1", [PAYLOAD])
     store.close()
     assert os.listdir(tmp_path / ".tmp") == []
+
+
+def test_a_changed_byte_of_a_dead_writers_log_loses_no_object(tmp_path: Path) -> None:
+    """What was put is in the page cache too: the log is for a power cut."""
+    limits = PutLogLimits(largest_object=1 << 10, half_size=4 << 10, first_puts=0, age_s=1000.0)
+    store = DirectoryStore(tmp_path / "live", put_log=limits)
+    objects = {f"segments/{number}": bytes([number]) * 300 * number for number in range(1, 4)}
+    for key, data in objects.items():
+        store.put(key, [data])
+    (log,) = (tmp_path / "live" / ".log").glob("*.log")
+    # Its next log is prepared in the background, under a temporary name.
+    temporary = shutil.ignore_patterns(".tmp")
+    dead = Path(shutil.copytree(tmp_path / "live", tmp_path / "dead", ignore=temporary))
+    store.close()
+    content = (dead / ".log" / log.name).read_bytes()
+    for at in range(0, len(content), 29):
+        damaged = content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :]
+        (dead / ".log" / log.name).write_bytes(damaged)
+        with closing(DirectoryStore(dead)) as opened:
+            assert {key: bytes(opened.get_all(key)) for key in objects} == objects
+        (dead / ".log" / f"{log.name}.damaged").unlink(missing_ok=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.objects.put_records import (
+from lacuna.logstore.objects.put_records import (
     BLOCK,
     Kind,
     half_header,

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from botocore.exceptions import ConnectTimeoutError, ProxyConnectionError, ReadTimeoutError
 
-from logstore.objects import (
+from lacuna.logstore.objects import (
     BucketMissingError,
     ObjectExistsError,
     ObjectNotFoundError,
@@ -16,7 +16,7 @@ from logstore.objects import (
     StoreMisconfiguredError,
     StoreUnavailableError,
 )
-from logstore.objects.s3 import READ_GAP, S3Store
+from lacuna.logstore.objects.s3 import READ_GAP, S3Store
 
 
 @dataclass
@@ -66,7 +66,7 @@ def scripted(script: Script) -> Iterator[S3Store]:
     for command in ("GET", "PUT", "HEAD", "POST"):
         setattr(Handler, f"do_{command}", Handler.answer)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     store = S3Store(
         "bucket",
@@ -84,7 +84,7 @@ def scripted(script: Script) -> Iterator[S3Store]:
 
 @pytest.fixture
 def one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("logstore.objects.s3._ATTEMPTS", 1)
+    monkeypatch.setattr("lacuna.logstore.objects.s3._ATTEMPTS", 1)
 
 
 def test_a_put_is_one_conditional_request_without_extra_checksums(
@@ -157,7 +157,7 @@ def test_a_server_that_ignores_ranges_is_found_out(scripted: S3Store, script: Sc
     ("answer", "expected", "advice"),
     [
         (error(403, "InvalidAccessKeyId"), StoreMisconfiguredError, "AWS_ACCESS_KEY_ID"),
-        (error(403, "AccessDenied"), StoreMisconfiguredError, "rights to list, get, put"),
+        (error(403, "AccessDenied"), StoreMisconfiguredError, "permissions to list, get, put"),
         (error(400, "ExpiredToken"), StoreMisconfiguredError, "refuses the credentials"),
         (error(404, "NoSuchBucket"), StoreMisconfiguredError, "create it, or name another"),
         (error(404, "NoSuchKey"), ObjectNotFoundError, "'k' does not exist"),
@@ -188,9 +188,9 @@ def test_errors_that_pass_are_worth_a_retry(
     one_attempt: None, scripted: S3Store, script: Script, answer: Answer
 ) -> None:
     script.answers = [answer]
-    with pytest.raises(StoreUnavailableError, match="failed for now"):
+    with pytest.raises(StoreUnavailableError, match="failed temporarily"):
         scripted.get_all("k")
-    with pytest.raises(StoreUnavailableError, match="failed for now"):
+    with pytest.raises(StoreUnavailableError, match="failed temporarily"):
         [*scripted.list("some/")]
 
 
@@ -226,7 +226,7 @@ def failed_deletion(code: str) -> Answer:
 
 def test_a_deletion_that_is_forbidden_says_what_to_do(scripted: S3Store, script: Script) -> None:
     script.answers = [failed_deletion("AccessDenied")]
-    with pytest.raises(StoreMisconfiguredError, match="check the right to delete"):
+    with pytest.raises(StoreMisconfiguredError, match="check the permission to delete"):
         scripted.delete(["k"])
 
 

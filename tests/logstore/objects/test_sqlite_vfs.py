@@ -4,8 +4,8 @@ import itertools
 
 import apsw
 
-from logstore.objects.unsynced import UnsyncedFileSystem
 from tests.logstore.objects.sqlite_vfs import UnsyncedVfs
+from tests.logstore.objects.unsynced import UnsyncedFileSystem
 
 names = (f"unsynced-{number}" for number in itertools.count())
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from logstore.objects.filesystem import FileSystem, OsFileSystem
-from logstore.objects.unsynced import SECTOR, PowerCutError, UnsyncedFileSystem
+from lacuna.logstore.objects.filesystem import FileSystem, OsFileSystem
+from tests.logstore.objects.unsynced import SECTOR, PowerCutError, UnsyncedFileSystem
 
 
 @pytest.fixture(params=["real", "unsynced"])

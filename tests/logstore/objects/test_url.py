@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from logstore.objects import DirectoryStore, MemoryStore, StoreMisconfiguredError, open_store
-from logstore.objects.s3 import S3Store
+from lacuna.logstore.objects import DirectoryStore, MemoryStore, StoreMisconfiguredError, open_store
+from lacuna.logstore.objects.s3 import READ_GAP, S3Store
 
 
 def test_a_directory(tmp_path: Path) -> None:
@@ -53,7 +53,17 @@ def test_no_part_of_a_name_is_left_out(url: str) -> None:
         open_store(url)
 
 
-@pytest.mark.parametrize("name", ["endpoint", "region"])
+def test_the_gap_of_an_endpoint_with_another_price() -> None:
+    usual = open_store("s3://bucket?region=us-east-1")
+    chosen = open_store("s3://bucket?region=us-east-1&read_gap=20000")
+    assert (usual.read_gap, chosen.read_gap) == (READ_GAP, 20_000)
+    with pytest.raises(
+        StoreMisconfiguredError, match="read_gap is '64KiB': write a number of bytes"
+    ):
+        open_store("s3://bucket?region=us-east-1&read_gap=64KiB")
+
+
+@pytest.mark.parametrize("name", ["endpoint", "region", "read_gap"])
 def test_an_empty_option_is_refused(name: str) -> None:
     """What was to be another endpoint would be AWS."""
     with pytest.raises(StoreMisconfiguredError, match=f"the option {name} is empty"):
@@ -61,5 +71,5 @@ def test_an_empty_option_is_refused(name: str) -> None:
 
 
 def test_an_option_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(StoreMisconfiguredError, match="no option is called enpoint"):
+    with pytest.raises(StoreMisconfiguredError, match="unknown option enpoint"):
         open_store("s3://bucket?enpoint=http://x")

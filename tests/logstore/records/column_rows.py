@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from logstore.records.column_layout import BinaryColumn, HeaderColumn, RecordColumns
+from lacuna.logstore.records.column_layout import BinaryColumn, HeaderColumn, RecordColumns
 
 
 def is_valid(validity: memoryview | None, row: int) -> bool:

@@ -2,123 +2,95 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 from types import ModuleType
 
 import pytest
 
-from logstore.records import build_kernel
+from tests.forms import FORMS, compiled, interpreted
 
-FORMS = ("interpreted", "compiled")
-
-
-def _load(loader: importlib.machinery.SourceFileLoader) -> ModuleType:
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-def _interpreted(module: str) -> ModuleType:
-    source = str(build_kernel.SOURCES[module])
-    return _load(importlib.machinery.SourceFileLoader(f"{module}_interpreted", source))
-
-
-def _compiled(module: str) -> ModuleType:
-    if not build_kernel.is_fresh(module):
-        if not build_kernel.has_compiler():
-            pytest.skip("no C compiler: the compiled kernel is not tested")
-        build_kernel.build(module)
-    path = str(build_kernel.extension_path(module))
-    loader = importlib.machinery.ExtensionFileLoader(module, path)
-    return _load(loader)  # type: ignore[arg-type]
-
-
-KERNEL = "logstore.records.kernel"
-PIECES = "logstore.records.pieces"
-READING = "logstore.objects.reading"
-REWRITING = "logstore.records.rewriting"
-COLUMNS = "logstore.records.columns"
-ENCODING = "logstore.records.encoding"
-LEGACY_KERNEL = "logstore.records.legacy.kernel"
+KERNEL = "lacuna.logstore.records.kernel"
+PIECES = "lacuna.logstore.records.pieces"
+READING = "lacuna.logstore.objects.reading"
+REWRITING = "lacuna.logstore.records.rewriting"
+COLUMNS = "lacuna.logstore.records.columns"
+ENCODING = "lacuna.logstore.records.encoding"
+LEGACY_KERNEL = "lacuna.logstore.records.legacy.kernel"
 
 
 @pytest.fixture(scope="session", params=FORMS)
 def kernel(request: pytest.FixtureRequest) -> ModuleType:
-    """`logstore.records.kernel`, interpreted and compiled."""
-    return _interpreted(KERNEL) if request.param == "interpreted" else _compiled(KERNEL)
+    """`lacuna.logstore.records.kernel`, interpreted and compiled."""
+    return interpreted(KERNEL) if request.param == "interpreted" else compiled(KERNEL)
 
 
 @pytest.fixture(scope="session")
 def both_kernels() -> tuple[ModuleType, ModuleType]:
     """The interpreted kernel and the compiled one."""
-    return _interpreted(KERNEL), _compiled(KERNEL)
+    return interpreted(KERNEL), compiled(KERNEL)
 
 
 @pytest.fixture(scope="session", params=FORMS)
 def pieces(request: pytest.FixtureRequest) -> ModuleType:
-    """`logstore.records.pieces`, interpreted and compiled."""
-    return _interpreted(PIECES) if request.param == "interpreted" else _compiled(PIECES)
+    """`lacuna.logstore.records.pieces`, interpreted and compiled."""
+    return interpreted(PIECES) if request.param == "interpreted" else compiled(PIECES)
 
 
 @pytest.fixture(scope="session")
 def both_pieces() -> tuple[ModuleType, ModuleType]:
     """The interpreted module and the compiled one."""
-    return _interpreted(PIECES), _compiled(PIECES)
+    return interpreted(PIECES), compiled(PIECES)
 
 
 @pytest.fixture(scope="session", params=FORMS)
 def reading(request: pytest.FixtureRequest) -> ModuleType:
-    """`logstore.objects.reading`, interpreted and compiled."""
-    return _interpreted(READING) if request.param == "interpreted" else _compiled(READING)
+    """`lacuna.logstore.objects.reading`, interpreted and compiled."""
+    return interpreted(READING) if request.param == "interpreted" else compiled(READING)
 
 
 @pytest.fixture(scope="session", params=FORMS)
 def columns(request: pytest.FixtureRequest) -> ModuleType:
-    """`logstore.records.columns`, interpreted and compiled."""
-    return _interpreted(COLUMNS) if request.param == "interpreted" else _compiled(COLUMNS)
+    """`lacuna.logstore.records.columns`, interpreted and compiled."""
+    return interpreted(COLUMNS) if request.param == "interpreted" else compiled(COLUMNS)
 
 
 @pytest.fixture(scope="session")
 def both_columns() -> tuple[ModuleType, ModuleType]:
     """The interpreted module and the compiled one."""
-    return _interpreted(COLUMNS), _compiled(COLUMNS)
+    return interpreted(COLUMNS), compiled(COLUMNS)
 
 
 @pytest.fixture(scope="session", params=FORMS)
 def rewriting(request: pytest.FixtureRequest) -> ModuleType:
-    """`logstore.records.rewriting`, interpreted and compiled."""
-    return _interpreted(REWRITING) if request.param == "interpreted" else _compiled(REWRITING)
+    """`lacuna.logstore.records.rewriting`, interpreted and compiled."""
+    return interpreted(REWRITING) if request.param == "interpreted" else compiled(REWRITING)
 
 
 @pytest.fixture(scope="session")
 def both_rewritings() -> tuple[ModuleType, ModuleType]:
     """The interpreted module and the compiled one."""
-    return _interpreted(REWRITING), _compiled(REWRITING)
+    return interpreted(REWRITING), compiled(REWRITING)
 
 
 @pytest.fixture(scope="session", params=FORMS)
 def encoding(request: pytest.FixtureRequest) -> ModuleType:
-    """`logstore.records.encoding`, interpreted and compiled."""
-    return _interpreted(ENCODING) if request.param == "interpreted" else _compiled(ENCODING)
+    """`lacuna.logstore.records.encoding`, interpreted and compiled."""
+    return interpreted(ENCODING) if request.param == "interpreted" else compiled(ENCODING)
 
 
 @pytest.fixture(scope="session")
 def both_encodings() -> tuple[ModuleType, ModuleType]:
     """The interpreted module and the compiled one."""
-    return _interpreted(ENCODING), _compiled(ENCODING)
+    return interpreted(ENCODING), compiled(ENCODING)
 
 
 @pytest.fixture(scope="session", params=FORMS)
 def legacy_kernel(request: pytest.FixtureRequest) -> ModuleType:
-    """`logstore.records.legacy.kernel`, interpreted and compiled."""
+    """`lacuna.logstore.records.legacy.kernel`, interpreted and compiled."""
     is_compiled = request.param == "compiled"
-    return _compiled(LEGACY_KERNEL) if is_compiled else _interpreted(LEGACY_KERNEL)
+    return compiled(LEGACY_KERNEL) if is_compiled else interpreted(LEGACY_KERNEL)
 
 
 @pytest.fixture(scope="session")
 def both_legacy_kernels() -> tuple[ModuleType, ModuleType]:
     """The interpreted module and the compiled one."""
-    return _interpreted(LEGACY_KERNEL), _compiled(LEGACY_KERNEL)
+    return interpreted(LEGACY_KERNEL), compiled(LEGACY_KERNEL)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.records import layout
-from logstore.records.batch import (
+from lacuna.logstore.records import layout
+from lacuna.logstore.records.batch import (
     BatchHeader,
     BatchToWrite,
     NewRecord,
@@ -17,14 +17,14 @@ from logstore.records.batch import (
     read_batches,
     varint,
 )
-from logstore.records.errors import (
+from lacuna.logstore.records.errors import (
     CorruptBatchError,
     DecompressedTooLargeError,
     InvalidRecordError,
     TruncatedBatchError,
     UnsupportedCodecError,
 )
-from logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.records.layout import Codec, TimestampType
 
 RECORDS = (
     NewRecord(offset_delta=0, timestamp=1000, key=b"k", value=b"v"),

@@ -8,47 +8,60 @@ from pathlib import Path
 
 import pytest
 
-from logstore.records import build_kernel
+from lacuna.logstore.records import build_kernel
 
-KERNEL = "logstore.records.kernel"
+KERNEL = "lacuna.logstore.records.kernel"
 
 
 @pytest.fixture
-def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the source, so that the kernel in use stays as it is."""
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A few lines in place of the kernel, which stays as it is and takes a C compiler long."""
     source = tmp_path / "kernel.py"
-    source.write_bytes(build_kernel.SOURCES[KERNEL].read_bytes())
+    source.write_text("def twice(number: int) -> int:\n    return 2 * number\n")
+    source.with_suffix(".pxd").write_text("cpdef long twice(long number)\n")
     monkeypatch.setattr(build_kernel, "SOURCES", {KERNEL: source})
     return source
 
 
 def test_without_a_compiler_it_says_so_and_ends_well(
-    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CC", "no-such-compiler -O2")
+    assert_stays_interpreted(capsys)
+
+
+def test_a_compiler_without_pythons_headers_is_as_none(
+    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on Debian with gcc and without python3-dev."""
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(source.parent))
+    assert_stays_interpreted(capsys)
+
+
+def assert_stays_interpreted(capsys: pytest.CaptureFixture[str]) -> None:
     assert build_kernel.main() == 0
     assert capsys.readouterr().out.count("\n") == 1
     assert not build_kernel.extension_path(KERNEL).exists()
 
 
 def test_a_compiler_that_fails_is_an_error(
-    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CC", "false")
     assert build_kernel.main() == 1
     assert "stays interpreted" in capsys.readouterr().out
 
 
-def test_it_compiles_beside_the_source(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_compiles_beside_the_source(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if not build_kernel.has_compiler():
         pytest.skip("no C compiler: the compiled kernel is not tested")
     assert not build_kernel.is_fresh(KERNEL)
     assert build_kernel.main() == 0
     target = build_kernel.extension_path(KERNEL)
     assert target.name in capsys.readouterr().out
-    assert sorted(copied.parent.iterdir()) == sorted([copied, target])
+    assert sorted(source.parent.iterdir()) == sorted([source, source.with_suffix(".pxd"), target])
     assert build_kernel.is_fresh(KERNEL)
-    os.utime(copied, ns=(2**62, 2**62))
+    os.utime(source, ns=(2**62, 2**62))
     assert not build_kernel.is_fresh(KERNEL)
 
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
-from logstore.records.control import filler
-from logstore.records.errors import (
+from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
+from lacuna.logstore.records.control import filler
+from lacuna.logstore.records.errors import (
     CorruptBatchError,
     DecompressedTooLargeError,
     InvalidRecordError,
     TruncatedBatchError,
 )
-from logstore.records.layout import HEADER_SIZE, NO_TIMESTAMP, Codec, TimestampType
-from logstore.records.packing import with_crc
+from lacuna.logstore.records.layout import HEADER_SIZE, NO_TIMESTAMP, Codec, TimestampType
+from lacuna.logstore.records.packing import with_crc
 
 record_bytes = st.none() | st.binary(max_size=300)
 headers = st.lists(st.tuples(st.binary(max_size=5), record_bytes), max_size=2).map(tuple)
@@ -220,7 +220,7 @@ def test_control_batches_are_refused(rewriting: ModuleType) -> None:
 
 
 def test_offsets_must_increase(rewriting: ModuleType) -> None:
-    with pytest.raises(CorruptBatchError, match="offset 3 comes behind offset 3"):
+    with pytest.raises(CorruptBatchError, match="offset 3 follows offset 3"):
         rewriting.coalesce([plain(3, 0).encode(), plain(3, 0).encode()])
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
-from logstore.records.column_layout import BinaryColumn, RecordColumns
-from logstore.records.control import filler
-from logstore.records.errors import (
+from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
+from lacuna.logstore.records.column_layout import BinaryColumn, RecordColumns
+from lacuna.logstore.records.control import filler
+from lacuna.logstore.records.errors import (
     CorruptBatchError,
     CorruptRecordsError,
     DecompressedTooLargeError,
@@ -22,8 +22,8 @@ from logstore.records.errors import (
     TruncatedBatchError,
     UnsupportedCodecError,
 )
-from logstore.records.layout import HEADER_SIZE, Codec, TimestampType
-from logstore.records.packing import with_crc
+from lacuna.logstore.records.layout import HEADER_SIZE, Codec, TimestampType
+from lacuna.logstore.records.packing import with_crc
 from tests.logstore.records.column_rows import Row, rows_of
 from tests.logstore.records.test_coalesce import stored_batches
 from tests.logstore.records.test_forms_agree import LOG, edited, edits

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.records.batch import Record, RecordBatch, read_batches
-from logstore.records.control import ControlType, EndTxnMarker, filler, read_control_record
-from logstore.records.errors import InvalidRecordError, KafkaErrorName
-from logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.records.batch import Record, RecordBatch, read_batches
+from lacuna.logstore.records.control import ControlType, EndTxnMarker, filler, read_control_record
+from lacuna.logstore.records.errors import InvalidRecordError, KafkaErrorName
+from lacuna.logstore.records.layout import Codec, TimestampType
 
 ABORT_VALUE = bytes.fromhex("0000 00000007")
 
@@ -86,7 +86,7 @@ def test_s17_base_offset_is_clamped(asked: int, end: int, base: int) -> None:
 
 @pytest.mark.parametrize(("asked", "end"), [(0, 0), (5, 5), (6, 5), (-1, 5)])
 def test_s17_nothing_is_filled_in_an_empty_range(asked: int, end: int) -> None:
-    with pytest.raises(ValueError, match="nothing is to be filled"):
+    with pytest.raises(ValueError, match="there is nothing to fill"):
         filler(asked, end)
 
 
@@ -131,7 +131,7 @@ def test_s25_newer_versions_are_read_as_far_as_known() -> None:
         (bytes.fromhex("ffff 0001"), ABORT_VALUE, "key version -1"),
         (bytes(4), None, "shorter"),
         (bytes(4), ABORT_VALUE[:5], "shorter"),
-        (bytes(4), bytes.fromhex("ffff 00000001"), "value version -1"),
+        (bytes(4), bytes.fromhex("ffff 00000001"), "has version -1"),
     ],
 )
 def test_s25_malformed_control_records(

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2
 
-from logstore.records.batch import BatchHeader, read_batches
-from logstore.records.column_layout import BinaryColumn, HeaderColumn
-from logstore.records.columns import ColumnBuilder
-from logstore.records.errors import BatchTooLargeError, InvalidRecordError
-from logstore.records.layout import HEADER_SIZE, Codec
-from logstore.records.validate import ProduceRules, validate_produced
+from lacuna.logstore.records.batch import BatchHeader, read_batches
+from lacuna.logstore.records.column_layout import BinaryColumn, HeaderColumn
+from lacuna.logstore.records.columns import ColumnBuilder
+from lacuna.logstore.records.errors import BatchTooLargeError, InvalidRecordError
+from lacuna.logstore.records.layout import HEADER_SIZE, Codec
+from lacuna.logstore.records.validate import ProduceRules, validate_produced
 from tests.logstore.records.column_rows import binary_column, rows_of
 
 RULES = ProduceRules(max_message_bytes=1048588)

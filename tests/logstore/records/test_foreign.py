@@ -10,12 +10,12 @@ from aiokafka.record import default_records as aiokafka_records
 from kafka.codec import has_snappy
 from kafka.record import default_records as kafka_python_records
 
-from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
-from logstore.records.control import filler
-from logstore.records.encoding import encode_batches
-from logstore.records.layout import Codec
-from logstore.records.rewriting import Rewriter
-from logstore.records.validate import ProduceRules, validate_produced
+from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
+from lacuna.logstore.records.control import filler
+from lacuna.logstore.records.encoding import encode_batches
+from lacuna.logstore.records.layout import Codec
+from lacuna.logstore.records.rewriting import Rewriter
+from lacuna.logstore.records.validate import ProduceRules, validate_produced
 from tests.logstore.records.column_rows import binary_column
 
 CLIENTS = {"aiokafka": aiokafka_records, "kafka-python": kafka_python_records}

@@ -8,9 +8,9 @@ from types import ModuleType
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.records.batch import BatchToWrite, NewRecord
-from logstore.records.errors import RecordsError
-from logstore.records.layout import HEADER_SIZE, Codec, TimestampType
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord
+from lacuna.logstore.records.errors import RecordsError
+from lacuna.logstore.records.layout import HEADER_SIZE, Codec, TimestampType
 
 Kernels = tuple[ModuleType, ModuleType]
 

@@ -10,9 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches, varint
-from logstore.records.errors import CorruptBatchError, InvalidRecordError, TruncatedBatchError
-from logstore.records.layout import HEADER_SIZE, RecordTimes, WalkedBatches
+from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches, varint
+from lacuna.logstore.records.errors import (
+    CorruptBatchError,
+    InvalidRecordError,
+    TruncatedBatchError,
+)
+from lacuna.logstore.records.layout import HEADER_SIZE, RecordTimes, WalkedBatches
 
 
 def produced(count: int, *, max_timestamp: int = 7, size: int = 3) -> bytes:
@@ -159,6 +163,7 @@ def test_walk_refuses_other_magics_and_lengths(kernel: ModuleType, at: int, valu
     base_offset=st.integers(0, 2**62),
 )
 def test_walk_assigns_like_the_log(kernel: ModuleType, counts: list[int], base_offset: int) -> None:
+    """S23: each offset is assigned in place, whatever the codec."""
     buffer = bytearray(b"".join(produced(count) for count in counts))
     walked = kernel.walk_and_patch(buffer, base_offset)
     headers = [batch.header for batch in read_batches(buffer)]
@@ -192,16 +197,16 @@ RECORD_ERRORS = {
     "a timestamp of 65 bits": (record("00" + "ff" * 9 + "02"), "longer than 64"),
     "no offset": (record("00 00"), "end inside a varint"),
     "no key": (record("00 00 00"), "end inside a varint"),
-    "a key beyond the record": (record("00 00 00 08 61"), "4 bytes do not fit"),
-    "a key length below -1": (record("00 00 00 03 01 00"), "length is -2"),
+    "a key beyond the record": (record("00 00 00 08 61"), "4 bytes does not fit"),
+    "a key length below -1": (record("00 00 00 03 01 00"), "length of a field is -2"),
     "no value": (record("00 00 00 01"), "end inside a varint"),
-    "a value beyond the record": (record("00 00 00 01 04 61"), "2 bytes do not fit"),
+    "a value beyond the record": (record("00 00 00 01 04 61"), "2 bytes does not fit"),
     "no header count": (record("00 00 00 01 01"), "end inside a varint"),
     "a negative header count": (record("00 00 00 01 01 01"), "-1 headers"),
     "too many headers": (record("00 00 00 01 01 04 00"), "2 headers"),
-    "a null header key": (record("00 00 00 01 01 02 01 01"), "length is -1"),
+    "a null header key": (record("00 00 00 01 01 02 01 01"), "length of a field is -1"),
     "no header value": (record("00 00 00 01 01 02 00"), "end inside a varint"),
-    "bytes behind the headers": (record("00 00 00 01 01 00 00"), "1 bytes are left"),
+    "bytes behind the headers": (record("00 00 00 01 01 00 00"), "1 bytes follow its headers"),
     "bytes behind the records": (GOOD + b"\x00", "1 bytes follow"),
 }
 
@@ -213,6 +218,8 @@ def test_s11_records_that_do_not_fit(kernel: ModuleType, name: str) -> None:
         kernel.validate_records(section, 1, 0, False)
     with pytest.raises(InvalidRecordError, match=message):
         kernel.read_records(section, 1)
+    with pytest.raises(InvalidRecordError, match=message):
+        kernel.find_faults(section, 1, 0, False, 0, 0)
 
 
 def test_errors_name_the_record(kernel: ModuleType) -> None:
@@ -220,6 +227,7 @@ def test_errors_name_the_record(kernel: ModuleType) -> None:
     calls: tuple[Callable[[], object], ...] = (
         lambda: kernel.validate_records(GOOD + second, 2, 0, False),
         lambda: kernel.read_records(GOOD + second, 2),
+        lambda: kernel.find_faults(GOOD + second, 2, 0, False, 0, 0),
     )
     for call in calls:
         with pytest.raises(InvalidRecordError, match=r"^record 1: ") as caught:
@@ -269,6 +277,31 @@ def test_s11_offset_deltas_count_up_from_zero(kernel: ModuleType) -> None:
     assert caught.value.record_index == 1
 
 
+def test_s11_every_fault_is_found_and_a_record_has_one(kernel: ModuleType) -> None:
+    bodies = (
+        b"\x00" + varint(time) + varint(place) + key + b"\x01\x02\x02h\x01"
+        for time, place, key in (
+            (5, 0, b"\x01"),
+            (9, 1, b"\x02k"),
+            (9, 7, b"\x01"),
+            (-1, 3, b"\x00"),
+            (4, 4, b"\x00"),
+            (10, 5, b"\x01"),
+            (-7, 6, b"\x00"),
+        )
+    )
+    section = b"".join(varint(len(body)) + body for body in bodies)
+    found = kernel.find_faults(section, 7, 0, True, 5, 8)
+    assert list(found.misplaced) == [2]
+    assert list(found.keyless) == [0, 5]
+    assert list(zip(found.untimely, found.timestamps, strict=True)) == [(1, 9), (4, 4), (6, -7)]
+    found = kernel.find_faults(section, 7, 0, False, -(2**63), 2**63 - 1)
+    assert list(found.misplaced) == [2]
+    assert not found.keyless
+    assert not found.untimely
+    assert not found.timestamps
+
+
 @settings(max_examples=300, deadline=None)
 @given(section=st.binary(max_size=60), count=st.integers(-1, 4))
 def test_any_bytes_are_records_or_a_typed_error(
@@ -278,13 +311,14 @@ def test_any_bytes_are_records_or_a_typed_error(
     calls: tuple[Callable[[], Any], ...] = (
         lambda: kernel.validate_records(section, count, 0, False),
         lambda: kernel.read_records(section, count),
+        lambda: kernel.find_faults(section, count, 0, True, 0, 9),
     )
     for call in calls:
         try:
             outcomes.append(call())
         except InvalidRecordError as error:
             outcomes.append(error)
-    validated, read = outcomes
+    validated, read, found = outcomes
     if isinstance(validated, RecordTimes):
         assert [r[2] for r in read] == list(range(count))
         assert validated.max_timestamp == max([-1, *(r[1] for r in read)])
@@ -292,6 +326,10 @@ def test_any_bytes_are_records_or_a_typed_error(
         assert "offset delta" in str(validated)
     else:
         assert validated.reason == read.reason or "offset delta" in validated.reason
+    if isinstance(read, list):
+        assert list(found.misplaced) == [i for i, r in enumerate(read) if r[2] != i]
+    else:
+        assert found.reason == read.reason
 
 
 @pytest.mark.parametrize(("key", "refused"), [("01", True), ("00", False), ("02 6b", False)])

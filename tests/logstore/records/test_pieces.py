@@ -13,10 +13,10 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord
-from logstore.records.errors import CorruptBatchError, RecordsError
-from logstore.records.kernel import walk_and_patch, walk_stored
-from logstore.records.layout import WalkedBatches, WalkedPieces
+from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord
+from lacuna.logstore.records.errors import CorruptBatchError, RecordsError
+from lacuna.logstore.records.kernel import walk_and_patch, walk_stored
+from lacuna.logstore.records.layout import WalkedBatches, WalkedPieces
 
 
 def batch(count: int, size: int = 3, base_offset: int = 0) -> bytes:
@@ -75,7 +75,7 @@ def test_a_bad_piece_is_an_error_of_its_own_and_the_others_are_there(pieces: Mod
     )
     assert set(walked.errors) == {1, 2}
     assert "CRC-32C" in str(walked.errors[1])
-    assert "end at another offset" in str(walked.errors[2])
+    assert "do not end at its last offset" in str(walked.errors[2])
     assert [walked.base_offsets[walked.firsts[i]] for i in (0, 3)] == [100, 200]
     with pytest.raises(ValueError, match="piece 0 does not lie"):
         pieces.walk_pieces(data, array("q", (0, 2**40)), *[array("q", (0,))] * 3, True)
@@ -124,7 +124,7 @@ def test_s16_a_piece_ends_where_its_extent_does(
     data = bytearray(batch(3, base_offset=100))
     walked = walk(pieces, data, [(len(data), 100, next_offset, has_true_offsets)])
     assert [str(error) for error in walked.errors.values()] == [
-        "corrupt batch at byte 0: its batches end at another offset"
+        "corrupt batch at byte 0: its batches do not end at its last offset"
     ] * is_bad
 
 
@@ -152,7 +152,9 @@ def walked_or_error(
         walked = (walk_stored if true_offsets else walk_and_patch)(piece, base_offset, verify)
     except RecordsError as error:
         return error
-    return walked if len(walked) else CorruptBatchError("its batches end at another offset", 0)
+    return (
+        walked if len(walked) else CorruptBatchError("its batches do not end at its last offset", 0)
+    )
 
 
 @settings(max_examples=300, deadline=None)

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
-from logstore.records.compression import compress, decompress
-from logstore.records.errors import (
+from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
+from lacuna.logstore.records.compression import compress, decompress
+from lacuna.logstore.records.errors import (
     CorruptBatchError,
     InvalidRecordError,
     RecordsError,
     TruncatedBatchError,
     UnsupportedCodecError,
 )
-from logstore.records.layout import HEADER_SIZE, Codec
+from lacuna.logstore.records.layout import HEADER_SIZE, Codec
 from tests.logstore.records.test_coalesce import plain, records_of, stored_batches
 from tests.logstore.records.test_columns import with_horizon_bit
 from tests.logstore.records.test_forms_agree import LOG, edited, edits

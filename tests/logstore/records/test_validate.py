@@ -9,13 +9,13 @@ from collections.abc import Callable
 import lz4.frame
 import pytest
 
-from logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
-from logstore.records.compression import compress
-from logstore.records.errors import KafkaErrorName, RecordsError
-from logstore.records.layout import HEADER_SIZE, Codec, TimestampType
-from logstore.records.legacy.lz4_header import xxh32_short
-from logstore.records.packing import with_crc
-from logstore.records.validate import (
+from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
+from lacuna.logstore.records.compression import compress
+from lacuna.logstore.records.errors import InvalidRecordError, KafkaErrorName, RecordsError
+from lacuna.logstore.records.layout import HEADER_SIZE, Codec, TimestampType
+from lacuna.logstore.records.legacy.lz4_header import xxh32_short
+from lacuna.logstore.records.packing import with_crc
+from lacuna.logstore.records.validate import (
     BatchSummary,
     ProduceRules,
     validate_produced,
@@ -143,7 +143,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], KafkaErrorName, str]] = {
     "a count too small": (
         lambda: forged(record_count=2),
         INVALID,
-        "2 records and last_offset_delta 2",
+        "2 records with last_offset_delta 2",
     ),
     "a delta too large": (lambda: forged(last_offset_delta=3), INVALID, "3 records"),
     "both too small": (
@@ -246,6 +246,63 @@ def test_s11_a_key_on_compacted_topics() -> None:
     assert refusal(keyless, RULES) is None
     with pytest.raises(RecordsError, match="record 2: a compacted topic needs a key"):
         validate_produced(keyless, strict, NOW)
+
+
+KEYLESS = "a compacted topic needs a key in every record"
+
+
+def refused_records(data: bytes, rules: ProduceRules) -> tuple[InvalidRecordError, list[int]]:
+    """The error, and the records that it names."""
+    with pytest.raises(InvalidRecordError) as caught:
+        validate_produced(data, rules, NOW)
+    return caught.value, [index for index, _ in caught.value.faults]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_s11_every_record_without_a_key_is_named(codec: Codec) -> None:
+    records = tuple(NewRecord(offset_delta=i, timestamp=NOW, key=b"k" * (i % 2)) for i in range(6))
+    records = tuple(dataclasses.replace(each, key=each.key or None) for each in records)
+    strict = dataclasses.replace(RULES, require_keys=True)
+    error, named = refused_records(sent(records=records, codec=codec), strict)
+    assert named == [0, 2, 4]
+    assert {reason for _, reason in error.faults} == {KEYLESS}
+    assert error.kafka_error is INVALID
+    assert str(error) == f"record 0: {KEYLESS}; 2 more records are at fault"
+
+
+def test_s11_one_time_out_of_range_makes_it_an_invalid_timestamp() -> None:
+    """As in Kafka: each record is told what is wrong with itself, the batch that it was a timestamp."""
+    records = (
+        NewRecord(offset_delta=0, timestamp=NOW),
+        NewRecord(offset_delta=1, timestamp=NOW + 11, key=b"k"),
+        NewRecord(offset_delta=2, timestamp=NOW + 10, key=b"k"),
+        NewRecord(offset_delta=3, timestamp=NOW - 21, key=b"k"),
+        NewRecord(offset_delta=4, timestamp=NOW + 11),
+    )
+    rules = dataclasses.replace(RULES, require_keys=True, max_before_ms=20, max_after_ms=10)
+    error, named = refused_records(sent(records=records), rules)
+    assert named == [0, 1, 3, 4]
+    assert error.kafka_error is TIME
+    assert error.record_index == 1
+    late = f"timestamp {NOW + 11} is after {NOW + 10}, the latest that the topic takes now"
+    early = f"timestamp {NOW - 21} is before {NOW - 20}, the earliest that the topic takes now"
+    assert [reason for _, reason in error.faults] == [KEYLESS, late, early, KEYLESS]
+    assert late in str(error)
+
+
+def test_s11_times_alone_are_all_named() -> None:
+    rules = dataclasses.replace(RULES, max_after_ms=1499 - NOW)
+    _, named = refused_records(sent(), rules)
+    assert named == [1, 2]
+
+
+def test_s11_a_record_that_cannot_be_read_is_the_one_that_is_named() -> None:
+    """What is behind it cannot be known, and what is before it does not matter any more."""
+    section = bytes.fromhex("0c 00 00 00 01 01 00") + bytes.fromhex("0c 00 00 02 01 01 02")
+    strict = dataclasses.replace(RULES, require_keys=True)
+    error, named = refused_records(with_section(section, count=2), strict)
+    assert named == [1]
+    assert error.kafka_error is INVALID
 
 
 def test_s11_an_empty_key_is_a_key() -> None:

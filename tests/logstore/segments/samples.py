@@ -4,9 +4,19 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from logstore.records.batch import BatchToWrite, NewRecord
-from logstore.records.layout import Codec, TimestampType
-from logstore.segments import SegmentId, SliceInput, WrittenSegment, segment_key, write_segment
+from lacuna.logstore.objects import MemoryStore
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord
+from lacuna.logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.segments import (
+    CorruptSegmentError,
+    SegmentFooter,
+    SegmentId,
+    SliceInput,
+    WrittenSegment,
+    segment_key,
+    write_segment,
+)
+from lacuna.logstore.segments.audit import audit_segment
 
 CLUSTER_ID = "Zq3v-x_9"
 SEGMENT_ID = SegmentId(0x1F, 42)
@@ -61,6 +71,18 @@ def small_segment() -> tuple[WrittenSegment, bytes]:
         slice_of([batch(), batch(3, producer=(7, 0)), batch(2, producer=(8, 0)), batch(4)], 1),
         slice_of([batch(value=b"last", timestamp=2000)], 0, OTHER_TOPIC_ID),
     )
+
+
+def check_segment(key: str, data: bytes | bytearray) -> SegmentFooter:
+    """The footer of an object; raises CorruptSegmentError with the first thing that an audit finds wrong."""
+    store = MemoryStore()
+    store.put(key, [bytes(data)])
+    parts = list(audit_segment(store, key, len(data)))
+    for damage in (each for part in parts for each in part.damages):
+        raise CorruptSegmentError(key, damage.position, damage.size, damage.reason)
+    footer = parts[0].footer
+    assert footer is not None
+    return footer
 
 
 batches = st.builds(

@@ -11,20 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.objects import MemoryStore, open_store
-from logstore.records.batch import BatchToWrite, NewRecord
-from logstore.records.crc import crc32c
-from logstore.records.layout import Codec
-from logstore.records.packing import with_crc
-from logstore.segments import SegmentId, check_segment, segment_key
-from logstore.segments.audit import READ_BYTES, AuditedPart, audit_batches, audit_segment
-from logstore.segments.layout import header_size
-from logstore.segments.mending import find_wrong_byte, find_wrong_byte_and_crc
+from lacuna.logstore.objects import MemoryStore, open_store
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord
+from lacuna.logstore.records.crc import crc32c
+from lacuna.logstore.records.layout import Codec
+from lacuna.logstore.records.packing import with_crc
+from lacuna.logstore.segments import SegmentId, segment_key
+from lacuna.logstore.segments.audit import READ_BYTES, AuditedPart, audit_batches, audit_segment
+from lacuna.logstore.segments.layout import header_size
+from lacuna.logstore.segments.mending import find_wrong_byte, find_wrong_byte_and_crc
 from tests.logstore.segments.samples import (
     CLUSTER_ID,
     KEY,
     batch,
     batches,
+    check_segment,
     segment,
     slice_of,
     small_segment,
@@ -58,6 +59,7 @@ def merged_segment() -> bytes:
     return data
 
 
+GOLDEN = Path(__file__).parents[2] / "golden" / "segments"
 SOUND = {"as produced": small_segment()[1], "merged": merged_segment()}
 
 
@@ -77,6 +79,18 @@ def test_of_a_sound_segment_every_batch_is_given(name: str) -> None:
             assert position == edge
             edge += size
         assert edge == footer.slices[-1].position + footer.slices[-1].size
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_segments_of_version_1_are_read(name: str) -> None:
+    """They have the largest timestamp of each block, too, which nobody reads."""
+    old = (GOLDEN / f"version_1_{name.replace(' ', '_')}.seg").read_bytes()
+    now = check_segment(KEY, SOUND[name])
+    footer = check_segment(KEY, old)
+    assert (footer.identity.version, now.identity.version) == (1, 2)
+    assert footer.slices == now.slices
+    for position, damaged in each_damage(old):
+        assert [each[:2] for each in damages_of(audited(damaged))] == [(position, 1)]
 
 
 def each_damage(data: bytes) -> Iterator[tuple[int, bytearray]]:
@@ -203,8 +217,8 @@ def test_a_checksum_tells_the_byte_that_is_wrong(data: bytes, at: int, change: i
 
 _LARGE = """
 import resource, sys
-from logstore.objects import open_store
-from logstore.segments.audit import audit_segment
+from lacuna.logstore.objects import open_store
+from lacuna.logstore.segments.audit import audit_segment
 store = open_store(sys.argv[1])
 (info,) = [each for each in store.list() if each.key == sys.argv[2]]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from logstore.objects import MemoryStore, ObjectStoreError
-from logstore.objects.faults import Fault, FaultKind, FaultyStore
-from logstore.segments import ClusterMarker, ForeignStoreError, claim_store, read_marker
-from logstore.segments.marker import check_marker
+from lacuna.logstore.objects import MemoryStore, ObjectStoreError
+from lacuna.logstore.segments import ClusterMarker, ForeignStoreError, claim_store, read_marker
+from lacuna.logstore.segments.marker import check_marker
+from lacuna.testing.faults import Fault, FaultKind, FaultyStore
 
 
 def test_an_empty_prefix_is_claimed_once() -> None:
@@ -60,7 +60,9 @@ def test_of_two_that_claim_at_once_both_see_the_same_winner(second: str) -> None
 def test_a_marker_of_somebody_else_is_refused(text: bytes) -> None:
     store = MemoryStore()
     store.put("cluster.json", [text])
-    with pytest.raises(ForeignStoreError, match=r"not one of Lacuna's .*: name another prefix"):
+    with pytest.raises(
+        ForeignStoreError, match=r"cannot be read as Lacuna's .* name another prefix"
+    ):
         read_marker(store)
 
 

@@ -8,20 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.objects import Part
-from logstore.records.batch import BatchHeader, Record, RecordBatch, read_batches
-from logstore.records.crc import crc32c
-from logstore.records.layout import Codec, TimestampType
-from logstore.segments import (
+from lacuna.logstore.objects import Part
+from lacuna.logstore.records.batch import BatchHeader, Record, RecordBatch, read_batches
+from lacuna.logstore.records.crc import crc32c
+from lacuna.logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.segments import (
     CorruptSegmentError,
     LiveRange,
     MergedRun,
-    check_segment,
     merge_ranges,
 )
-from logstore.segments.layout import MAX_BLOCK_SIZE
-from logstore.segments.merge import RUN_SIZE, MergeOptions
-from tests.logstore.segments.samples import KEY, batch, batches, segment, slice_of
+from lacuna.logstore.segments.layout import MAX_BLOCK_SIZE
+from lacuna.logstore.segments.merge import RUN_SIZE, MergeOptions
+from tests.logstore.segments.samples import KEY, batch, batches, check_segment, segment, slice_of
 
 
 @dataclass(frozen=True)

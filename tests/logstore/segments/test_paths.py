@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.objects.store import check_key, check_prefix
-from logstore.segments import (
+from lacuna.logstore.objects.store import check_key, check_prefix
+from lacuna.logstore.segments import (
     InvalidPathError,
     SegmentId,
     lease_prefix,
@@ -13,7 +13,7 @@ from logstore.segments import (
     segment_key,
     segments_prefix,
 )
-from logstore.segments.paths import CLUSTER_MARKER_KEY, MAX_LEASE_ID, MAX_SEQUENCE
+from lacuna.logstore.segments.paths import CLUSTER_MARKER_KEY, MAX_LEASE_ID, MAX_SEQUENCE
 
 cluster_ids = st.from_regex(r"[A-Za-z0-9_\-]{1,64}", fullmatch=True)
 lease_ids = st.integers(0, MAX_LEASE_ID)

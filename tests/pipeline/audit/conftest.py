@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.agents import AgentParts
+from lacuna.logstore.objects import ObjectStore, open_store
+from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.moto import CREDENTIALS
+from lacuna.pipeline.audit import AuditOptions, Report, audit
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.location import ClusterLocation, find_cluster
+from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.testing import Cluster
-from logstore.objects import ObjectStore, open_store
-from logstore.objects.store import wall_clock_ms
-from pipeline.audit import AuditOptions, Report, audit
-from pipeline.control import ControlPlane
-from pipeline.location import ClusterLocation, find_cluster
-from pipeline.metadata.publish import publish_metadata
 
-NEVER = 1e9
+NEVER = 1 << 40
 PARTS = AgentParts(
     housekeeping=HousekeepingSettings(
-        merge_interval_seconds=NEVER,
-        collect_interval_seconds=NEVER,
+        merge_interval_ms=NEVER,
+        collect_interval_ms=NEVER,
         merge=MergeSettings(min_extents=4, min_age_ms=0),
     )
 )

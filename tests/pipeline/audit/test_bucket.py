@@ -5,9 +5,16 @@ from collections.abc import Callable
 
 import pytest
 
-from logstore.segments import SegmentId, parse_segment_key, segment_key
-from logstore.segments.paths import CLUSTER_MARKER_KEY
-from pipeline.audit import Finding, Kind, Report
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord
+from lacuna.logstore.segments import (
+    SegmentId,
+    SliceInput,
+    parse_segment_key,
+    segment_key,
+    write_segment,
+)
+from lacuna.logstore.segments.paths import CLUSTER_MARKER_KEY
+from lacuna.pipeline.audit import Finding, Kind, Report
 from tests.pipeline.audit.conftest import Bucket
 
 Damage = Callable[[str, bytes | bytearray | None], bytes]
@@ -192,7 +199,7 @@ def test_half_an_object_of_an_ended_lease(bucket: Bucket) -> None:
         assert {(found.key, found.kind) for found in report.notes} == {(stray, Kind.GARBAGE)}
         assert {(found.key, found.kind) for found in report.errors} == {(stray, Kind.DAMAGE)}
         assert report.unreferenced.garbage == 1
-        assert "no partition's records are hit" in report.errors[0].reason
+        assert "no partition's records are affected" in report.errors[0].reason
     finally:
         bucket.store.delete([stray])
 
@@ -208,6 +215,27 @@ def test_an_object_of_a_lease_that_was_never_given_out(bucket: Bucket) -> None:
         assert Kind.FUTURE in {each.kind for each in found}
     finally:
         bucket.store.delete([future])
+
+
+def test_an_object_that_was_written_when_the_journal_was_longer(bucket: Bucket) -> None:
+    """Of a lease that it has: the object itself says so."""
+    cluster_id, segment = parse_segment_key(bucket.segments()[-1])
+    end = bucket.cluster.embedded.running.plane._durable
+    batch = BatchToWrite(records=(NewRecord(offset_delta=0, value=b"later"),)).encode()
+    for sequence, position in ((900_000, end), (900_001, end + 1000)):
+        name = SegmentId(segment.lease_id, segment.sequence + sequence)
+        slices = [SliceInput(bytes(16), 0, [batch])]
+        written = write_segment(cluster_id, name, slices, journal_position=position)
+        bucket.store.put(segment_key(cluster_id, name), written.parts)
+    try:
+        found = errors_in(bucket.audit(), segment_key(cluster_id, name))
+        assert [each.kind for each in found] == [Kind.FUTURE]
+        assert f"at position {end + 1000}" in found[0].reason
+    finally:
+        bucket.store.delete(
+            segment_key(cluster_id, SegmentId(segment.lease_id, segment.sequence + sequence))
+            for sequence in (900_000, 900_001)
+        )
 
 
 def test_a_marker_of_another_cluster_without_segments_of_ours(

@@ -10,24 +10,38 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from lacuna.pipeline.audit import AuditOptions, audit
+from lacuna.pipeline.location import find_cluster
 from tests.pipeline.audit.conftest import Bucket
 
+Verify = Callable[..., subprocess.CompletedProcess[str]]
 
-def verify(bucket: Bucket | None, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lacuna", "verify", *options]
-    if bucket is not None:
-        command += ["--data", str(bucket.cluster.data)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+
+@pytest.fixture
+def verify(quick_python: str) -> Verify:
+    """verify(bucket, *options): the command in a process of its own; without a bucket the options name one."""
+
+    def run(bucket: Bucket | None, *options: str) -> subprocess.CompletedProcess[str]:
+        command = [quick_python, "-m", "lacuna", "verify", *options]
+        if bucket is not None:
+            command += ["--data", str(bucket.cluster.data)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+
+    return run
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_on_spark_a_sound_bucket_with_its_keys(bucket: Bucket, tmp_path: Path) -> None:
+def test_on_spark_a_sound_bucket_with_its_keys(
+    verify: Verify, bucket: Bucket, tmp_path: Path
+) -> None:
     path = tmp_path / "sound.json"
     options = ("--master", "local[2]", "--conf", "spark.driver.memory=512m", "--keys")
     done = verify(bucket, *options, "--json", str(path))
@@ -43,7 +57,9 @@ def test_on_spark_a_sound_bucket_with_its_keys(bucket: Bucket, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_wrong_byte_is_printed_with_its_place_and_what_to_do(bucket: Bucket, seed: int) -> None:
+def test_a_wrong_byte_is_printed_with_its_place_and_what_to_do(
+    verify: Verify, bucket: Bucket, seed: int
+) -> None:
     rng = random.Random(seed)
     key = rng.choice(bucket.live_segments(rng.choice(("merged", "plain", "times"))))
     data = bytearray(bucket.store.get_all(key))
@@ -75,7 +91,9 @@ class _Page(HTMLParser):
         self.text += data
 
 
-def test_without_spark_as_json_and_as_a_page(bucket: Bucket, tmp_path: Path) -> None:
+def test_without_spark_as_json_and_as_a_page(
+    verify: Verify, bucket: Bucket, tmp_path: Path
+) -> None:
     bucket.store.put("b.txt", [b"x"])
     try:
         page = tmp_path / "report.html"
@@ -94,6 +112,7 @@ def test_without_spark_as_json_and_as_a_page(bucket: Bucket, tmp_path: Path) -> 
 
 
 def test_on_a_terminal_there_are_tables_and_pictures(bucket: Bucket) -> None:
+    """A Python of its own: how wide the terminal is was found out at an import."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
     command = [sys.executable, "-m", "lacuna", "verify", "--no-spark"]
@@ -121,37 +140,70 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def test_without_numpy_one_line_says_what_to_install(bucket: Bucket) -> None:
-    code = "import sys; sys.modules['numpy'] = None; from lacuna.cli.app import main; main()"
-    command = [sys.executable, "-c", code, "verify", "--data", str(bucket.cluster.data)]
+WITHOUT_SPARK = (
+    "import sys; sys.modules.update(dict.fromkeys(('pyspark', 'pyarrow', 'pandas', 'numpy')));"
+    "from lacuna.cli import main; main()"
+)
+
+
+def test_a_small_bucket_needs_nothing_of_spark(bucket: Bucket) -> None:
+    command = [sys.executable, "-c", WITHOUT_SPARK, "verify", "--data", str(bucket.cluster.data)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "# all is sound" in done.stdout
+
+
+@pytest.mark.parametrize("option", ["--spark", "--keys"])
+def test_without_spark_one_line_says_what_to_install(bucket: Bucket, option: str) -> None:
+    command = [sys.executable, "-c", WITHOUT_SPARK, "verify", option]
+    command += ["--data", str(bucket.cluster.data)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 2
-    assert done.stderr == "lacuna: this needs numpy: pip install 'lacuna[spark]'\n"
+    assert done.stderr == "lacuna: this needs pyspark: pip install 'lacuna-log[spark]'\n"
 
 
-def test_a_mistake_of_ours_is_no_damage(bucket: Bucket) -> None:
-    code = "import pipeline.audit; pipeline.audit.audit = None; from lacuna.cli import main; main()"
-    command = [sys.executable, "-c", code, "verify", "--no-spark"]
+def test_spark_is_started_from_so_many_bytes_on(bucket: Bucket) -> None:
+    location = find_cluster(data=str(bucket.cluster.data))
+    size = audit(location, AuditOptions(), None).bytes_read
+
+    class StartedError(Exception):
+        pass
+
+    def start() -> NoReturn:
+        raise StartedError
+
+    assert audit(location, AuditOptions(spark_from_bytes=2 * size), start).is_sound
+    with pytest.raises(StartedError):
+        audit(location, AuditOptions(spark_from_bytes=size // 2), start)
+    with pytest.raises(StartedError):
+        audit(location, AuditOptions(spark_from_bytes=2 * size, counts_keys=True), start)
+
+
+def test_a_mistake_of_ours_is_no_damage(quick_python: str, bucket: Bucket) -> None:
+    code = "import lacuna.pipeline.audit; lacuna.pipeline.audit.audit = None; from lacuna.cli import main; main()"
+    command = [quick_python, "-c", code, "verify", "--no-spark"]
     command += ["--data", str(bucket.cluster.data)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 2
     assert "TypeError" in done.stderr
 
 
-def test_from_a_snapshot_without_a_server(bucket: Bucket) -> None:
+def test_from_a_snapshot_without_a_server(verify: Verify, bucket: Bucket) -> None:
     done = verify(None, "--no-spark", "--metadata", "bucket", "--store", bucket.cluster.store_url)
     assert done.returncode == 0, done.stderr
     assert "# all is sound" in done.stdout
 
 
-def test_what_cannot_be_done_is_one_line_and_code_2(bucket: Bucket, tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_one_line_and_code_2(
+    verify: Verify, bucket: Bucket, tmp_path: Path
+) -> None:
     for options, reason in (
-        (("--data", str(tmp_path)), "no cluster runs on the data folder"),
-        (("--metadata", "journal"), "--metadata is control or bucket"),
+        (("--data", str(tmp_path)), "no cluster is running on the data folder"),
+        (("--metadata", "journal"), "choose control or bucket"),
         (("--metadata-only", "--keys"), "leave --keys"),
-        (("--no-spark", "--keys"), "counted by Spark"),
-        (("--json", f"{tmp_path}/none-such/report.json"), "there is no folder"),
-        (("--html", str(tmp_path)), "that is a folder"),
+        (("--no-spark", "--keys"), "only Spark can count keys"),
+        (("--json", f"{tmp_path}/none-such/report.json"), "none-such does not exist"),
+        (("--html", str(tmp_path)), "is a folder"),
         (("--nothing",), "No such option"),
     ):
         done = verify(None, *options)
@@ -166,4 +218,4 @@ def test_what_cannot_be_done_is_one_line_and_code_2(bucket: Bucket, tmp_path: Pa
     address = bucket.location.require_control()
     done = verify(None, "--no-spark", "--control", address, "--store", f"file://{tmp_path}/empty")
     assert done.returncode == 2
-    assert "name the bucket that goes with this control plane" in done.stderr
+    assert "give the bucket that belongs to this control plane" in done.stderr

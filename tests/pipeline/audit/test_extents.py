@@ -1,21 +1,21 @@
 """Extents that lie about an object, and every byte of one: checked without a cluster."""
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 
-import numpy as np
 import pytest
 
-from controlplane.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
-from logstore.objects import MemoryStore
-from logstore.records.batch import BatchToWrite, NewRecord
-from logstore.records.layout import Codec
-from logstore.segments import SegmentId, SliceInput, segment_key, write_segment
-from pipeline.audit import Finding, Kind
-from pipeline.audit.matching import PartitionName
-from pipeline.audit.objects import UNKNOWN_SIZE, ObjectTask, TaskResult, check_objects
-from pipeline.audit.tables import ROW, Fate
+from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
+from lacuna.logstore.objects import MemoryStore
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord
+from lacuna.logstore.records.layout import Codec
+from lacuna.logstore.segments import SegmentId, SliceInput, segment_key, write_segment
+from lacuna.pipeline.audit import Finding, Kind
+from lacuna.pipeline.audit.inventory import UNKNOWN_SIZE
+from lacuna.pipeline.audit.matching import PartitionName
+from lacuna.pipeline.audit.objects import ObjectTask, TaskResult, check_objects
+from lacuna.pipeline.audit.tables import ExtentRow, Outcome, Rows
 
 CLUSTER = "audited"
 SEGMENT = SegmentId(3, 9)
@@ -58,7 +58,13 @@ class Extent:
     transaction: int = 0
     partition: int = 0
     flags: int = 0
-    fate: Fate = Fate.COMMITTED
+    outcome: Outcome = Outcome.COMMITTED
+
+
+def rows_of(extents: Iterable[Extent]) -> Rows:
+    return Rows.of(
+        ExtentRow(SEGMENT.lease_id, SEGMENT.sequence, **asdict(extent)) for extent in extents
+    )
 
 
 @dataclass
@@ -72,11 +78,7 @@ class Sample:
         store = MemoryStore()
         held = self.data if data is None else data
         store.put(KEY, [held])
-        rows = np.zeros(len(self.extents), ROW)
-        for index, extent in enumerate(sorted(self.extents, key=lambda each: each.position)):
-            for name in ROW.names or ():
-                if name not in ("lease_id", "sequence"):
-                    rows[index][name] = getattr(extent, name)
+        rows = rows_of(sorted(self.extents, key=lambda each: each.position))
         segments = [(SEGMENT.lease_id, SEGMENT.sequence, size)]
         return check_objects(store, CLUSTER, ObjectTask(segments, [0, len(rows)], rows, NAMES))
 
@@ -92,7 +94,7 @@ def produced() -> Sample:
     sizes = [len(each) for each in first]
     extents = [
         Extent(a, sizes[0] + sizes[1], 100, 105, 2000),
-        Extent(c, sizes[2] + sizes[3], 105, 110, 1000, 7, 0, 41, fate=Fate.ABORTED),
+        Extent(c, sizes[2] + sizes[3], 105, 110, 1000, 7, 0, 41, outcome=Outcome.ABORTED),
         Extent(f, len(second[1]), 30, 32, partition=1),
     ]
     assert b == a + sizes[0]
@@ -109,7 +111,7 @@ def merged() -> Sample:
     ]
     written = write_segment(CLUSTER, SEGMENT, [SliceInput(TOPIC, 0, held)], has_true_offsets=True)
     a, _, c = written.slices[0].batch_positions
-    merged_flag = {"flags": FLAG_TRUE_OFFSETS, "fate": Fate.COMPACTED}
+    merged_flag = {"flags": FLAG_TRUE_OFFSETS, "outcome": Outcome.COMPACTED}
     extents = [
         Extent(a, c - a, 50, 70, **merged_flag),  # type: ignore[arg-type]
         Extent(c, len(held[2]), 90, 100, **merged_flag),  # type: ignore[arg-type]
@@ -123,14 +125,14 @@ SAMPLES = {"produced": produced(), "merged": merged()}
 def test_the_truth_has_no_finding() -> None:
     result = SAMPLES["produced"].check()
     assert result.findings.found == []
-    assert result.counts[0].records.tolist() == [5, 5, 0, 0]
-    assert result.counts[1].records.tolist() == [2, 0, 0, 0]
+    assert result.counts[0].records == [5, 5, 0, 0]
+    assert result.counts[1].records == [2, 0, 0, 0]
     assert result.unreferenced_bytes > 0  # the batch of five
     assert result.bytes_read == len(SAMPLES["produced"].data)
     result = SAMPLES["merged"].check()
     assert result.findings.found == []
-    assert result.counts[0].records.tolist() == [0, 0, 8, 0]
-    assert result.sparse.tolist() == [0, 50, 70, 13, 0, 90, 100, 9]
+    assert result.counts[0].records == [0, 0, 8, 0]
+    assert list(result.sparse) == [0, 50, 70, 13, 0, 90, 100, 9]
 
 
 def each_damage(data: bytes) -> Iterator[tuple[int, bytearray]]:
@@ -185,7 +187,7 @@ def lies() -> dict[str, tuple[str, int, dict[str, object], str]]:
     return {
         "one offset too many": ("produced", 0, {"next_offset": 106}, "offsets"),
         "one offset too few": ("produced", 0, {"base_offset": 101}, "offsets"),
-        "another partition": ("produced", 0, {"partition": 1}, "holds there partition 0"),
+        "another partition": ("produced", 0, {"partition": 1}, "there the object holds partition 0"),
         "a byte too far": ("produced", 0, {"position": first.position + 1}, "bounds"),
         "a byte too much": ("produced", 0, {"size": first.size + 1}, "bounds"),
         "half a batch": ("produced", 1, {"size": second.size - 10}, "bounds"),
@@ -267,7 +269,7 @@ def test_a_missing_object_is_told_only_where_something_refers_to_it() -> None:
     gone = Sample(sample.data, sample.extents)
     store = MemoryStore()
     for extents, expected in ((gone.extents, [Kind.MISSING]), ([], [])):
-        rows = np.zeros(len(extents), ROW)
+        rows = rows_of(extents)
         task = ObjectTask([(1, 1, 100)], [0, len(rows)], rows, NAMES)
         found: list[Finding] = check_objects(store, CLUSTER, task).findings.found
         assert [finding.kind for finding in found] == expected

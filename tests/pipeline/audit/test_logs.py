@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from controlplane.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
-from pipeline.audit import Finding, Hit, Kind
-from pipeline.audit.findings import Findings
-from pipeline.audit.logs import check_log, check_outcomes, holes_of
-from pipeline.audit.picture import draw
-from pipeline.audit.tables import table_of
-from pipeline.extents import PartitionLog
+from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
+from lacuna.pipeline.audit import Finding, Hit, Kind
+from lacuna.pipeline.audit.findings import Findings
+from lacuna.pipeline.audit.logs import check_log, check_outcomes, holes_of
+from lacuna.pipeline.audit.picture import Sparse, draw
+from lacuna.pipeline.audit.tables import table_of
+from lacuna.pipeline.extents import PartitionLog
 
 #: base offset, next offset, producer id and transaction (0: none), or "merged".
 Given = tuple[int, int, int | str]
@@ -27,6 +26,7 @@ def log_of(
     stable: int | None = None,
     end: int | None = None,
     partition: int = 0,
+    vacated_to: int = 0,
 ) -> PartitionLog:
     table, ranges = ExtentTable(), DeadRanges()
     for number, (base_offset, next_offset, whose) in enumerate(extents):
@@ -61,13 +61,14 @@ def log_of(
         high_watermark=high_watermark,
         extents=table,
         dead=ranges,
+        vacated_to=vacated_to,
     )
 
 
 RIGHT = {
     "empty": log_of([]),
     "everything was deleted": log_of([], start=50, end=50),
-    "everything was compacted away": log_of([], end=50),
+    "everything was compacted away": log_of([], end=50, vacated_to=50),
     "plain and transactional": log_of([(0, 5, 0), (5, 8, 1), (8, 9, 2)], dead=[(5, 8)]),
     "two aborted ones beside each other": log_of([(0, 5, 1), (5, 8, 2)], dead=[(0, 8)]),
     "an ongoing one": log_of([(0, 5, 0), (5, 8, 1), (8, 9, 0)], stable=5),
@@ -76,8 +77,9 @@ RIGHT = {
     ),
     "a log start within an extent": log_of([(4, 10, 1)], start=6, dead=[(0, 10)]),
     "holes below the last stable offset": log_of(
-        [(3, 5, "merged"), (9, 12, 0), (20, 30, 0)], stable=40, end=40
+        [(3, 5, "merged"), (9, 12, 0), (20, 30, 0)], stable=40, end=40, vacated_to=3
     ),
+    "a log start behind what was vacated": log_of([(9, 12, 0)], start=9, vacated_to=5),
 }
 
 WRONG: dict[str, tuple[PartitionLog, Kind, str]] = {
@@ -87,9 +89,15 @@ WRONG: dict[str, tuple[PartitionLog, Kind, str]] = {
         "offsets 5-6",
     ),
     "acknowledged records at the end": (log_of([(0, 5, 1)], stable=0, end=9), Kind.OFFSETS, "5-8"),
+    "a log start that stayed behind": (
+        log_of([(10, 20, 0)], vacated_to=4),
+        Kind.LOG_START,
+        "offsets 4-9",
+    ),
+    "a log start that stayed behind when all went": (log_of([], end=10), Kind.LOG_START, "0-9"),
     "one offset twice": (log_of([(0, 5, 0), (4, 9, 0)]), Kind.OFFSETS, "the same offsets"),
     "no offsets": (log_of([(0, 5, 0), (5, 5, 0)], end=5), Kind.OFFSETS, "without offsets"),
-    "behind the high watermark": (log_of([(0, 5, 0)], end=4), Kind.OFFSETS, "behind the high"),
+    "beyond the high watermark": (log_of([(0, 5, 0)], end=4), Kind.OFFSETS, "beyond the high"),
     "below the log start": (
         log_of([(0, 5, 0), (5, 8, 0)], start=5),
         Kind.OFFSETS,
@@ -180,13 +188,15 @@ def outcome(*logs: PartitionLog) -> list[str]:
     return [str(found) for found in check_outcomes(numbered, table_of(numbered))]
 
 
-def test_s1_a_transaction_has_one_fate_in_all_partitions() -> None:
+def test_s1_a_transaction_has_one_outcome_in_all_partitions() -> None:
     committed = log_of([(0, 5, 1), (5, 9, 2)])
     aborted = log_of([(0, 3, 1), (3, 9, 0)], dead=[(0, 3)])
     ongoing = log_of([(0, 3, 1), (3, 9, 0)], stable=0)
     assert outcome(committed, committed) == []
     assert outcome(aborted, aborted) == []
     assert outcome(committed, ongoing) == []  # it was committed between the two looks
+    cut = log_of([(0, 5, 1)], start=3, stable=3)  # DeleteRecords went into an open transaction
+    assert outcome(cut, aborted) == []
     (found,) = outcome(committed, aborted)
     assert "transaction 1 of producer 101" in found
     assert "orders [0] offsets 0-4, orders [1] offsets 0-2" in found
@@ -216,7 +226,7 @@ PICTURES: list[tuple[PartitionLog, dict[str, Any], str]] = [
 
 def test_as_many_places_show_holes_as_there_are_within_what_was_compacted() -> None:
     log = log_of([(0, 40, "merged"), (40, 80, "merged"), (80, 100, 0)])
-    sparse = np.array([(0, 40, 30), (40, 80, 10)], dtype=np.int64)
+    sparse = [Sparse(0, 40, 30), Sparse(40, 80, 10)]
     assert draw(log, (), 10, sparse) == "..M.M.MMCC"
     assert draw(log, (), 10) == "MMMMMMMMCC"
 

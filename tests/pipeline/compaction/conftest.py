@@ -9,13 +9,13 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 from pyspark.sql import SparkSession
 
+from lacuna.pipeline.compaction.job import Compaction
+from lacuna.pipeline.compaction.report import CompactionReport
+from lacuna.pipeline.compaction.settings import CompactionSettings, RewriteSettings
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.progress import Progress
 from lacuna.testing import Cluster
-from pipeline.compaction.job import Compaction
-from pipeline.compaction.progress import NoProgress, Progress
-from pipeline.compaction.report import CompactionReport
-from pipeline.compaction.settings import CompactionSettings, RewriteSettings
-from pipeline.control import ControlPlane
-from pipeline.location import find_cluster
 from tests.pipeline.conftest import UNMERGED
 
 
@@ -84,7 +84,7 @@ class Compactor:
 
     cluster: Cluster
     spark: SparkSession
-    progress: Progress = field(default_factory=NoProgress)
+    progress: Progress = field(default_factory=Progress)
 
     def job(self, control: ControlPlane, **settings: Any) -> Compaction:
         """A job whose settings are those of CompactionSettings and RewriteSettings."""
@@ -116,7 +116,7 @@ class Compactor:
             )
 
 
-class Meanwhile(NoProgress):
+class Meanwhile(Progress):
     """Does something once: between the plan and the rewrite, or behind the first unit that is done."""
 
     def __init__(
@@ -127,13 +127,13 @@ class Meanwhile(NoProgress):
         self._at_begin = at_begin
         self._at_first = at_first
 
-    def begin(self, total: int) -> None:
+    def expect(self, amount: int) -> None:
         """The plan is there."""
         work, self._at_begin = self._at_begin, None
         if work is not None:
             work()
 
-    def advance(self, size: int) -> None:
+    def advance(self, amount: int) -> None:
         """A unit is done."""
         work, self._at_first = self._at_first, None
         if work is not None:

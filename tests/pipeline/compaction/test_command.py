@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.sql import SparkSession
 
+from lacuna.cli.app import app
 from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import Read, read_partition
 from tests.pipeline.conftest import UNMERGED
 
-_COMMAND = [sys.executable, "-m", "lacuna", "compact"]
 _SPARK = ["--conf", "spark.driver.memory=512m"]
 WAIT_SECONDS = 240.0
 
@@ -38,20 +39,21 @@ def filled() -> Iterator[Cluster]:
 
 
 def _arguments(cluster: Cluster, *options: str) -> list[str]:
-    return [*_COMMAND, "--data", str(cluster.data), *_SPARK, *options]
+    return ["compact", "--data", str(cluster.data), *_SPARK, *options]
 
 
-def _compact(cluster: Cluster, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        _arguments(cluster, *options), capture_output=True, text=True, check=False, timeout=280
-    )
+def _compact(
+    cluster: Cluster, *options: str, python: str = sys.executable
+) -> subprocess.CompletedProcess[str]:
+    command = [python, "-m", "lacuna", *_arguments(cluster, *options)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
 
 
 @contextmanager
 def _started(cluster: Cluster, *options: str) -> Iterator[subprocess.Popen[str]]:
     """The command in a process group of its own, all of which is gone at the end."""
     process = subprocess.Popen(
-        _arguments(cluster, *options),
+        [sys.executable, "-m", "lacuna", *_arguments(cluster, *options)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -88,12 +90,21 @@ def _read(cluster: Cluster) -> list[list[Read]]:
 _SMALL_TASKS = ("--all", "--task-bytes=1MiB", "--segment-bytes=1MiB")
 
 
-def test_a_run_and_its_reports(tmp_path: Path, transact: Callable[..., Any]) -> None:
-    """A plan that changes nothing, a run, its table and its JSON, and nothing left to do."""
+def test_a_run_and_its_reports(
+    tmp_path: Path,
+    transact: Callable[..., Any],
+    quick_python: str,
+    spark: SparkSession,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A plan that changes nothing, a run, its table and its JSON, and nothing left to do.
+
+    Only the first run starts a Spark of its own.
+    """
     with Cluster(parts=UNMERGED) as cluster:
         topic = cluster.create_topic("shown")
         transact(cluster, topic, [(number % 2 == 0, [(b"k", b"v" * 99)]) for number in range(20)])
-        plan = json.loads(_compact(cluster, "--dry-run", "--json=-").stdout)
+        plan = json.loads(_compact(cluster, "--dry-run", "--json=-", python=quick_python).stdout)
         assert [(row["topic"], row["extents"], row["tasks"]) for row in plan] == [("shown", 20, 1)]
         prices, report = tmp_path / "prices.json", tmp_path / "report.json"
         prices.write_text('{"source": "ours", "put_per_1000": 1000, "get_per_1000": 0}')
@@ -101,36 +112,40 @@ def test_a_run_and_its_reports(tmp_path: Path, transact: Callable[..., Any]) -> 
             cluster, "--master=local[1]", f"--prices={prices}", f"--json={report}", "--codec=zstd"
         )
         assert ran.returncode == 0, ran.stderr
-        assert "1 partitions compacted" in ran.stdout
-        assert "1 PUTs, 10 GETs: $1.000000" in ran.stdout
+        assert "1 partition compacted" in ran.stdout
+        assert "1 PUT, 10 GETs: $1.000000" in ran.stdout
         found = json.loads(report.read_text())
         assert found["dollars"]["requests"] == 1.0
         assert found["total"]["before"]["extents"] == 20
         assert found["total"]["after"]["extents"] == 1
         assert found["total"]["after"]["metadata_bytes"] < 200
         assert found["work"]["partitions"] == 1
-        again = _compact(cluster, "--master=local[1]")
-        assert "0 partitions compacted" in again.stdout
-        plain = _compact(cluster, "--master=local[1]", "--all", "--codec=none")
-        assert " more a month" in plain.stdout
+        for options, told in (
+            ((), "0 partitions compacted"),
+            (("--all", "--codec=none"), " more a month"),
+        ):
+            app(_arguments(cluster, *options), prog_name="lacuna", standalone_mode=False)
+            assert told in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--topic=none-such"], "no topic is called none-such"),
-        (["--codec=brotli"], "there are none, gzip, snappy, lz4, zstd"),
-        (["--task-bytes=big"], "write a size such as"),
+        (["--topic=none-such"], "no topic matches none-such"),
+        (["--codec=brotli"], "choose one of none, gzip, snappy, lz4, zstd"),
+        (["--task-bytes=big"], "is not a size: give one such as"),
         (["--interval=often"], "write a duration such as"),
         (["--prices=/none-such"], "the prices in /none-such cannot be read"),
-        (["--store=file:///none-such"], "no folder is called /none-such"),
-        (["--master=nowhere"], "no Spark master"),
-        (["--master=nowhere", "--threshold=1", "--topic=nothing-to-do"], "no Spark master"),
-        (["--json=/none-such/report.json"], "there is no folder /none-such"),
-        (["--json=/"], "that is a folder"),
+        (["--store=file:///none-such"], "there is no folder /none-such"),
+        (["--master=nowhere"], "is not a Spark master"),
+        (["--master=nowhere", "--threshold=1", "--topic=nothing-to-do"], "is not a Spark master"),
+        (["--json=/none-such/report.json"], "the folder /none-such does not exist"),
+        (["--json=/"], "is a folder"),
     ],
 )
-def test_what_is_wrong_is_one_line(cluster: Cluster, options: list[str], message: str) -> None:
+def test_what_is_wrong_is_one_line(
+    cluster: Cluster, quick_python: str, options: list[str], message: str
+) -> None:
     topic = cluster.create_topic(f"wrong{abs(hash(tuple(options)))}")
     if "--topic=nothing-to-do" in options:
         cluster.create_topic("nothing-to-do")
@@ -138,7 +153,7 @@ def test_what_is_wrong_is_one_line(cluster: Cluster, options: list[str], message
     for _ in range(2):
         producer.produce(topic, b"v", partition=0)
         producer.flush(60)
-    ran = _compact(cluster, *options)
+    ran = _compact(cluster, *options, python=quick_python)
     assert ran.returncode == 1
     (line,) = [line for line in ran.stderr.splitlines() if line.startswith("lacuna: ")]
     assert message in line

@@ -33,6 +33,7 @@ def test_s14_s19_a_consumer_reads_the_same_before_and_after(
     assert not report.failed
     assert report.work.partitions == 3
     assert report.work.bytes_read == committed
+    assert report.work.bytes_between == 0
     assert report.work.aborted_bytes_not_read == report.total.before.bytes - committed > 0
     assert report.total.after.dead_ranges == 0 < report.total.before.dead_ranges
     assert report.total.after.extents == 3

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from controlplane.client import ControlPlaneUnavailable, GrpcClientSettings
-from controlplane.errors import ErrorCode
-from controlplane.v1.control_pb2 import Command, Reply
-from controlplane.v1.log_pb2 import ExtentsSwapped
+from lacuna.controlplane.client import ControlPlaneUnavailable, SessionLimits
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import ExtentsSwapped
+from lacuna.pipeline.compaction.watching import watch
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.holding import JobHold
+from lacuna.pipeline.location import find_cluster
 from lacuna.testing import Cluster
-from pipeline.compaction.watching import watch
-from pipeline.control import ControlPlane
-from pipeline.errors import PipelineError
-from pipeline.holding import JobHold
-from pipeline.location import find_cluster
 from tests.pipeline.compaction.conftest import Compactor, read_partition
 
-_IMPATIENT = GrpcClientSettings(give_up_after=0.3, first_pause=0.01, longest_pause=0.05)
+_IMPATIENT = SessionLimits(give_up_after=0.3, first_pause=0.01, longest_pause=0.05)
 
 
 def _address(cluster: Cluster) -> str:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.extents import DeadRanges, ExtentTable, fence_of
-from controlplane.v1.cluster_pb2 import TopicPartition
-from controlplane.v1.log_pb2 import CompactionRange
-from pipeline.compaction.planning import (
+from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable, fence_of
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.log_pb2 import CompactionRange
+from lacuna.pipeline.compaction.planning import (
     LEAST_TASK_BYTES,
     WANTED_TASKS,
     FoundRange,
@@ -21,10 +21,10 @@ from pipeline.compaction.planning import (
     fitting_task_bytes,
     make_units,
 )
-from pipeline.compaction.rewriting import first_sequence
-from pipeline.compaction.settings import CompactionSettings, RewriteSettings
-from pipeline.errors import PipelineError
-from pipeline.prices import GET, PUT, Prices
+from lacuna.pipeline.compaction.rewriting import first_sequence
+from lacuna.pipeline.compaction.settings import CompactionSettings, RewriteSettings
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.prices import GET, PUT, Prices
 
 NOW_MS = 1_000_000
 TOPIC_ID = b"t" * 16
@@ -204,6 +204,7 @@ def test_what_retention_is_about_to_take_is_not_read(
     )
     assert found.expired_bytes == sum([1, 2][:expired])
     assert len(found.live) == 5 - expired
+    assert found.log_start_offset == (found.live.base_offsets[0] if expired else 0)
 
 
 def test_expired_records_behind_the_log_start_wait() -> None:
@@ -249,7 +250,7 @@ def test_attempts_write_under_numbers_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"batch_bytes": 1 << 21}, "choose from 1024"),
+        ({"batch_bytes": 1 << 21}, "choose a size from 1024"),
         ({"segment_bytes": 1}, "or more"),
         ({"level": 3}, "name it with --codec"),
     ],

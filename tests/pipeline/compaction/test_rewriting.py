@@ -7,18 +7,18 @@ from random import Random
 import pytest
 from confluent_kafka import Producer
 
+from lacuna.logstore.segments.paths import lease_prefix
+from lacuna.pipeline.compaction.planning import make_units
+from lacuna.pipeline.compaction.rewriting import NothingDropped, RewriteTask, TaskResult, rewrite
+from lacuna.pipeline.compaction.settings import RewriteSettings
+from lacuna.pipeline.compaction.swapping import prepare_swap
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.holding import JobHold
+from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from logstore.segments import check_segment
-from logstore.segments.paths import lease_prefix
-from pipeline.compaction.planning import make_units
-from pipeline.compaction.rewriting import NothingDropped, RewriteTask, TaskResult, rewrite
-from pipeline.compaction.settings import RewriteSettings
-from pipeline.compaction.swapping import prepare_swap
-from pipeline.control import ControlPlane
-from pipeline.errors import PipelineError
-from pipeline.holding import JobHold
-from pipeline.location import find_cluster
-from pipeline.stores import shared_store
+from tests.logstore.segments.samples import check_segment
 from tests.pipeline.compaction.conftest import Compactor
 
 MEBIBYTE = 1 << 20

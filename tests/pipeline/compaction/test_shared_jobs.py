@@ -9,8 +9,8 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from lacuna.logstore.records.layout import Codec
 from lacuna.testing import Cluster
-from logstore.records.layout import Codec
 from tests.pipeline.compaction.conftest import Compactor, Meanwhile, read_partition
 
 #: A unit a topic.

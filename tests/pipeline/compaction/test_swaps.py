@@ -10,13 +10,14 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.agents import AgentParts
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.logstore.records.layout import Codec
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.pipeline.location import find_cluster
 from lacuna.testing import Cluster
-from logstore.records.layout import Codec
-from pipeline.control import ControlPlane
-from pipeline.extents import PartitionKey, PartitionLog
-from pipeline.location import find_cluster
 from tests.pipeline.compaction.conftest import (
     Compactor,
     Meanwhile,
@@ -86,7 +87,7 @@ def test_a_partition_that_changed_meanwhile_is_refused_alone(
     other = replace(compactor, progress=Meanwhile(lambda: compactor.run("moving")))
     report = other.run(*topics, attempts=1)
     assert [(each.topic, each.partition) for each in report.refused] == [("moving", 0)]
-    assert "it changed while it was compacted" in report.refused[0].reason
+    assert "it changed during compaction" in report.refused[0].reason
     assert not report.failed
     assert report.work.partitions == 1
     assert [read_partition(cluster, topic) for topic in topics] == before
@@ -138,7 +139,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_refused_alone(
     )
     report = other.run(*topics)
     assert [(each.topic, each.reason) for each in report.refused] == [
-        ("goes", "its topic was deleted meanwhile")
+        ("goes", "its topic was deleted during compaction")
     ]
     assert len(compactor.logs("stays")[0].extents) == 1
 
@@ -181,7 +182,7 @@ def test_the_embedded_merge_and_a_compaction_at_a_time(
 ) -> None:
     """Whoever comes second is refused; nothing is lost, and in the end all is compact."""
     merge = MergeSettings(min_age_ms=0, min_extents=2)
-    parts = AgentParts(housekeeping=HousekeepingSettings(merge_interval_seconds=3600, merge=merge))
+    parts = AgentParts(housekeeping=HousekeepingSettings(merge_interval_ms=3_600_000, merge=merge))
     with Cluster(parts=parts) as cluster:
         compactor = Compactor(cluster, spark)
         topic = cluster.create_topic("both", 2)

@@ -1,8 +1,8 @@
 """Exports of real topics, and what readers find."""
 
+import multiprocessing
 import os
-import subprocess
-import sys
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -15,13 +15,14 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.sql import SparkSession
 
 from lacuna.moto import CREDENTIALS, MotoServer
+from lacuna.pipeline.export.bucket import BucketDestination
+from lacuna.pipeline.export.job import ExportSettings
+from lacuna.pipeline.export.opening import open_destination
+from lacuna.pipeline.export.report import TopicReport
+from lacuna.pipeline.export.running import export_topics
+from lacuna.pipeline.location import find_cluster
 from lacuna.testing import Cluster
-from pipeline.export.bucket import BucketDestination
-from pipeline.export.job import ExportSettings
-from pipeline.export.opening import open_destination
-from pipeline.export.report import TopicReport
-from pipeline.export.running import export_topics
-from pipeline.location import find_cluster
+from tests.pipeline.export import dying
 
 #: partition, offset, timestamp in ms, key, value, headers
 Row: TypeAlias = tuple[int, int, int | None, Any, Any, Any]
@@ -157,17 +158,14 @@ def _read(cluster: Cluster, topic: str, partition: int) -> Iterator[Row]:
 def killed(cluster: Cluster) -> Callable[..., None]:
     """killed(stage, topic, **settings): an export in a process that is killed (SIGKILL) at the stage."""
 
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload([dying.__name__])  # imports take longer than the export
+
     def run(stage: str, topic: str, to: str, format: str = "parquet", by: str = "day") -> None:  # noqa: A002
-        script = Path(__file__).with_name("dying.py")
-        arguments = [stage, str(cluster.data), topic, to, format, by]
-        done = subprocess.run(
-            [sys.executable, str(script), *arguments],
-            env={**os.environ, **CREDENTIALS},
-            capture_output=True,
-            text=True,
-            timeout=280,
-            check=False,
-        )
-        assert done.returncode == -9, done.stderr
+        arguments = (stage, str(cluster.data), topic, to, format, by)
+        process = forks.Process(target=dying.main, args=arguments, daemon=True)
+        process.start()
+        process.join(280)
+        assert process.exitcode == -signal.SIGKILL
 
     return run

@@ -1,28 +1,29 @@
-"""An export that is killed at a stage: STAGE DATA TOPIC TO FORMAT PARTITION_BY.
+"""An export that is killed at a stage.
 
 The tasks run in this process: what happens in Spark is not what is looked at here.
 """
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipeline.export import tables
-from pipeline.export.bucket import BucketDestination
-from pipeline.export.folder import FolderDestination
-from pipeline.export.job import Export, ExportSettings
-from pipeline.export.layout import Layout
-from pipeline.export.planning import Task
-from pipeline.export.running import export_topics
-from pipeline.export.runs import RunLog, RunRecord
-from pipeline.export.tasks import TaskResult, TaskSettings, run_task
-from pipeline.location import find_cluster
+from lacuna.moto import CREDENTIALS
+from lacuna.pipeline.export import tables
+from lacuna.pipeline.export.bucket import BucketDestination
+from lacuna.pipeline.export.folder import FolderDestination
+from lacuna.pipeline.export.job import Export, ExportSettings
+from lacuna.pipeline.export.layout import Layout
+from lacuna.pipeline.export.planning import Task
+from lacuna.pipeline.export.running import export_topics
+from lacuna.pipeline.export.runs import RunLog, RunRecord
+from lacuna.pipeline.export.tasks import TaskResult, TaskSettings, run_task
+from lacuna.pipeline.location import find_cluster
 
 
 def main(stage: str, data: str, topic: str, to: str, format: str, by: str) -> None:  # noqa: A002
     """Never returns where the stage is reached."""
+    os.environ.update(CREDENTIALS)
     replace(Export, "run", run_here)
     if stage in ("prepared", "committed"):
         replace(RunLog, "append", dying_append(stage))
@@ -81,7 +82,3 @@ def dying_after_one(function: Callable[..., None]) -> Callable[..., None]:
             calls.append(1)
 
     return calling
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

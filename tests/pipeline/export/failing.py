@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from pyspark import TaskContext
 
-from pipeline.control import ControlPlane
-from pipeline.export.job import Export, ExportSettings
-from pipeline.export.parquet import export_to_parquet
-from pipeline.export.planning import Task
-from pipeline.export.tasks import TaskResult, TaskSettings, run_task
-from pipeline.location import find_cluster
-from pipeline.session import spark_session
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.export.job import Export, ExportSettings
+from lacuna.pipeline.export.parquet import export_to_parquet
+from lacuna.pipeline.export.planning import Task
+from lacuna.pipeline.export.tasks import TaskResult, TaskSettings, run_task
+from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.session import spark_session
 
 
 class FailingExport(Export):

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from lacuna.pipeline.export.bucket import BucketDestination
+from lacuna.pipeline.export.errors import ExportRunningError
+from lacuna.pipeline.export.opening import open_destination
+from lacuna.pipeline.export.runs import committed_files
 from lacuna.testing import Cluster
-from pipeline.export.bucket import BucketDestination
-from pipeline.export.errors import ExportRunningError
-from pipeline.export.opening import open_destination
-from pipeline.export.runs import committed_files
 
 _MIXED = [(True, [(b"a", b"1")] * 30), (False, [(b"x", b"never")] * 10), (True, [(b"b", None)])]
 
@@ -90,12 +90,14 @@ def test_a_killed_export_to_a_bucket(
 def test_of_two_exports_one_is_refused(
     cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("pipeline.export.bucket._PATIENCE_BEATS", 600)  # however slow a beat is
+    monkeypatch.setattr(
+        "lacuna.pipeline.export.bucket._PATIENCE_BEATS", 600
+    )  # however slow a beat is
     name = topic()
     transact(cluster, name, _MIXED)
     destination = open_destination(place.url)
     lock = destination.lock(f"_lacuna/topic={name}/lock")
-    with lock, pytest.raises(ExportRunningError, match=r"another export .* is running"):
+    with lock, pytest.raises(ExportRunningError, match=r"another export .* is already running"):
         export(name, to=place.url)
     assert place.rows(name) == []
     assert export(name, to=place.url).records == 31
@@ -105,7 +107,7 @@ def test_who_lost_the_lock_publishes_nothing(
     cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any, monkeypatch: Any
 ) -> None:
     """As where a paused export of a bucket wakes up behind its successor."""
-    from pipeline.export.job import Export
+    from lacuna.pipeline.export.job import Export
 
     name = topic()
     transact(cluster, name, _MIXED)
@@ -136,7 +138,7 @@ def test_what_was_prepared_is_published_whatever_the_next_export_asks_for(
     killed: Any,
     tmp_path: Path,
 ) -> None:
-    from pipeline.export.errors import DestinationError
+    from lacuna.pipeline.export.errors import DestinationError
 
     name = topic()
     transact(cluster, name, _MIXED)
@@ -150,14 +152,14 @@ def test_what_was_prepared_is_published_whatever_the_next_export_asks_for(
 def test_what_no_export_wrote_is_refused(
     cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
 ) -> None:
-    from pipeline.export.errors import DestinationError
+    from lacuna.pipeline.export.errors import DestinationError
 
     name = topic()
     transact(cluster, name, _MIXED)
     log = tmp_path / "_lacuna" / f"topic={name}" / "log"
     log.mkdir(parents=True)
     (log / "000000000001.json").write_text("{}")
-    with pytest.raises(DestinationError, match=r"000000000001\.json is no record of an export"):
+    with pytest.raises(DestinationError, match=r"000000000001\.json is not a record of an export"):
         export(name, to=str(tmp_path))
 
 
@@ -167,7 +169,7 @@ def test_files_without_a_record_are_refused(
     """Run 1 would be taken for the one that is there."""
     from shutil import rmtree
 
-    from pipeline.export.errors import DestinationError
+    from lacuna.pipeline.export.errors import DestinationError
 
     name = topic()
     transact(cluster, name, _MIXED)
@@ -181,7 +183,7 @@ def test_the_log_keeps_a_record_of_each_run(
     cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
 ) -> None:
     """And who saw a number that is free again is refused."""
-    from pipeline.export.runs import RunLog
+    from lacuna.pipeline.export.runs import RunLog
 
     name = topic()
     log = RunLog(open_destination(place.url), name)
@@ -197,7 +199,7 @@ def test_the_log_keeps_a_record_of_each_run(
 
 
 def _layout(partition_by: str) -> Any:
-    from pipeline.export.layout import Layout
+    from lacuna.pipeline.export.layout import Layout
 
     return Layout(partition_by=partition_by)
 

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from logstore.records.batch import BatchToWrite, NewRecord
-from logstore.records.columns import ColumnBuilder
-from pipeline.export import files
-from pipeline.export.bucket import BucketDestination
-from pipeline.export.errors import DestinationError, ExportRunningError
-from pipeline.export.files import FileSettings, FileWriter
-from pipeline.export.folder import FolderDestination
-from pipeline.export.layout import Layout
-from pipeline.export.rows import RowMaker
-from pipeline.export.runs import RunLog, RunRecord
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord
+from lacuna.logstore.records.columns import ColumnBuilder
+from lacuna.pipeline.export import files
+from lacuna.pipeline.export.bucket import BucketDestination
+from lacuna.pipeline.export.errors import DestinationError, ExportRunningError
+from lacuna.pipeline.export.files import FileSettings, FileWriter
+from lacuna.pipeline.export.folder import FolderDestination
+from lacuna.pipeline.export.layout import Layout
+from lacuna.pipeline.export.rows import RowMaker
+from lacuna.pipeline.export.runs import RunLog, RunRecord
 
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
@@ -140,7 +140,7 @@ def test_a_file_that_was_changed_behind_our_back_is_noticed(tmp_path: Path) -> N
     destination.publish(moves, "_staging", "final")
     destination.publish(moves, "_staging", "final")
     (tmp_path / moves[0].final).write_bytes(b"")
-    with pytest.raises(DestinationError, match="something else writes or deletes there"):
+    with pytest.raises(DestinationError, match="another program writes or deletes there"):
         destination.publish(moves, "_staging", "final")
 
 
@@ -148,7 +148,7 @@ def test_a_file_that_was_changed_behind_our_back_is_noticed(tmp_path: Path) -> N
 def test_a_file_is_no_folder_to_export_to(below: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"kept")
-    with pytest.raises(DestinationError, match="is not a folder, or lies below a file"):
+    with pytest.raises(DestinationError, match="is not a folder, or is below a file"):
         FolderDestination(path / below).check()
     assert path.read_bytes() == b"kept"
 
@@ -156,7 +156,9 @@ def test_a_file_is_no_folder_to_export_to(below: str, tmp_path: Path) -> None:
 def test_a_lock_outlives_a_beat_that_failed(moto: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bucket that fails for a moment: whoever comes then sees the next beat."""
     monkeypatch.setattr(BucketDestination, "beat_seconds", 0.1)
-    monkeypatch.setattr("pipeline.export.bucket._PATIENCE_BEATS", 50)  # however slow a beat is
+    monkeypatch.setattr(
+        "lacuna.pipeline.export.bucket._PATIENCE_BEATS", 50
+    )  # however slow a beat is
     bucket, query = moto.split("?")
     url = f"{bucket}/failing-beat?{query}"
     holder = BucketDestination(url)
@@ -172,7 +174,7 @@ def test_a_lock_outlives_a_beat_that_failed(moto: str, monkeypatch: pytest.Monke
     with holder.lock("lock"):
         assert has_failed.wait(60)
         with (
-            pytest.raises(ExportRunningError, match="is running"),
+            pytest.raises(ExportRunningError, match="is already running"),
             BucketDestination(url).lock("lock"),
         ):
             pytest.fail("it was taken from the living")

@@ -11,12 +11,12 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
 
+from lacuna.pipeline.export import tables
+from lacuna.pipeline.export.errors import DestinationError, ExportRunningError
+from lacuna.pipeline.export.job import Export
+from lacuna.pipeline.export.layout import Layout
+from lacuna.pipeline.export.typed.schema import TypedSchema
 from lacuna.testing import Cluster
-from pipeline.export import tables
-from pipeline.export.errors import DestinationError, ExportRunningError
-from pipeline.export.job import Export
-from pipeline.export.layout import Layout
-from pipeline.export.typed.schema import TypedSchema
 
 _MIXED = [(True, [(b"a", b"1")] * 30), (False, [(b"x", b"never")] * 10), (True, [(b"b", None)])]
 _DAYS = {"format": "iceberg", "layout": Layout(partition_by="day")}
@@ -129,7 +129,9 @@ def test_a_commit_of_others_in_between_is_no_conflict_an_export_is(
         assert _rows(_table(tmp_path, name)) == _expected(consume(name))
         transact(cluster, name, _MIXED)
         tables._append = after_another({tables.OFFSETS: json.dumps({"0": 100})})
-        with pytest.raises(ExportRunningError, match="another export went on in the table"):
+        with pytest.raises(
+            ExportRunningError, match="another export ran at the same time in the table"
+        ):
             export(name, to=str(tmp_path), **_DAYS)
     finally:
         tables._append = append
@@ -236,7 +238,10 @@ def test_what_the_catalog_did_not_say_is_looked_at_in_the_table(
         if is_done:
             assert export(name, to=str(tmp_path), **_DAYS).records == 31
         else:
-            with pytest.raises(DestinationError, match="is not known, the catalog did not say"):
+            with pytest.raises(
+                DestinationError,
+                match="because the catalog did not answer",
+            ):
                 export(name, to=str(tmp_path), **_DAYS)
     assert len(tried) == tables._ATTEMPTS
     export(name, to=str(tmp_path), **_DAYS)
@@ -301,7 +306,7 @@ def test_tables_that_are_not_this_topics(
     with pytest.raises(DestinationError, match="was not made by an export"):
         export(name, to=str(tmp_path), **_DAYS)
     export(name, to=str(tmp_path), namespace="other", **_DAYS)
-    with pytest.raises(DestinationError, match="is partitioned by day: go on with"):
+    with pytest.raises(DestinationError, match="is partitioned by day: continue with"):
         export(name, to=str(tmp_path), namespace="other", format="iceberg")
     layout = _typed("day", a="integer")
     with pytest.raises(DestinationError, match="has other columns"):

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from lacuna.pipeline.export.layout import Layout
+from lacuna.pipeline.export.opening import open_destination
+from lacuna.pipeline.export.runs import committed_files
 from lacuna.testing import Cluster
-from pipeline.export.layout import Layout
-from pipeline.export.opening import open_destination
-from pipeline.export.runs import committed_files
 
 _MIXED = [
     (True, [(b"a", b"1"), (None, b"2"), (b"c", None)]),
@@ -121,11 +121,11 @@ def test_a_task_that_fails_is_done_again_without_traces(
     cluster: Cluster, topic: Any, consume: Any, transact: Any, place: Any
 ) -> None:
     """Two attempts of every task have written; readers see one."""
-    from pipeline.control import ControlPlane
-    from pipeline.export.job import Export, ExportSettings
-    from pipeline.export.parquet import export_to_parquet
-    from pipeline.export.tasks import run_task
-    from pipeline.location import find_cluster
+    from lacuna.pipeline.control import ControlPlane
+    from lacuna.pipeline.export.job import Export, ExportSettings
+    from lacuna.pipeline.export.parquet import export_to_parquet
+    from lacuna.pipeline.export.tasks import run_task
+    from lacuna.pipeline.location import find_cluster
 
     name = topic()
     transact(cluster, name, _MIXED)
@@ -163,7 +163,7 @@ def test_what_is_read_is_pinned(
     cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Any, monkeypatch: Any
 ) -> None:
     """While tasks run, not longer: what is replaced meanwhile stays in the bucket."""
-    from pipeline.export.job import Export
+    from lacuna.pipeline.export.job import Export
 
     name = topic()
     transact(cluster, name, _MIXED)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from controlplane.extents import DeadRanges, ExtentTable
-from pipeline.errors import DataLossError
-from pipeline.export.layout import time_folder
-from pipeline.export.planning import plan_ranges, plan_tasks
-from pipeline.export.runs import changed_columns
-from pipeline.extents import PartitionLog
+from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
+from lacuna.pipeline.errors import DataLossError
+from lacuna.pipeline.export.layout import time_folder
+from lacuna.pipeline.export.planning import plan_ranges, plan_tasks
+from lacuna.pipeline.export.runs import changed_columns
+from lacuna.pipeline.extents import PartitionLog
 
 
 def _log(partition: int, extents: int, *, size: int = 100, start: int = 0) -> PartitionLog:

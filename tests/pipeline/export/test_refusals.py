@@ -8,20 +8,25 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from controlplane.client.errors import ControlPlaneUnavailable
-from controlplane.v1.control_pb2 import Command
-from controlplane.v1.log_pb2 import UnpinReads
 from lacuna.cli.app import app
+from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import UnpinReads
+from lacuna.pipeline.errors import (
+    DamagedDataError,
+    DataLossError,
+    PipelineError,
+    StaleMetadataError,
+)
+from lacuna.pipeline.export.errors import DestinationError
+from lacuna.pipeline.export.job import Export
+from lacuna.pipeline.export.layout import Layout
+from lacuna.pipeline.export.report import TopicReport
+from lacuna.pipeline.export.running import export_topics
+from lacuna.pipeline.holding import ReadHold, hold_lost
+from lacuna.pipeline.spark_errors import job_errors
+from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from pipeline.errors import DamagedDataError, DataLossError, PipelineError, StaleMetadataError
-from pipeline.export.errors import DestinationError
-from pipeline.export.job import Export
-from pipeline.export.layout import Layout
-from pipeline.export.report import TopicReport
-from pipeline.export.running import export_topics
-from pipeline.holding import ReadHold, hold_lost
-from pipeline.spark_errors import job_errors
-from pipeline.stores import shared_store
 
 _SOME = [(True, [(b"a", b"1")] * 3)]
 
@@ -56,7 +61,7 @@ def test_retention_has_overtaken_the_export(
     transact(cluster, name, _SOME * 2)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.delete_records([TopicPartition(name, 0, 5)])[TopicPartition(name, 0)].result(60)
-    with pytest.raises(DataLossError, match=r"partitions 0 \(3 to 4\); go on .* --allow-loss"):
+    with pytest.raises(DataLossError, match=r"partitions 0 \(3 to 4\); continue .* --allow-loss"):
         export(name, to=place.url)
     assert len(place.rows(name)) == 3
     report = export(name, to=place.url, allow_loss=True)
@@ -70,15 +75,15 @@ def test_another_partitioning_or_place(
     name = topic()
     transact(cluster, name, _SOME)
     export(name, to=str(tmp_path))
-    with pytest.raises(DestinationError, match="is partitioned by none: go on with"):
+    with pytest.raises(DestinationError, match="is partitioned by none: continue with"):
         export(name, to=str(tmp_path), layout=Layout(partition_by="day"))
     file = tmp_path / "file"
     file.write_bytes(b"")
     with pytest.raises(
-        DestinationError, match="file is not a folder, or lies below a file: name another"
+        DestinationError, match="file is not a folder, or is below a file: choose another"
     ):
         export(name, to=str(file))
-    with pytest.raises(DestinationError, match="names no place to export to: write a folder"):
+    with pytest.raises(DestinationError, match="is not a destination: write a folder"):
         export(name, to="ftp://host/path")
     nowhere = moto.replace("s3://lacuna", "s3://no-such-bucket")
     with pytest.raises(
@@ -114,14 +119,17 @@ def test_a_damaged_object_in_the_middle_of_a_job(
 
 
 MISTAKES = [
-    ((), "where to? Name a folder"),
-    (("--to", "x", "--format", "orc"), "--format 'orc' is not known: there are parquet, iceberg"),
+    ((), "no destination was given: name a folder"),
+    (
+        ("--to", "x", "--format", "orc"),
+        "--format 'orc' is not known: choose one of parquet, iceberg",
+    ),
     (("--to", "x", "--on-error", "skip"), "--on-error 'skip' is not known"),
-    (("--to", "x", "--partition-by", "week"), "there are none, day, hour"),
+    (("--to", "x", "--partition-by", "week"), "choose one of none, day, hour"),
     (("--to", "x", "--flatten"), "--flatten needs a schema"),
     (("--to", "x", "--value-message", "M"), "give --value-schema"),
     (("--to", "x", "--value-schema", "none.json"), "none.json cannot be read"),
-    (("--to", "x", "--catalog-uri", "http://h"), "are for --format iceberg"),
+    (("--to", "x", "--catalog-uri", "http://h"), "are only for Iceberg"),
     (("--to", "s3://b", "--format", "iceberg"), "name one with --catalog-uri"),
     (("--to", "x", "--format", "iceberg", "--catalog", "x"), "write --catalog NAME=VALUE"),
     (("--to", "x", "--watch", "soon"), "--watch"),
@@ -141,6 +149,15 @@ def test_options_that_do_not_fit(
 def test_a_topic_that_is_not_there_is_told_before_spark_starts(cluster: Cluster) -> None:
     with pytest.raises(PipelineError, match="there is no topic 'nothing'"):
         _lacuna("export", "nothing", "--data", str(cluster.data), "--to", "x")
+
+
+def shown_by(printed: str) -> tuple[list[str], list[str]]:
+    """Rows and sentences of what the command prints for scripts."""
+    lines = printed.splitlines()
+    return (
+        [line for line in lines if not line.startswith("#")],
+        [line for line in lines if line.startswith("#")],
+    )
 
 
 def test_the_command(
@@ -164,10 +181,10 @@ def test_the_command(
     assert reports[0]["records"] == 3
     transact(cluster, names[1], _SOME)
     _lacuna(*arguments)
-    assert capsys.readouterr().out.splitlines() == [
-        "topic\tpartition\tfrom\tto",
-        f"{names[1]}\t0\t3\t6",
-    ]
+    moved, (nothing, some) = shown_by(capsys.readouterr().out)
+    assert moved == ["topic\tpartition\tfrom\tto", f"{names[1]}\t0\t3\t6"]
+    assert nothing == f"# {names[0]}: nothing new for {tmp_path}"
+    assert some.startswith(f"# {names[1]}: 3 records in 1 file, ")
 
 
 def test_watching_goes_on_from_run_to_run(
@@ -232,13 +249,15 @@ def test_watching_outlives_a_control_plane_that_is_away(
                 raise failure
 
     monkeypatch.setattr("lacuna.cli.export.sleep", pause)
-    monkeypatch.setattr("pipeline.export.running.export_topics", export_then_fail)
+    monkeypatch.setattr("lacuna.pipeline.export.running.export_topics", export_then_fail)
     with pytest.raises(PipelineError, match="stopped"):
         _lacuna(
             "export", *names, "--data", str(cluster.data), "--to", str(tmp_path), "--watch", "1m"
         )
     shown = capsys.readouterr()
-    assert shown.out.splitlines()[1:] == [
+    moved, sentences = shown_by(shown.out)
+    assert len(sentences) == 5
+    assert moved[1:] == [
         "topic\tpartition\tfrom\tto",
         f"{names[0]}\t0\t0\t3",
         "topic\tpartition\tfrom\tto",

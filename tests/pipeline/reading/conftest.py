@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import Filter
 from pyspark.sql.types import StructType
 
+from lacuna.pipeline.datasource.batch import BatchReader
+from lacuna.pipeline.datasource.options import Options
+from lacuna.pipeline.datasource.planning import ReadTask
+from lacuna.pipeline.datasource.source import LacunaDataSource
 from lacuna.testing import Cluster
-from pipeline.datasource.batch import BatchReader
-from pipeline.datasource.options import Options
-from pipeline.datasource.planning import ReadTask
-from pipeline.datasource.source import LacunaDataSource
 
 Load = Callable[..., DataFrame]
 

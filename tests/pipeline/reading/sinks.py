@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pipeline.datasource.bounds import TopicPartition
+from lacuna.pipeline.datasource.bounds import TopicPartition
 
 Records = dict[TopicPartition, dict[int, tuple[bytes | None, bytes | None]]]
 

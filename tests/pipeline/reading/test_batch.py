@@ -155,7 +155,7 @@ def test_some_columns_alone(cluster: Cluster, load: Load, transact: Any) -> None
     for columns, message in {
         "offset int": "column 'offset' is bigint, the schema says int",
         "ofset long": "the schema has a column 'ofset', the source has key, value, topic",
-        "headers array<string>": "a column 'headers', .* say includeHeaders=true",
+        "headers array<string>": "a column 'headers', .* set includeHeaders=true",
     }.items():
         with pytest.raises(Exception, match=message):
             load(topic, columns).collect()

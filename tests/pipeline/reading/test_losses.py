@@ -6,18 +6,18 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.datasource import pinning
+from lacuna.pipeline.datasource import stream as stream_module
+from lacuna.pipeline.datasource.connection import Connection
+from lacuna.pipeline.datasource.options import Options
+from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
+from lacuna.pipeline.datasource.stream import StreamReader
+from lacuna.pipeline.errors import DataLossError
+from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.metadata import CONTROL, MetadataSource
 from lacuna.testing import Cluster
-from pipeline.control import ControlPlane
-from pipeline.datasource import pinning
-from pipeline.datasource import stream as stream_module
-from pipeline.datasource.connection import Connection
-from pipeline.datasource.options import Options
-from pipeline.datasource.schema import RECORD_COLUMNS
-from pipeline.datasource.stream import StreamReader
-from pipeline.errors import DataLossError
-from pipeline.location import find_cluster
-from pipeline.metadata import CONTROL, MetadataSource
 from tests.pipeline.reading.conftest import Planned, options_of
 
 
@@ -43,7 +43,9 @@ def test_a_topic_that_was_made_anew(
 
     failing = StreamReader(Options(options_of(cluster, topic)), RECORD_COLUMNS)
     try:
-        with pytest.raises(DataLossError, match=f"{name} ends at offset 3, the query has read up"):
+        with pytest.raises(
+            DataLossError, match=f"{name} ends at offset 3, but the query has read up"
+        ):
             failing.latestOffset(start, limit)
     finally:
         failing.stop()

@@ -10,19 +10,19 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.agents import AgentParts
+from lacuna.logstore.objects.store import wall_clock_ms
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.datasource.batch import BatchReader
+from lacuna.pipeline.datasource.options import Options
+from lacuna.pipeline.datasource.plan_view import ViewTask
+from lacuna.pipeline.datasource.schema import PLAN_COLUMNS
+from lacuna.pipeline.errors import DamagedDataError, DataLossError
+from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.metadata.publish import publish_metadata
+from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from logstore.objects.store import wall_clock_ms
-from pipeline.control import ControlPlane
-from pipeline.datasource.batch import BatchReader
-from pipeline.datasource.options import Options
-from pipeline.datasource.plan_view import ViewTask
-from pipeline.datasource.schema import PLAN_COLUMNS
-from pipeline.errors import DamagedDataError, DataLossError
-from pipeline.location import find_cluster
-from pipeline.metadata.publish import publish_metadata
-from pipeline.stores import shared_store
 from tests.pipeline.reading.conftest import Load, Planned, options_of
 
 Plan = Callable[..., Planned]
@@ -67,7 +67,7 @@ def _never_by_itself() -> AgentParts:
     merge = MergeSettings(min_age_ms=0, min_extents=2)
     return AgentParts(
         housekeeping=HousekeepingSettings(
-            merge_interval_seconds=1e9, collect_interval_seconds=1e9, merge=merge
+            merge_interval_ms=1 << 40, collect_interval_ms=1 << 40, merge=merge
         )
     )
 

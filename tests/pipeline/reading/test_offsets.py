@@ -19,8 +19,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.testing import Cluster
-from pipeline.errors import DataLossError, PipelineError
 from tests.pipeline.reading.conftest import Load, Planned
 
 Plan = Callable[..., Planned]
@@ -113,14 +113,20 @@ def test_bounds(
     [
         (
             {"startingOffsets": '{"bounds":{"0":4}}'},
-            "offsets are given for bounds-0, and read are bounds-0, bounds-1",
+            "offsets were given for bounds-0, but the partitions to read are bounds-0, bounds-1",
         ),
-        ({"startingTimestamp": _TIME + 99999}, "no record of bounds-0 is as late as"),
-        ({"endingOffsets": '{"bounds":{"0":11,"1":-1}}'}, "ends at offset 10, asked for is 11"),
-        ({"startingOffsets": '{"bounds":{"0":-2,"1":12}}'}, "ends at offset 10, asked for is 12"),
+        ({"startingTimestamp": _TIME + 99999}, "bounds-0 has no record at or after timestamp"),
+        (
+            {"endingOffsets": '{"bounds":{"0":11,"1":-1}}'},
+            "ends at offset 10, but offset 11 was requested",
+        ),
+        (
+            {"startingOffsets": '{"bounds":{"0":-2,"1":12}}'},
+            "ends at offset 10, but offset 12 was requested",
+        ),
         (
             {"startingTimestamp": _TIME + 3000, "endingOffsets": '{"bounds":{"0":-1,"1":2}}'},
-            "bounds-1 is to be read from offset 3 on, and ends before it, at 2",
+            "bounds-1 was requested from offset 3, but ends before it, at 2",
         ),
         ({"subscribe": "bounds,nowhere"}, "there is no topic nowhere"),
         ({"assign": '{"bounds":[0,2]}'}, "there is no partition bounds-2"),
@@ -212,7 +218,9 @@ def test_retention_took_the_beginning(cluster: Cluster, plan: Plan, transact: An
     transact(cluster, topic, [(True, [(b"k", b"old")] * 3)])
     cluster.advance(3_600_000)
     assert plan(topic).rows() == []
-    with pytest.raises(DataLossError, match="trimmed-0 begins at offset 3, asked for is 1"):
+    with pytest.raises(
+        DataLossError, match="trimmed-0 begins at offset 3, but offset 1 was requested"
+    ):
         plan(topic, startingOffsets='{"trimmed":{"0":1}}')
     tolerant = {"startingOffsets": '{"trimmed":{"0":1}}', "failOnDataLoss": "false"}
     assert plan(topic, **tolerant).rows() == []

@@ -5,11 +5,11 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lacuna.pipeline.datasource.bounds import EARLIEST, LATEST, AtEdge
+from lacuna.pipeline.datasource.options import OptionError, Options
+from lacuna.pipeline.datasource.reading_options import Topics, read_options
+from lacuna.pipeline.errors import PipelineError
 from lacuna.testing import Cluster
-from pipeline.datasource.bounds import EARLIEST, LATEST, AtEdge
-from pipeline.datasource.options import OptionError, Options
-from pipeline.datasource.reading_options import Topics, read_options
-from pipeline.errors import PipelineError
 from tests.pipeline.reading.conftest import Load
 
 _WHERE = {"control": "127.0.0.1:1", "store": "file:///nowhere"}
@@ -27,50 +27,65 @@ _HOW = {**_WHERE, "subscribe": "a"}
         ({**_WHERE, "subscribe": " , "}, "option subscribe names no topic"),
         ({**_WHERE, "subscribePattern": " "}, "option subscribePattern is empty"),
         ({**_WHERE, "subscribePattern": "("}, "option subscribePattern=\\(: missing"),
-        ({**_WHERE, "subscribePattern": r"\Qa\E"}, "it is a pattern of Python's re, not of Java's"),
-        ({**_WHERE, "subscribePattern": "[a-z&&[^b]]"}, "set intersection .* not of Java's"),
-        ({**_WHERE, "assign": "a-0"}, "option assign=a-0: it is no JSON"),
-        ({**_WHERE, "assign": '{"a":["0"]}'}, 'it looks like {"topicA":\\[0,1\\]'),
-        ({**_WHERE, "assign": "{}"}, 'it looks like {"topicA":\\[0,1\\]'),
+        (
+            {**_WHERE, "subscribePattern": r"\Qa\E"},
+            "write a regular expression as in Python's re, not as in Java",
+        ),
+        ({**_WHERE, "subscribePattern": "[a-z&&[^b]]"}, "set intersection .* not as in Java"),
+        ({**_WHERE, "assign": "a-0"}, "option assign=a-0: it is not valid JSON"),
+        ({**_WHERE, "assign": '{"a":["0"]}'}, 'write a value like {"topicA":\\[0,1\\]'),
+        ({**_WHERE, "assign": "{}"}, 'write a value like {"topicA":\\[0,1\\]'),
         ({"subscribe": "a"}, "no bucket was named[^.]*$"),
-        ({}, "no bucket was named.*In SQL, a table of CREATE TABLE .* CREATE TEMPORARY VIEW"),
+        (
+            {},
+            "no bucket was named.*In SQL, a table made with CREATE TABLE .* CREATE TEMPORARY VIEW",
+        ),
         (
             {**_HOW, "option.subscribe": "a", "owner": "me", "provider": "lacuna"},
-            "^a table of CREATE TABLE cannot be used",
+            "^a table made with CREATE TABLE cannot be used",
         ),
         ({**_HOW, "control": ""}, "this needs the control plane"),
         (
             {**_HOW, "startingOffsets": "soon"},
-            "startingOffsets=soon: it is earliest, latest, or wh",
+            "startingOffsets=soon: write earliest, latest, or a value like",
         ),
-        ({**_HOW, "startingOffsets": "{"}, "option startingOffsets={: it is no JSON"),
-        ({**_HOW, "startingOffsets": '{"a":{"0":-3}}'}, 'it looks like {"topicA":{"0":23,"1":-1}'),
-        ({**_HOW, "startingOffsets": '{"a":{"x":3}}'}, 'it looks like {"topicA":{"0":23,"1":-1}'),
-        ({**_HOW, "startingOffsets": '{"a":[0]}'}, 'it looks like {"topicA":{"0":23,"1":-1}'),
-        ({**_HOW, "startingTimestamp": "today"}, "startingTimestamp=today: it is a whole number"),
-        ({**_HOW, "startingOffsetsByTimestamp": '{"a":{"0":-1}}'}, "it looks like"),
-        ({**_HOW, "startingOffsetsByTimestampStrategy": "no"}, "it is one of error, latest"),
-        ({**_HOW, "failOnDataLoss": "maybe"}, "option failOnDataLoss=maybe: it is one of true, f"),
-        ({**_HOW, "includeHeaders": "1"}, "option includeHeaders=1: it is one of true, false"),
-        ({**_HOW, "minPartitions": "0"}, "option minPartitions=0: it is at least 1"),
-        ({**_HOW, "minPartitions": "1_0"}, "option minPartitions=1_0: it is a whole number"),
-        ({**_HOW, "startingTimestamp": "9" * 30}, "it is a whole number, of 18 digits at most"),
-        ({**_HOW, "maxRecordsPerPartition": "0"}, "maxRecordsPerPartition=0: it is at least 1"),
-        ({**_HOW, "maxOffsetsPerTrigger": "-5"}, "maxOffsetsPerTrigger=-5: it is at least 1"),
-        ({**_HOW, "maxTriggerDelay": "soon"}, "maxTriggerDelay=soon: it is a duration such as 30s"),
-        ({**_HOW, "pin": "1y"}, "option pin=1y: it is a duration such as"),
-        ({**_HOW, "pin": "9" * 30 + "d"}, "it is a duration such as"),
-        ({**_HOW, "isolation": "dirty"}, "it is one of read_committed, read_uncommitted"),
-        ({**_HOW, "metadata": "elsewhere"}, "it is one of control, bucket"),
-        ({**_HOW, "view": "holes"}, "it is one of records, plan"),
+        ({**_HOW, "startingOffsets": "{"}, "option startingOffsets={: it is not valid JSON"),
+        (
+            {**_HOW, "startingOffsets": '{"a":{"0":-3}}'},
+            'write a value like {"topicA":{"0":23,"1":-1}',
+        ),
+        (
+            {**_HOW, "startingOffsets": '{"a":{"x":3}}'},
+            'write a value like {"topicA":{"0":23,"1":-1}',
+        ),
+        ({**_HOW, "startingOffsets": '{"a":[0]}'}, 'write a value like {"topicA":{"0":23,"1":-1}'),
+        ({**_HOW, "startingTimestamp": "today"}, "startingTimestamp=today: write a whole number"),
+        ({**_HOW, "startingOffsetsByTimestamp": '{"a":{"0":-1}}'}, "write a value like"),
+        ({**_HOW, "startingOffsetsByTimestampStrategy": "no"}, "choose one of error, latest"),
+        ({**_HOW, "failOnDataLoss": "maybe"}, "option failOnDataLoss=maybe: choose one of true, f"),
+        ({**_HOW, "includeHeaders": "1"}, "option includeHeaders=1: choose one of true, false"),
+        ({**_HOW, "minPartitions": "0"}, "option minPartitions=0: the minimum is 1"),
+        ({**_HOW, "minPartitions": "1_0"}, "option minPartitions=1_0: write a whole number"),
+        ({**_HOW, "startingTimestamp": "9" * 30}, "write a whole number of at most 18 digits"),
+        ({**_HOW, "maxRecordsPerPartition": "0"}, "maxRecordsPerPartition=0: the minimum is 1"),
+        ({**_HOW, "maxOffsetsPerTrigger": "-5"}, "maxOffsetsPerTrigger=-5: the minimum is 1"),
+        ({**_HOW, "maxTriggerDelay": "soon"}, "maxTriggerDelay=soon: write a duration such as 30s"),
+        ({**_HOW, "pin": "1y"}, "option pin=1y: write a duration such as"),
+        ({**_HOW, "pin": "9" * 30 + "d"}, "write a duration such as"),
+        ({**_HOW, "isolation": "dirty"}, "choose one of read_committed, read_uncommitted"),
+        ({**_HOW, "metadata": "elsewhere"}, "choose one of control, bucket"),
+        ({**_HOW, "view": "holes"}, "choose one of records, plan"),
         (
             {**_HOW, "subscribed": "b"},
             "option subscribed: there is no such option; the options are",
         ),
-        ({**_HOW, "topic": "b"}, "option topic: it is for writing: say subscribe=TOPIC"),
-        ({**_HOW, "kafka.bootstrap.servers": "x:1"}, "kafka.bootstrap.servers: no broker is asked"),
-        ({**_HOW, "kafka.isolation.level": "read_committed"}, "say isolation=read_committed"),
-        ({**_HOW, "kafka.auto.offset.reset": "earliest"}, "say startingOffsets=earliest"),
+        ({**_HOW, "topic": "b"}, "option topic: it is for writing: to read, use subscribe=TOPIC"),
+        (
+            {**_HOW, "kafka.bootstrap.servers": "x:1"},
+            "kafka.bootstrap.servers: Lacuna reads the bucket directly",
+        ),
+        ({**_HOW, "kafka.isolation.level": "read_committed"}, "use isolation=read_committed"),
+        ({**_HOW, "kafka.auto.offset.reset": "earliest"}, "use startingOffsets=earliest"),
         ({**_HOW, "kafka.fetch.max.bytes": "1"}, "kafka.fetch.max.bytes: it configures a Kafka cl"),
         ({**_HOW, "groupIdPrefix": "x"}, "option groupidprefix: there is no consumer group"),
         ({**_HOW, "kafkaConsumer.pollTimeoutMs": "1"}, "there is no consumer to configure"),
@@ -97,7 +112,7 @@ def test_wrong_options(
         (
             False,
             {"startingOffsets": '{"a":{"0":1}}', "endingOffsets": '{"a":{"1":1}}'},
-            "starting offsets are of the partitions a-0, the ending offsets of a-1",
+            "starting offsets name the partitions a-0, the ending offsets a-1",
         ),
         (
             False,
@@ -117,10 +132,10 @@ def test_wrong_options(
             {"startingTimestamp": "3", "endingTimestamp": "1"},
             "startingTimestamp \\(3\\) is later than endingTimestamp \\(1\\)",
         ),
-        (True, {"endingOffsets": "latest"}, "option endingOffsets: a stream does not end"),
-        (True, {"endingTimestamp": "1"}, "option endingTimestamp: a stream does not end"),
-        (True, {"endingOffsetsByTimestamp": "{}"}, "it looks like|a stream does not end"),
-        (True, {"view": "plan"}, "the plan is a batch's"),
+        (True, {"endingOffsets": "latest"}, "option endingOffsets: a stream has no end"),
+        (True, {"endingTimestamp": "1"}, "option endingTimestamp: a stream has no end"),
+        (True, {"endingOffsetsByTimestamp": "{}"}, "write a value like|a stream has no end"),
+        (True, {"view": "plan"}, "only a batch has a plan"),
         (
             True,
             {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
@@ -158,11 +173,15 @@ def test_sql(spark: SparkSession, cluster: Cluster) -> None:
     (row,) = spark.sql("SELECT CAST(value AS STRING), headers FROM sql_view").collect()
     assert tuple(row) == ("value", None)
 
-    with pytest.raises(PySparkException, match="OptionError: a table of CREATE TABLE cannot be"):
+    with pytest.raises(
+        PySparkException, match="OptionError: a table made with CREATE TABLE cannot be"
+    ):
         spark.sql(f"CREATE TABLE sql_table USING lacuna {options}")
     spark.sql(f"CREATE TABLE sql_table (value BINARY) USING lacuna {options}")
     try:
-        with pytest.raises(PySparkException, match="In SQL, a table of CREATE TABLE cannot be"):
+        with pytest.raises(
+            PySparkException, match="In SQL, a table made with CREATE TABLE cannot be"
+        ):
             spark.sql("SELECT * FROM sql_table").collect()
     finally:
         spark.sql("DROP TABLE sql_table")
@@ -175,7 +194,7 @@ def test_a_mistake_is_one_line_of_spark(load: Load) -> None:
     with pytest.raises(PySparkException) as planned:
         load("nowhere").collect()
     for error, message in (
-        (created, "OptionError: option isolation=dirty: it is one of"),
+        (created, "OptionError: option isolation=dirty: choose one of"),
         (planned, "PipelineError: there is no topic nowhere"),
     ):
         assert message in str(error.value).splitlines()[0]

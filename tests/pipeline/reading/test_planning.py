@@ -6,21 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.extents import DeadRanges, ExtentTable
-from pipeline.datasource.bounds import TopicPartition, as_json, of_json
-from pipeline.datasource.filters import Condition
-from pipeline.datasource.limits import Gate, limited
-from pipeline.datasource.planning import (
+from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
+from lacuna.pipeline.datasource.bounds import TopicPartition, as_json, of_json
+from lacuna.pipeline.datasource.filters import Condition
+from lacuna.pipeline.datasource.limits import Gate, limited
+from lacuna.pipeline.datasource.planning import (
     Bucket,
-    Plan,
-    Stretch,
+    Division,
+    ReadRange,
     count_offsets,
-    live_slices,
     offset_after,
     plan_tasks,
 )
-from pipeline.datasource.progress import lag
-from pipeline.extents import PartitionLog
+from lacuna.pipeline.datasource.progress import lag
+from lacuna.pipeline.extents import PartitionLog
 
 _BUCKET = Bucket("file:///nowhere", "cluster", False)
 
@@ -79,7 +78,7 @@ def test_s18_counts_and_slices(made: Made, edges: list[int], is_committed: bool)
     first, end = edges
     wanted = [each for each in made.offsets(is_committed) if first <= each < end]
     extents = made.log.extents
-    slices = list(live_slices(made.log, first, end, is_committed=is_committed))
+    slices = list(made.log.slices(first, end, is_committed=is_committed))
     found = [
         offset
         for start, stop in slices
@@ -111,14 +110,14 @@ def test_s16_a_limit_ends_where_the_next_record_is(
 def test_tasks_cover_each_offset_once(
     made: Made, edges: list[int], min_partitions: int | None, most: int | None, since: int
 ) -> None:
-    plan = Plan(
+    division = Division(
         bucket=_BUCKET,
         condition=Condition(min_timestamp=since),
         is_committed=True,
         min_partitions=min_partitions,
         max_records=most,
     )
-    tasks = plan_tasks([Stretch(made.log, edges[0], edges[1])], plan)
+    tasks = plan_tasks([ReadRange(made.log, edges[0], edges[1])], division)
     found = []
     for task in tasks:
         offsets = [
@@ -129,7 +128,9 @@ def test_tasks_cover_each_offset_once(
         ]
         assert offsets, "a task without anything to read"
         assert most is None or len(offsets) <= most
-        assert all(piece.max_timestamp >= since for piece in task.pieces)
+        extents = made.log.extents
+        indexes = [extents.first_at_or_after(piece.base_offset) for piece in task.pieces]
+        assert all(extents.max_timestamps[index] >= since for index in indexes)
         found += offsets
     if min_partitions is not None:
         pieces = {piece.base_offset for task in tasks for piece in task.pieces}

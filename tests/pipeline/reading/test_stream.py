@@ -12,21 +12,21 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.agents import AgentParts
+from lacuna.logstore.objects.store import wall_clock_ms
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.datasource import pinning
+from lacuna.pipeline.datasource.bounds import TopicPartition
+from lacuna.pipeline.datasource.options import Options
+from lacuna.pipeline.datasource.progress import lag
+from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
+from lacuna.pipeline.datasource.stream import StreamReader
+from lacuna.pipeline.errors import DataLossError
+from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.metadata.publish import publish_metadata
+from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from logstore.objects.store import wall_clock_ms
-from pipeline.control import ControlPlane
-from pipeline.datasource import pinning
-from pipeline.datasource.bounds import TopicPartition
-from pipeline.datasource.options import Options
-from pipeline.datasource.progress import lag
-from pipeline.datasource.schema import RECORD_COLUMNS
-from pipeline.datasource.stream import StreamReader
-from pipeline.errors import DataLossError
-from pipeline.location import find_cluster
-from pipeline.metadata.publish import publish_metadata
-from pipeline.stores import shared_store
 from tests.pipeline.reading.conftest import options_of
 from tests.pipeline.reading.sinks import Sink
 
@@ -65,6 +65,15 @@ def test_available_now_reads_committed_records_once(
     found = lag(query.lastProgress)
     assert found is not None
     assert found.partitions == {TopicPartition(topic, 0): 0}
+
+
+def test_available_now_from_a_time_reads_in_its_first_run(
+    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+) -> None:
+    topic = cluster.create_topic("available-from")
+    written = transact(cluster, topic, [(True, [(b"a", b"1")] * 3)])
+    sink.run(stream(cluster, topic, startingTimestamp="1"))
+    assert sink.records() == {TopicPartition(topic, 0): written.committed}
 
 
 def test_metadata_from_the_bucket_goes_on_with_every_newer_snapshot(
@@ -209,13 +218,13 @@ class Writing:
             thread.join()
 
 
-def _merging(every_seconds: float = 0.2) -> AgentParts:
+def _merging(every_ms: int = 200) -> AgentParts:
     """Housekeeping that merges whatever it can, and collects what was replaced."""
     merge = MergeSettings(min_age_ms=0, min_extents=2)
     return AgentParts(
         housekeeping=HousekeepingSettings(
-            merge_interval_seconds=every_seconds,
-            collect_interval_seconds=every_seconds,
+            merge_interval_ms=every_ms,
+            collect_interval_ms=every_ms,
             merge=merge,
         )
     )
@@ -263,6 +272,7 @@ def test_the_beginning_is_kept_when_the_first_batch_fails(
 def test_a_first_batch_from_latest_is_empty(cluster: Cluster, transact: Any) -> None:
     """A crash in it asks for the beginning again, which is later then: nothing may depend on it."""
     topic = cluster.create_topic("first-batch")
+    transact(cluster, topic, [(True, [(b"k", b"before")] * 2)])
 
     def reader() -> StreamReader:
         options = options_of(cluster, topic, startingOffsets="latest")
@@ -272,9 +282,11 @@ def test_a_first_batch_from_latest_is_empty(cluster: Cluster, transact: Any) -> 
     try:
         initial = first.initialOffset()
         transact(cluster, topic, [(True, [(b"k", b"meanwhile")] * 3)])
-        assert first.latestOffset(initial, ReadAllAvailable()) == initial == {topic: {"0": 0}}
+        assert first.latestOffset(initial, ReadAllAvailable()) == initial == {topic: {"0": 2}}
+        assert first.initialOffset() == initial
+        assert first.latestOffset(initial, ReadAllAvailable()) == {topic: {"0": 5}}
         later = restarted.initialOffset()
-        assert later == {topic: {"0": 3}}
+        assert later == {topic: {"0": 5}}
         assert restarted.partitions(later, initial) == []
         assert restarted.latestOffset(initial, ReadAllAvailable()) == later
         (task,) = restarted.partitions(initial, later)
@@ -287,7 +299,7 @@ def test_a_first_batch_from_latest_is_empty(cluster: Cluster, transact: Any) -> 
 @pytest.mark.parametrize("pin", ["1h", "0s"])
 def test_a_batch_is_pinned_until_it_is_over(transact: Any, pin: str) -> None:
     """S19: merged and collected meanwhile, it is read as it was planned; without a pin it is not."""
-    with Cluster(parts=_merging(every_seconds=1e9)) as cluster:  # when the test says, not before
+    with Cluster(parts=_merging(every_ms=1 << 40)) as cluster:  # when the test says, not before
         topic = cluster.create_topic("held")
         written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)])] * 10)
         options = Options(options_of(cluster, topic, pin=pin))
@@ -377,7 +389,7 @@ def test_what_is_gone_fails_a_stream_unless_it_may(
     rest = transact(cluster, topic, [(True, [(b"k", b"3")])])
     with pytest.raises(StreamingQueryException) as failed:
         sink.run(stream(cluster, topic))
-    assert "DataLossError: passed-0 begins at offset 2, the query is at 1" in str(failed.value)
+    assert "DataLossError: passed-0 begins at offset 2, but the query is at 1" in str(failed.value)
     sink.run(stream(cluster, topic, failOnDataLoss="false"))
     assert sink.records() == {TopicPartition(topic, 0): written.committed | rest.committed}
 
@@ -385,7 +397,7 @@ def test_what_is_gone_fails_a_stream_unless_it_may(
 def test_mistakes_of_a_stream(cluster: Cluster, stream: Stream, sink: Sink) -> None:
     cluster.create_topic("mistaken")
     for options, message in (
-        ({"endingOffsets": "latest"}, "OptionError: option endingOffsets: a stream does not end"),
+        ({"endingOffsets": "latest"}, "OptionError: option endingOffsets: a stream has no end"),
         ({"subscribe": "nowhere"}, "PipelineError: there is no topic nowhere"),
     ):
         with pytest.raises(StreamingQueryException) as failed:

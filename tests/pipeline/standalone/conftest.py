@@ -1,7 +1,6 @@
 """The wheel, a cluster of Spark, a cluster of Lacuna that runs from the wheel, and jobs on them."""
 
 import json
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from lacuna.testing import ProcessCluster
 from tests.pipeline.standalone import jobs
 from tests.pipeline.standalone.spark import StandaloneSpark
-from tests.pipeline.standalone.wheel import install_wheel
+from tests.wheel import install, outside, shared_wheel
 
 JOB_SECONDS = 240
 
@@ -21,7 +20,8 @@ JOB_SECONDS = 240
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter that the wheel is installed for."""
-    return install_wheel(tmp_path_factory.mktemp("wheel"))
+    wheel = shared_wheel(tmp_path_factory)
+    return install(wheel, tmp_path_factory.mktemp("installed") / "venv", "spark,export")
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +65,11 @@ def command(python: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]
 
 def started(command: list[str], folder: Path) -> subprocess.Popen[str]:
     """In a folder that has nothing to import, with nothing of the checkout on the path."""
-    hidden = ("PYTHONPATH", "PYSPARK_PYTHON", "VIRTUAL_ENV")
-    environment = {name: value for name, value in os.environ.items() if name not in hidden}
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        env={**environment, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env=outside(),
     )

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-from pipeline.session import spark_session
+from lacuna.pipeline.session import spark_session
 
 
 def where(spark: SparkSession) -> dict[str, list[str]]:
@@ -22,10 +22,9 @@ def where(spark: SparkSession) -> dict[str, list[str]]:
 
         from pyspark import BarrierTaskContext
 
-        import logstore
-        import pipeline
-
         BarrierTaskContext.get().barrier()  # so every core has one: none ends before the others begin
+        from lacuna import logstore, pipeline
+
         return [(str(module.__file__), os.getcwd()) for module in (logstore, pipeline)]
 
     cores = spark.sparkContext.defaultParallelism

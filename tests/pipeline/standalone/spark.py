@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from pipeline.java import find_java, write_launcher
+from lacuna.pipeline.java import find_java, write_launcher
 
 _START_SECONDS = 90.0
 _STOP_SECONDS = 60.0

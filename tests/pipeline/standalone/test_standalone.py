@@ -78,7 +78,7 @@ def ended(process: subprocess.Popen[str]) -> str:
 def test_tasks_run_what_the_wheel_installed_on_both_workers(run: Run, python: Path) -> None:
     found = run("where")
     (packages,) = python.parents[1].glob("lib/python*/site-packages")
-    assert [Path(file).parents[1] for file in found["files"]] == [packages] * 2
+    assert [Path(file).parents[2] for file in found["files"]] == [packages] * 2
     assert len({Path(folder).parents[1] for folder in found["folders"]}) == 2
 
 
@@ -159,7 +159,9 @@ def test_a_job_that_finds_no_room_says_so_and_ends_on_ctrl_c(
     command: Command, served: ProcessCluster, master: StandaloneSpark, orders: Topic
 ) -> None:
     spark = "--master", master.url, "--conf", "spark.executor.memory=8g"
-    audit = command("verify", "--data", str(served.data), *spark, f"--topic={orders.name}")
+    audit = command(
+        "verify", "--spark", "--data", str(served.data), *spark, f"--topic={orders.name}"
+    )
     assert audit.stderr is not None
     for line in audit.stderr:
         if "Initial job has not accepted any resources" in line:
@@ -168,7 +170,7 @@ def test_a_job_that_finds_no_room_says_so_and_ends_on_ctrl_c(
     _, told = audit.communicate(timeout=COMMAND_SECONDS)
     lines = [line for line in told.splitlines() if "Initial job" not in line]
     assert [line.partition(";")[0] for line in lines] == [
-        "lacuna: stopped: what was committed stays"
+        "lacuna: stopped before the end, so the audit has no result"
     ]
     assert audit.returncode != 0
 
@@ -177,7 +179,7 @@ def test_an_audit_and_an_export(
     command: Command, served: ProcessCluster, master: StandaloneSpark, orders: Topic, tmp_path: Path
 ) -> None:
     spark = "--data", str(served.data), "--master", master.url
-    ended(command("verify", *spark))
+    ended(command("verify", "--spark", *spark))
     to = tmp_path / "files"
     ended(command("export", "orders", *spark, "--to", str(to)))
     table = pyarrow.parquet.read_table(to, columns=["partition", "offset", "value"])

@@ -10,7 +10,7 @@ import time
 from pyspark import TaskContext
 from pyspark.sql.functions import udf
 
-from pipeline.session import spark_session
+from lacuna.pipeline.session import spark_session
 
 SETTINGS = {
     "spark.driver.memory": "512m",

@@ -5,12 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
+from lacuna.pipeline.datasource.writing.messages import TaskMessage
+from lacuna.pipeline.datasource.writing.options import SinkOptions, read_options
+from lacuna.pipeline.datasource.writing.task import TaskSizes, write_task
+from lacuna.pipeline.datasource.writing.transaction import QueryProgress, commit_write
 from lacuna.testing import Cluster
-from pipeline.datasource.writing.control import RetryingControlPlane
-from pipeline.datasource.writing.messages import TaskMessage
-from pipeline.datasource.writing.options import SinkOptions, read_options
-from pipeline.datasource.writing.task import TaskSizes, write_task
-from pipeline.datasource.writing.transaction import Progress, commit_write
 
 SMALL = TaskSizes(chunk_bytes=2_000, segment_bytes=1_000)
 
@@ -43,8 +43,8 @@ def write(
     return write_task(options(cluster, topic=topic, compression="none"), [batch], sizes=sizes)
 
 
-def progress(batch_id: int, query_id: str = "query", group_id: str = "group") -> Progress:
-    return Progress(group_id=group_id, query_id=query_id, batch_id=batch_id)
+def progress(batch_id: int, query_id: str = "query", group_id: str = "group") -> QueryProgress:
+    return QueryProgress(group_id=group_id, query_id=query_id, batch_id=batch_id)
 
 
 def open_control(
@@ -56,7 +56,7 @@ def open_control(
 def commit(
     cluster: Cluster,
     tasks: Sequence[TaskMessage],
-    done: Progress | None = None,
+    done: QueryProgress | None = None,
     transactional_id: str = "writer",
 ) -> bool:
     """As a driver of its own does it."""

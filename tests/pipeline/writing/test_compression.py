@@ -4,15 +4,15 @@ import os
 
 import pytest
 
-from agent.produce.recompress import compression_of
+from lacuna.agent.produce.recompress import compression_of
+from lacuna.logstore.records.batch import read_batches
+from lacuna.logstore.records.compression import compress
+from lacuna.logstore.records.layout import HEADER_SIZE, Codec
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.datasource.writing.task import write_task
+from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from logstore.records.batch import read_batches
-from logstore.records.compression import compress
-from logstore.records.layout import HEADER_SIZE, Codec
-from pipeline.control import ControlPlane
-from pipeline.datasource.writing.task import write_task
-from pipeline.location import find_cluster
-from pipeline.stores import shared_store
 
 from .tasks import batch_of, commit, options
 

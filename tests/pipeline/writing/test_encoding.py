@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.v1.cluster_pb2 import Topic
-from logstore.records.batch import read_batches
-from logstore.records.layout import Codec
-from pipeline.datasource.writing.encoding import Encoder, row_sizes
-from pipeline.datasource.writing.rows import normalize
-from pipeline.datasource.writing.topics import Target, Targets
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.logstore.records.batch import read_batches
+from lacuna.logstore.records.layout import Codec
+from lacuna.pipeline.datasource.writing.encoding import Encoder, row_sizes
+from lacuna.pipeline.datasource.writing.rows import normalize
+from lacuna.pipeline.datasource.writing.topics import Target, Targets
 
 from .tasks import batch_of
 

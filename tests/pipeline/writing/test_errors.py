@@ -11,10 +11,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from lacuna.pipeline.datasource.writing import batch_writer, stream_writer
+from lacuna.pipeline.datasource.writing.task import write_task
+from lacuna.pipeline.errors import PipelineError
 from lacuna.testing import Cluster
-from pipeline.datasource.writing import batch_writer, stream_writer
-from pipeline.datasource.writing.task import write_task
-from pipeline.errors import PipelineError
 
 from .tasks import batch_of, options
 
@@ -32,7 +32,7 @@ def schema_of(columns: str) -> StructType:
 @pytest.mark.parametrize(
     ("given", "columns", "message"),
     [
-        ({"topic": "t"}, "key binary", "the required column 'value' is not there"),
+        ({"topic": "t"}, "key binary", "the required column 'value' is missing"),
         ({}, GOOD, "nothing says which topic to write to: set the option topic, or add a column"),
         ({"topic": ""}, GOOD, "option topic is empty"),
         ({"topic": "t"}, "value binary, value binary", "there are several columns 'value'"),
@@ -54,18 +54,22 @@ def schema_of(columns: str) -> StructType:
             "value binary, headers map<string, binary>",
             "'headers' is map<string,binary>: it has to be array<struct<key:string,value:binary>>",
         ),
-        ({"topic": "t", "compression": "lzma"}, GOOD, "option compression=lzma: it is one of lz4"),
-        ({"topic": "t", "kafka.bootstrap.servers": "x"}, GOOD, "no broker is asked"),
-        ({"topic": "t", "kafka.acks": "1"}, GOOD, "it configures a Kafka client and there is none"),
+        ({"topic": "t", "compression": "lzma"}, GOOD, "option compression=lzma: choose one of lz4"),
+        ({"topic": "t", "kafka.bootstrap.servers": "x"}, GOOD, "Lacuna reads the bucket directly"),
+        (
+            {"topic": "t", "kafka.acks": "1"},
+            GOOD,
+            "it configures a Kafka client, which Lacuna does not use",
+        ),
         ({"topic": "t", "topics": "x"}, GOOD, "there is no such option; the options are"),
         (
             {"topic": "t", "includeHeaders": "true"},
             GOOD,
-            "headers are written where there is a col",
+            "headers are written if there is a col",
         ),
         ({"topic": "t", "batchId": "3"}, GOOD, "give transactionalId with it"),
-        ({"topic": "t", "transactionalId": "x", "batchId": "-1"}, GOOD, "it is at least 0"),
-        ({"topic": "t", "transactionalId": "x" * 300}, GOOD, "it has at most 200 characters"),
+        ({"topic": "t", "transactionalId": "x", "batchId": "-1"}, GOOD, "the minimum is 0"),
+        ({"topic": "t", "transactionalId": "x" * 300}, GOOD, "the maximum is 200 characters"),
     ],
 )
 def test_options_and_columns(
@@ -79,10 +83,10 @@ def test_options_and_columns(
 
 def test_overwrite_and_batch_ids_of_streams(spark: SparkSession) -> None:
     place = {"control": "127.0.0.1:1", "store": "file:///nowhere", "topic": "t"}
-    with pytest.raises(PipelineError, match="a topic is a log, records are only ever added to it"):
+    with pytest.raises(PipelineError, match="a topic is a log, so records can only be added to it"):
         batch_writer(place, schema_of(GOOD), True)
     counted = {**place, "transactionalId": "x", "batchId": "1"}
-    with pytest.raises(PipelineError, match="a streaming query numbers its batches itself"):
+    with pytest.raises(PipelineError, match="a streaming query numbers its own batches"):
         stream_writer(counted, schema_of(GOOD), False)
     assert stream_writer(place, schema_of(GOOD), True)  # complete mode adds, as in Kafka's sink
 
@@ -102,8 +106,8 @@ def test_overwrite_and_batch_ids_of_streams(spark: SparkSession) -> None:
             {"value": os.urandom(3000)},
             r"a record of \d+ bytes is too large for topic 'errors-plain'",
         ),
-        ({"headers": [{"key": None, "value": b""}]}, "a row cannot be a record"),
-        ({"headers": [None]}, "a row cannot be a record"),
+        ({"headers": [{"key": None, "value": b""}]}, "a row cannot be written as a record"),
+        ({"headers": [None]}, "a row cannot be written as a record"),
         ({"timestamp": dt.datetime(1969, 12, 31, tzinfo=dt.UTC)}, "lies 86400000 ms before 1970"),
         (
             {"timestamp": NOW + dt.timedelta(days=1)},

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Message
 
-from controlplane.client import ControlPlaneUnavailable
-from controlplane.state.settings import COLLECTION_GRACE_MS
 from lacuna.agents import AgentParts
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS
+from lacuna.logstore.segments import lease_prefix, segments_prefix
+from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
+from lacuna.pipeline.datasource.writing.lease import LEASE_SECONDS
+from lacuna.pipeline.datasource.writing.transaction import WriteTransaction
+from lacuna.pipeline.datasource.writing.writers import abort, release
 from lacuna.testing import Cluster
-from logstore.segments import lease_prefix, segments_prefix
-from pipeline.datasource.writing.control import RetryingControlPlane
-from pipeline.datasource.writing.lease import LEASE_SECONDS
-from pipeline.datasource.writing.transaction import WriteTransaction
-from pipeline.datasource.writing.writers import abort, release
 from tests.agent.housekeeping.test_housekeeping import PARTS, housekeeping
 
 from .tasks import commit, open_control, options, write

@@ -22,8 +22,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 DRIVER = Path(__file__).with_name("driver.py")
 ROWS = 200
 PARTITIONS = 3
-KILLS = 8
-START_SECONDS = 180.0
+KILLS = 4
+# Below pytest's own limit, so that a test that hangs says why.
+MOST_SECONDS = 800.0
 
 
 class Observer:
@@ -42,6 +43,7 @@ class Observer:
         self._consumer.assign([TopicPartition(topic, n, 0) for n in range(PARTITIONS)])
         self._seen: Counter[int] = Counter()
         self._is_stopped = threading.Event()
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.looks = 0
         self.batches = 0
@@ -62,14 +64,24 @@ class Observer:
         """All that was seen, in order of size."""
         return sorted(self._seen.elements())
 
-    def await_batches(self, batches: int) -> None:
-        """Until so many micro-batches were seen."""
+    def await_batches(self, batches: int, driver: "Driver") -> None:
+        """Until so many micro-batches were seen. Fails with what this consumer met, or what the driver ended with."""
         with self.has_more:
-            assert self.has_more.wait_for(lambda: self.batches >= batches, START_SECONDS)
+            self.has_more.wait_for(
+                lambda: self.batches >= batches or self._error or driver.has_ended, MOST_SECONDS
+            )
+        if self._error is not None:
+            raise self._error
+        assert self.batches >= batches, driver.told
 
     def _watch(self) -> None:
-        while not self._is_stopped.is_set():
-            self._look()
+        try:
+            while not self._is_stopped.is_set():
+                self._look()
+        except Exception as error:
+            self._error = error
+            with self.has_more:
+                self.has_more.notify_all()
 
     def _look(self) -> None:
         """Whatever is seen of a micro-batch, all of it lies below the ends that are asked for after that."""
@@ -104,31 +116,50 @@ class Observer:
         self._seen.update(int(message.value() or b"") for message in messages)
 
 
+class Driver:
+    """A driver that runs, with its JVM and tasks in a process group of its own."""
+
+    def __init__(self, process: "subprocess.Popen[str]", log: Path) -> None:
+        self._process = process
+        self._log = log
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it ended by itself, which it never should."""
+        return self._process.poll() is not None
+
+    @property
+    def told(self) -> str:
+        """The end of what it wrote to stderr."""
+        return self._log.read_text(errors="replace")[-4000:]
+
+    def await_done(self) -> None:
+        """Until a micro-batch is done."""
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().startswith("done"), self.told
+
+
 @contextmanager
-def driver(
-    cluster: Cluster, topic: str, checkpoint: Path, *more: str
-) -> Iterator["subprocess.Popen[str]"]:
-    """The driver, with its JVM and tasks in a process group of its own, which is killed at the end."""
+def running(cluster: Cluster, topic: str, checkpoint: Path, *more: str) -> Iterator[Driver]:
+    """Runs a driver for the block, and kills it at its end."""
     command = [sys.executable, str(DRIVER), str(cluster.data), topic, str(checkpoint), str(ROWS)]
-    with subprocess.Popen(
-        [*command, *more],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-        cwd=DRIVER.parents[3],
-        env={**os.environ, "PYTHONPATH": str(DRIVER.parents[3])},
-    ) as process:
+    log = checkpoint.with_suffix(".log")
+    with (
+        log.open("a") as stderr,
+        subprocess.Popen(
+            [*command, *more],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            start_new_session=True,
+            cwd=DRIVER.parents[3],
+            env={**os.environ, "PYTHONPATH": str(DRIVER.parents[3])},
+        ) as process,
+    ):
         try:
-            yield process
+            yield Driver(process, log)
         finally:
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def await_done(process: "subprocess.Popen[str]") -> None:
-    """Until a micro-batch is done."""
-    assert process.stdout is not None
-    assert process.stdout.readline().startswith("done"), "the driver has failed"
 
 
 def test_each_micro_batch_is_there_once(cluster: Cluster, tmp_path: Path) -> None:
@@ -136,15 +167,15 @@ def test_each_micro_batch_is_there_once(cluster: Cluster, tmp_path: Path) -> Non
     chance = random.Random(KILLS)
     with Observer(cluster, topic) as observer:
         for kill in range(KILLS):
-            with driver(cluster, topic, tmp_path / "checkpoint") as process:
+            with running(cluster, topic, tmp_path / "checkpoint") as driver:
                 if kill % 2:
-                    observer.await_batches(observer.batches + 1)  # as soon as it is visible
+                    observer.await_batches(observer.batches + 1, driver)  # as soon as it is visible
                 else:
-                    await_done(process)
+                    driver.await_done()
                     time.sleep(chance.random())  # whatever it does then
-        with driver(cluster, topic, tmp_path / "checkpoint") as process:
-            await_done(process)
-            observer.await_batches(observer.batches + 2)
+        with running(cluster, topic, tmp_path / "checkpoint") as driver:
+            driver.await_done()
+            observer.await_batches(observer.batches + 2, driver)
     assert not observer.failures
     assert observer.looks > 3 * KILLS
     assert observer.numbers == list(range(observer.batches * ROWS))
@@ -155,7 +186,10 @@ def test_a_task_that_fails_and_comes_again_repeats_nothing(
 ) -> None:
     topic = cluster.create_topic("failing-tasks", PARTITIONS)
     checkpoint = tmp_path / "checkpoint"
-    with Observer(cluster, topic) as observer, driver(cluster, topic, checkpoint, "fails"):
-        observer.await_batches(3)
+    with (
+        Observer(cluster, topic) as observer,
+        running(cluster, topic, checkpoint, "fails") as driver,
+    ):
+        observer.await_batches(3, driver)
     assert not observer.failures
     assert observer.numbers == list(range(observer.batches * ROWS))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Message, Producer
 
+from lacuna.pipeline.datasource.writing.task import TaskSizes, write_task
 from lacuna.testing import Cluster
-from pipeline.datasource.writing.task import TaskSizes, write_task
 
 from .tasks import batch_of, commit, options
 

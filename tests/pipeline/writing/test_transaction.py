@@ -8,16 +8,20 @@ import pytest
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
-from controlplane.client import ControlPlaneUnavailable
-from controlplane.errors import ErrorCode
-from controlplane.state.state import REMEMBERED_COMMITS
-from controlplane.v1.cluster_pb2 import ReleaseLease, RenewLease
-from controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.state import REMEMBERED_COMMITS
+from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease, RenewLease
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
+from lacuna.pipeline.datasource.writing.errors import OutcomeUnknownError, WriterFencedError
+from lacuna.pipeline.datasource.writing.transaction import (
+    WriteTransaction,
+    commit_write,
+    is_written,
+)
+from lacuna.pipeline.errors import PipelineError
 from lacuna.testing import Cluster
-from pipeline.datasource.writing.control import RetryingControlPlane
-from pipeline.datasource.writing.errors import OutcomeUnknownError, WriterFencedError
-from pipeline.datasource.writing.transaction import WriteTransaction, commit_write, is_written
-from pipeline.errors import PipelineError
 
 from .tasks import commit, open_control, progress, write
 
@@ -123,7 +127,7 @@ def test_an_unknown_outcome_is_found_out(cluster: Cluster, consume: Consume) -> 
     task = write(cluster, topic, [b"once"])
     with (
         open_control(cluster, IsGoneAtTheEnd) as control,
-        pytest.raises(OutcomeUnknownError, match="whether the write was committed is not known"),
+        pytest.raises(OutcomeUnknownError, match="it is not known whether the write was committed"),
     ):
         commit_write(control, "unknown", [task], progress(0, "unknown"))
     assert not commit(cluster, [write(cluster, topic, [b"again"])], progress(0, "unknown"))
@@ -134,7 +138,7 @@ def test_a_deleted_topic_fails_the_write_whole(cluster: Cluster, consume: Consum
     kept, gone = cluster.create_topic("kept"), cluster.create_topic("gone")
     tasks = [write(cluster, topic, [b"x"]) for topic in (kept, gone)]
     delete(cluster, gone)
-    with pytest.raises(PipelineError, match="topic 'gone' was deleted while it was written to"):
+    with pytest.raises(PipelineError, match="topic 'gone' was deleted during the write"):
         commit(cluster, tasks, progress(0, "deleted"))
     assert consume(cluster, kept) == []
     assert commit(cluster, [write(cluster, kept, [b"y"])], progress(0, "deleted"))

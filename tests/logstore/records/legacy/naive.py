@@ -1,4 +1,4 @@
-"""A second, plainer reading of the message set format (S22), to hold logstore.records.legacy against.
+"""A second, plainer reading of the message set format (S22), to hold lacuna.logstore.records.legacy against.
 
 It shares no code with what it checks: the standard library's codecs, struct and lists. Snappy and LZ4,
 which the standard library lacks, are left to the captured bytes in tests/golden/legacy.

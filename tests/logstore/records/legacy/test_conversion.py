@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.records.batch import BatchToWrite, NewRecord, RecordBatch, read_batches
-from logstore.records.control import filler
-from logstore.records.errors import (
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord, RecordBatch, read_batches
+from lacuna.logstore.records.control import filler
+from lacuna.logstore.records.errors import (
     CorruptBatchError,
     DecompressedTooLargeError,
     InvalidRecordError,
     InvalidTimestampError,
 )
-from logstore.records.layout import Codec, TimestampType
-from logstore.records.legacy import EmptyMessageSetError, from_batches, to_batch
-from logstore.records.legacy.layout import MAX_WRAPPER_RECORDS
-from logstore.records.legacy.reading import read_entries, read_messages
-from logstore.records.legacy.writing import NewMessage, write_message_set
-from logstore.records.validate import ProduceRules, validate_produced
+from lacuna.logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.records.legacy import EmptyMessageSetError, from_batches, to_batch
+from lacuna.logstore.records.legacy.layout import MAX_WRAPPER_RECORDS
+from lacuna.logstore.records.legacy.reading import read_entries, read_messages
+from lacuna.logstore.records.legacy.writing import NewMessage, write_message_set
+from lacuna.logstore.records.validate import ProduceRules, validate_produced
 from tests.logstore.records.legacy import naive
 from tests.logstore.records.legacy.naive import Rec
 

@@ -8,12 +8,12 @@ import zlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.records.errors import RecordsError
-from logstore.records.layout import Codec
-from logstore.records.legacy import to_batch
-from logstore.records.legacy.codecs import compress_set
-from logstore.records.legacy.writing import NewMessage, write_entry, write_message_set
-from logstore.records.validate import ProduceRules, validate_produced
+from lacuna.logstore.records.errors import RecordsError
+from lacuna.logstore.records.layout import Codec
+from lacuna.logstore.records.legacy import to_batch
+from lacuna.logstore.records.legacy.codecs import compress_set
+from lacuna.logstore.records.legacy.writing import NewMessage, write_entry, write_message_set
+from lacuna.logstore.records.validate import ProduceRules, validate_produced
 from tests.logstore.records.legacy import naive
 
 RULES = ProduceRules(max_message_bytes=1 << 20)

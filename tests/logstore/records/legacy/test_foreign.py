@@ -10,9 +10,9 @@ from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from kafka.record.legacy_records import LegacyRecordBatchBuilder as KafkaPythonBuilder
 from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
-from logstore.records.layout import Codec, TimestampType
-from logstore.records.legacy.reading import read_messages
-from logstore.records.legacy.writing import NewMessage, write_message_set
+from lacuna.logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.records.legacy.reading import read_messages
+from lacuna.logstore.records.legacy.writing import NewMessage, write_message_set
 
 ROWS: list[tuple[int, bytes | None, bytes | None]] = [
     (1000, b"k", b"v"),

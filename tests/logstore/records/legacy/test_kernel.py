@@ -11,16 +11,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from logstore.records.batch import BatchToWrite, NewRecord, read_batches
-from logstore.records.compression import compress
-from logstore.records.control import filler
-from logstore.records.errors import InvalidRecordError, RecordsError
-from logstore.records.layout import HEADER_SIZE, Codec, TimestampType
-from logstore.records.legacy import by_objects, conversion
-from logstore.records.legacy.codecs import compress_set
-from logstore.records.legacy.validation import MessageSetRules
-from logstore.records.legacy.writing import NewMessage, write_entry, write_message_set
-from logstore.records.packing import pack_batch
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord, read_batches
+from lacuna.logstore.records.compression import compress
+from lacuna.logstore.records.control import filler
+from lacuna.logstore.records.errors import InvalidRecordError, RecordsError
+from lacuna.logstore.records.layout import HEADER_SIZE, Codec, TimestampType
+from lacuna.logstore.records.legacy import by_objects, conversion
+from lacuna.logstore.records.legacy.codecs import compress_set
+from lacuna.logstore.records.legacy.validation import MessageSetRules
+from lacuna.logstore.records.legacy.writing import NewMessage, write_entry, write_message_set
+from lacuna.logstore.records.packing import pack_batch
 from tests.logstore.records.legacy import naive
 from tests.logstore.records.legacy.naive import Rec
 from tests.logstore.records.test_forms_agree import edited, edits

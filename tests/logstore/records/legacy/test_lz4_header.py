@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.records.layout import Codec
-from logstore.records.legacy.codecs import compress_set, decompress_set
-from logstore.records.legacy.lz4_header import (
+from lacuna.logstore.records.layout import Codec
+from lacuna.logstore.records.legacy.codecs import compress_set, decompress_set
+from lacuna.logstore.records.legacy.lz4_header import (
     with_old_checksum,
     with_right_checksum,
     xxh32_short,

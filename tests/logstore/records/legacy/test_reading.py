@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.records.errors import (
+from lacuna.logstore.records.errors import (
     CorruptRecordsError,
     DecompressedTooLargeError,
     InvalidRecordError,
     UnsupportedCodecError,
 )
-from logstore.records.layout import Codec, TimestampType
-from logstore.records.legacy.errors import CorruptMessageError
-from logstore.records.legacy.reading import Message, read_entries, read_messages
-from logstore.records.legacy.writing import write_entry
+from lacuna.logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.records.legacy.errors import CorruptMessageError
+from lacuna.logstore.records.legacy.reading import Message, read_entries, read_messages
+from lacuna.logstore.records.legacy.writing import write_entry
 from tests.logstore.records.legacy import naive
 from tests.logstore.records.legacy.naive import Rec
 
@@ -157,14 +157,14 @@ def test_cut_inside_a_wrapper() -> None:
 
 def test_nested_wrappers_are_refused() -> None:
     inner = naive.wrapper(1, 0, naive.plain(1, [Rec(0, 1, None, b"v")]))
-    with pytest.raises(InvalidRecordError, match="stands in a wrapper"):
+    with pytest.raises(InvalidRecordError, match="is inside another wrapper"):
         _deep(naive.wrapper(1, 0, inner))
 
 
 def test_another_magic_inside_is_refused() -> None:
     for outer, inside in ((0, 1), (1, 0)):
         message_set = naive.wrapper(outer, 0, naive.plain(inside, [Rec(0, 1, None, b"v")]))
-        with pytest.raises(InvalidRecordError, match=f"magic {inside} stands in a wrapper"):
+        with pytest.raises(InvalidRecordError, match=f"magic {inside} is inside a wrapper"):
             _deep(message_set)
 
 

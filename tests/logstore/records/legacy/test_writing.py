@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.records.errors import UnsupportedCodecError
-from logstore.records.layout import Codec, TimestampType
-from logstore.records.legacy.reading import read_entries, read_messages, unwrap
-from logstore.records.legacy.writing import NewMessage, write_message_set
+from lacuna.logstore.records.errors import UnsupportedCodecError
+from lacuna.logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.records.legacy.reading import read_entries, read_messages, unwrap
+from lacuna.logstore.records.legacy.writing import NewMessage, write_message_set
 from tests.logstore.records.legacy import naive
 
 BOUND = 1 << 20

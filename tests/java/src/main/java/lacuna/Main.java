@@ -30,6 +30,7 @@ public final class Main {
         Fencing.register(all);
         Consuming.register(all);
         Administration.register(all);
+        Refusals.register(all);
         ConsumerGroups.register(all);
         return all;
     }

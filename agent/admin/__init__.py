@@ -1,0 +1,1 @@
+"""Shared by the admin APIs: configs, config resources, authorized operations, replica assignments."""

@@ -1,0 +1,25 @@
+"""Checks of manual replica assignments. There are no replicas, but Kafka's errors for malformed ones are kept."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+
+def problem_of(assignments: Iterable[Sequence[int]]) -> str:
+    """Return Kafka's message for what is wrong with the broker ids of the partitions, or "" if nothing is.
+
+    The brokers need not exist: an assignment made for a Kafka cluster only says how many partitions there are.
+    """
+    factor = 0
+    for broker_ids in assignments:
+        if not broker_ids:
+            return "The manual partition assignment includes an empty replica list."
+        if len(set(broker_ids)) < len(broker_ids):
+            twice = next(one for one, count in Counter(broker_ids).items() if count > 1)
+            return f"The manual partition assignment includes the broker {twice} more than once."
+        if factor not in (0, len(broker_ids)):
+            return (
+                f"The manual partition assignment includes a partition with {len(broker_ids)} replica(s), but this is "
+                f"not consistent with previous partitions, which have {factor} replica(s)."
+            )
+        factor = len(broker_ids)
+    return ""

@@ -1,0 +1,125 @@
+"""How one Kafka API is described, and what its handler is given.
+
+A module in `agent/apis/` that defines `API` is served; nothing else needs to be edited:
+
+    \"\"\"EndTxn v0-v5. <behaviour, KIPs>\"\"\"
+
+    async def handle(call: Call, request: EndTxnRequest) -> EndTxnResponse:
+        reply = await call.context.control.call(Command(end_txn=...))
+        return EndTxnResponse(error_code=reply.txn_ended.error_code, ...)
+
+    def refuse(call: Call, request: EndTxnRequest, error_code: int) -> EndTxnResponse:
+        return EndTxnResponse(error_code=error_code)
+
+    API = Api(
+        request=END_TXN_REQUEST, response=END_TXN_RESPONSE, max_version=5, handle=handle, refuse=refuse
+    )
+
+Messages are lacuna.wire's: one class for all versions. A field that a version lacks has its default in the request, and
+is left out of the response. A handler closes the connection by raising MalformedRequest. One that must wait before it
+does something whose order matters adds itself to `call.peer.arrival_order` at its beginning (agent/arrival_order.py).
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from lacuna.agent.arrival_order import ArrivalOrder
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.errors import MalformedMessage
+from lacuna.wire.layout import Buffer, Message
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class MalformedRequest(Exception):
+    """A request's body does not match its schema. The connection is closed, as in Kafka."""
+
+
+class Once:
+    """Tells the first call of `is_now` on a connection from later ones."""
+
+    __slots__ = ("_has_happened",)
+
+    def __init__(self) -> None:
+        self._has_happened = False
+
+    def is_now(self) -> bool:
+        """Return True at the first call, and False afterwards."""
+        is_first = not self._has_happened
+        self._has_happened = True
+        return is_first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """The client that sent a request. `client_id` is from the request's header, "" if it was null.
+
+    `arrival_order` and `first_fetch` belong to the client's connection.
+    """
+
+    host: str
+    port: int
+    client_id: str = ""
+    arrival_order: ArrivalOrder = field(default_factory=ArrivalOrder, compare=False, repr=False)
+    first_fetch: Once = field(default_factory=Once, compare=False, repr=False)
+
+
+class Call(NamedTuple):
+    """The context of a request: the agent, the client that sent it, and its version."""
+
+    context: "AgentContext"
+    peer: Peer
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api(Generic[Q, R]):
+    """One served API: its messages, versions and handler.
+
+    - `max_version` is the last version that is served; the first is the first of Kafka's definitions.
+    - `handle` gives the answer, or None if the client does not wait for one.
+    - `refuse` gives an answer that is one error: the control plane cannot be reached (`unavailable`), or our own code
+      failed (UNKNOWN_SERVER_ERROR).
+    - `pipelined`: later requests of that API on the same connection start before this one is answered. They start in
+      the order of their frames, so what handlers do before they first wait happens in that order. Answers always leave
+      in the order of the requests. Requests of all other APIs run one at a time on a connection.
+    - `waits`: the answer may take long, since it waits for others (records, members). When the client has left, such a
+      wait is cancelled. All its other requests are still served, as in Kafka: many clients send a LeaveGroup and leave.
+    - `notes` tells readers of docs/protocol.md how the API behaves here, in one line of Markdown.
+    """
+
+    request: Message[Q]
+    response: Message[R]
+    max_version: int
+    handle: Callable[[Call, Q], Awaitable[R | None]]
+    refuse: Callable[[Call, Q, int], R]
+    pipelined: bool = False
+    waits: bool = False
+    notes: str = ""
+    unavailable: int = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    @property
+    def key(self) -> int:
+        """The API key."""
+        return self.request.api_key
+
+    @property
+    def min_version(self) -> int:
+        """The first version in Kafka's definitions."""
+        return self.request.versions[0]
+
+    def read(self, body: memoryview, version: int) -> Q:
+        """Read the request in `body`. Raises MalformedRequest."""
+        try:
+            return self.request.read(body, version)
+        except MalformedMessage as error:
+            raise MalformedRequest(f"API {self.key} version {version}: {error}") from error
+
+    def write(self, response: R, version: int) -> Sequence[Buffer]:
+        """Return the body of an answer as buffers."""
+        return self.response.buffers(response, version)

@@ -1,0 +1,60 @@
+"""Produce v0-v13.
+
+A batch is answered when its segment is in the store and its commit durable (S2): acks 1 and all are the
+same, acks 0 is not answered, and closes the connection where it fails, as Kafka does. Versions 12 and up
+add their partitions to the transaction, v11 says TRANSACTION_ABORTABLE of one that is not in it, below
+INVALID_TXN_STATE (KIP-890). Topics are not created here: clients ask Metadata first. The service is
+agent/produce/service.py; what v0-v2 carry is converted by agent/produce/message_sets.py.
+"""
+
+from typing import Final
+
+from lacuna.agent.api import Api, Call, MalformedRequest
+from lacuna.agent.produce.buffer import NOT_PERSISTED
+from lacuna.agent.produce.message_sets import produce_message_sets
+from lacuna.agent.produce.service import refuse as refuse_all
+from lacuna.controlplane.client import CommandRefused
+from lacuna.wire.messages.produce import (
+    PRODUCE_REQUEST,
+    PRODUCE_RESPONSE,
+    ProduceRequest,
+    ProduceResponse,
+)
+
+_FIRST_BATCHES: Final = 3
+
+
+async def handle(call: Call, request: ProduceRequest) -> ProduceResponse | None:
+    """Wait for the verdicts; an error with acks=0 ends the connection by way of `refuse`."""
+    service = call.context.produce
+    if call.version < _FIRST_BATCHES:
+        order = call.peer.arrival_order
+        response = await produce_message_sets(service, request, call.version, order)
+    else:
+        response = await service.produce(request, call.version)
+    if request.acks:
+        return response
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code:
+                raise CommandRefused(answer.error_code, f"acks=0: {answer.error_message or 'lost'}")
+    return None
+
+
+def refuse(_call: Call, request: ProduceRequest, error_code: int) -> ProduceResponse:
+    """The error for every partition; raises MalformedRequest where nobody waits for an answer."""
+    if not request.acks:
+        raise MalformedRequest(f"a batch sent with acks=0 failed with error {error_code}")
+    return refuse_all(request, error_code)
+
+
+API = Api(
+    request=PRODUCE_REQUEST,
+    response=PRODUCE_RESPONSE,
+    max_version=13,
+    handle=handle,
+    refuse=refuse,
+    pipelined=True,
+    notes="message sets (v0 to v2) become batches of magic 2",
+    unavailable=NOT_PERSISTED.error_code,
+)

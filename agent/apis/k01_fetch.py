@@ -1,0 +1,109 @@
+"""Fetch v0-v18.
+
+read_committed gets no aborted record and no aborted transactions (S14), read_uncommitted everything
+up to the high watermark; holes are closed by fillers (S16, S17). Fetch sessions (KIP-227), topic ids
+(KIP-516), size limits that let one batch through (KIP-74). There is one leader epoch, 0 (S6): a higher
+one is UNKNOWN_LEADER_EPOCH. An answer never names a diverging epoch or a preferred replica, since every agent serves
+every partition. The service is agent/fetch/service.py.
+
+This agent may not know yet what another one has just acknowledged. So that a new consumer finds all of it, the first
+fetch of a connection and of a session is answered after a confirming read (S7).
+
+v0-v3, of clients before 0.11 (S24): read_uncommitted, as message sets of magic 0 (v0-v1) or 1. Headers and the
+producer's id, epoch and sequence are lost, as when Kafka converts; batches of zstd become gzip, where Kafka has an
+error. How holes and limits look to such a client: agent/fetch/message_sets.py.
+"""
+
+import asyncio
+from typing import Final
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.fetch.answers import failed
+from lacuna.agent.fetch.message_sets import fetch_message_sets
+from lacuna.agent.fetch.sessions import INITIAL_EPOCH, NO_SESSION
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.fetch import (
+    FETCH_REQUEST,
+    FETCH_RESPONSE,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+# Before KIP-98 clients know no batches, but message sets.
+_FIRST_BATCHES: Final = 4
+# Before KIP-112 clients know no KAFKA_STORAGE_ERROR, nor that they may try again.
+_FIRST_STORAGE_ERROR: Final = 6
+
+
+async def handle(call: Call, request: FetchRequest) -> FetchResponse:
+    """Answer from the views and the cache."""
+    await _catch_up(call, request)
+    service = call.context.fetch
+    if call.version < _FIRST_BATCHES:
+        rotation = call.context.randomness.random()
+        response = await fetch_message_sets(service, request, call.version, rotation)
+    else:
+        response = await service.fetch(request, call.version)
+    return _known(response) if call.version < _FIRST_STORAGE_ERROR else response
+
+
+async def _catch_up(call: Call, request: FetchRequest) -> None:
+    """Where a consumer begins: once the views have all that was answered before, by whichever agent."""
+    begins_session = request.session_epoch == INITIAL_EPOCH
+    if call.peer.first_fetch.is_now() or begins_session:
+        await call.context.lease.trust.restore(asyncio.get_running_loop().time())
+
+
+def refuse(call: Call, request: FetchRequest, error_code: int) -> FetchResponse:
+    """Every partition that was asked for fails: v0-v6 have no error of the whole answer.
+
+    A fetch that leaves its partitions to a session names none, and an empty answer would be asked for
+    again at once: the session is said to be gone, so that the client asks in full, and backs off.
+    """
+    if request.session_id != NO_SESSION and request.session_epoch > 0:
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    topics = [
+        FetchableTopicResponse(
+            topic.topic,
+            topic.topic_id,
+            [
+                failed(asked.partition, error_code, request.isolation_level)
+                for asked in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    response = FetchResponse(responses=topics)
+    return _known(response) if call.version < _FIRST_STORAGE_ERROR else response
+
+
+def _known(response: FetchResponse) -> FetchResponse:
+    """With errors that old clients know, as Kafka says it to them."""
+    topics = [
+        topic._replace(partitions=[_as_known(answer) for answer in topic.partitions])
+        for topic in response.responses
+    ]
+    return response._replace(responses=topics)
+
+
+def _as_known(answer: PartitionData) -> PartitionData:
+    if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+        return answer._replace(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return answer
+
+
+API = Api(
+    request=FETCH_REQUEST,
+    response=FETCH_RESPONSE,
+    max_version=18,
+    waits=True,
+    handle=handle,
+    refuse=refuse,
+    unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
+    notes=(
+        "v0 to v3: read_uncommitted, as message sets, zstd as gzip; a hole at the end is waited out; "
+        "sessions (KIP-227), topic ids; `aborted_transactions` is always empty"
+    ),
+)

@@ -1,0 +1,197 @@
+"""ListOffsets v0-v10.
+
+Answers the earliest offset (-2), the latest (-1, by isolation level), that of the largest timestamp (-3, KIP-734), the
+earliest local (-4, KIP-405), and by time: the first visible record with that timestamp or a later one. There is no
+tiered storage, so latest tiered (-5) is -1, as Kafka answers without it. Everything is answered after a confirming
+read (S7). The only leader epoch is 0.
+
+Temporary errors are LEADER_NOT_AVAILABLE, since librdkafka asks again after it, but after KAFKA_STORAGE_ERROR or
+NOT_LEADER_OR_FOLLOWER only refreshes its metadata and fails. Java, franz-go and sarama ask again after all of them.
+
+v0, from clients before 0.10.1, asks for several offsets before a time. Kafka answers with the first offsets of the
+segment files that were last written at or before that time, the latest first, at most `max_num_offsets`; the end of the
+log counts as one more file, written now. Here extents take the place of the files, and their largest timestamps that of
+the time of writing, so a consumer that looks for a time begins somewhat before it, as with Kafka. -1 (latest) begins
+with the high watermark, -2 (earliest) is log_start_offset alone. v0 and v1 are always read_uncommitted.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.fetch.answers import READ_COMMITTED
+from lacuna.agent.fetch.loading import ExtentError, ExtentGoneError
+from lacuna.agent.fetch.lookup import TimedOffset, first_at_or_after, latest_by_time
+from lacuna.agent.fetch.service import log
+from lacuna.agent.partitions import find_partitions, read_partitions
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.log_pb2 import PartitionState
+from lacuna.wire.messages.list_offsets import (
+    LIST_OFFSETS_REQUEST,
+    LIST_OFFSETS_RESPONSE,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+    from lacuna.controlplane.client import PartitionView
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+
+#: special timestamp -> the first version that has it
+_FIRST_VERSIONS: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+#: The most offsets in an answer of v0, so that a request for all does not name every extent of a large log.
+MAX_OFFSETS: Final = 100
+
+
+async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Make one confirming read for all partitions, and answer each from its result."""
+    asked = [(topic.name, each) for topic in request.topics for each in topic.partitions]
+    found = await find_partitions(
+        call.context, ((name, each.partition_index) for name, each in asked)
+    )
+    states = await read_partitions(call.context, found)
+    answers = []
+    for where, state, (_, each) in zip(found, states, asked, strict=True):
+        error_code = _error_of(call, each, state)
+        if where is None or error_code:
+            answers.append(_failed(each, error_code))
+            continue
+        view = call.context.control.partition(where.topic_id, where.partition)
+        if call.version == 0:
+            answers.append(await _before(call.context, each, view))
+        else:
+            is_committed = request.isolation_level == READ_COMMITTED
+            answers.append(await _answer_one(call.context, each, state, view, is_committed))
+    return _response(request, answers)
+
+
+def refuse(_call: Call, request: ListOffsetsRequest, error_code: int) -> ListOffsetsResponse:
+    """Answer every partition with the error."""
+    asked = (each for topic in request.topics for each in topic.partitions)
+    return _response(request, (_failed(each, error_code) for each in asked))
+
+
+def _error_of(call: Call, asked: ListOffsetsPartition, state: PartitionState) -> int:
+    first_version = _FIRST_VERSIONS.get(asked.timestamp, 0)
+    is_unknown = asked.timestamp < LATEST_TIERED or call.version < first_version
+    if is_unknown and call.version == 0:  # v0 says so even of partitions that do not exist
+        return ErrorCode.UNSUPPORTED_VERSION
+    if state.error_code:
+        return state.error_code
+    if asked.current_leader_epoch > 0:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.UNSUPPORTED_VERSION if is_unknown else 0
+
+
+async def _answer_one(
+    context: "AgentContext",
+    asked: ListOffsetsPartition,
+    state: PartitionState,
+    view: "PartitionView",
+    is_committed: bool,
+) -> ListOffsetsPartitionResponse:
+    if asked.timestamp == LATEST:
+        bound = state.last_stable_offset if is_committed else state.high_watermark
+        return _found(asked, TimedOffset(bound, -1))
+    if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return _found(asked, TimedOffset(state.log_start_offset, -1))
+    if asked.timestamp == LATEST_TIERED:
+        return _found(asked, None)
+    try:
+        return _found(asked, await _by_time(context, view, asked.timestamp, is_committed))
+    except ExtentError as error:
+        log.warning("ListOffsets failed: %s", error)
+        return _failed(asked, ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+async def _by_time(
+    context: "AgentContext", view: "PartitionView", timestamp: int, is_committed: bool
+) -> TimedOffset | None:
+    """Look up a time in the view, which has what the confirming read saw; try once more if an object is gone."""
+    for is_last in (False, True):
+        await view.ready()
+        try:
+            if timestamp == MAX_TIMESTAMP:
+                return await latest_by_time(context.fetch.cache, view, is_committed)
+            return await first_at_or_after(context.fetch.cache, view, timestamp, is_committed)
+        except ExtentGoneError:
+            if is_last:
+                raise
+            await context.fetch.confirm((view,))
+    raise AssertionError("the second attempt returns or raises")
+
+
+async def _before(
+    context: "AgentContext", asked: ListOffsetsPartition, view: "PartitionView"
+) -> ListOffsetsPartitionResponse:
+    await view.ready()
+    offsets = offsets_before(view, asked.timestamp, asked.max_num_offsets, context.clock.now_ms())
+    return ListOffsetsPartitionResponse(asked.partition_index, old_style_offsets=offsets)
+
+
+def offsets_before(
+    view: "PartitionView", timestamp: int, max_num_offsets: int, now_ms: int
+) -> tuple[int, ...]:
+    """Return the offsets that v0 answers for `timestamp` (ms): those of extents at or before it, the latest first.
+
+    At most `max_num_offsets`, and at most MAX_OFFSETS unless `timestamp` is EARLIEST.
+    """
+    start = view.log_start_offset
+    if timestamp == EARLIEST:
+        return (start,)[: max(max_num_offsets, 0)]
+    limit = min(max_num_offsets, MAX_OFFSETS)
+    extents = view.extents
+    offsets: list[int] = []
+    if timestamp == LATEST or timestamp >= now_ms:
+        offsets.append(view.high_watermark)
+    is_found = bool(offsets)
+    for index in range(len(extents) - 1, -1, -1):
+        if len(offsets) >= limit:
+            break
+        is_found = is_found or extents.max_timestamps[index] <= timestamp
+        if is_found:
+            offsets.append(max(extents.base_offsets[index], start))
+    return tuple(offsets[: max(limit, 0)])
+
+
+def _failed(asked: ListOffsetsPartition, error_code: int) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(asked.partition_index, error_code)
+
+
+def _found(asked: ListOffsetsPartition, found: TimedOffset | None) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(asked.partition_index)
+    if found is None:
+        return answer
+    return answer._replace(timestamp=found.timestamp, offset=found.offset, leader_epoch=0)
+
+
+def _response(
+    request: ListOffsetsRequest, answers: Iterable[ListOffsetsPartitionResponse]
+) -> ListOffsetsResponse:
+    rest = iter(answers)
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(topic.name, [next(rest) for _ in topic.partitions])
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(
+    request=LIST_OFFSETS_REQUEST,
+    response=LIST_OFFSETS_RESPONSE,
+    max_version=10,
+    handle=handle,
+    refuse=refuse,
+    unavailable=ErrorCode.LEADER_NOT_AVAILABLE,
+    notes=f"after a confirming read; v0: extents stand for segment files, at most {MAX_OFFSETS} offsets a partition",
+)

@@ -1,0 +1,214 @@
+"""Metadata v0-v13.
+
+- Null topics (in v0 an empty list) means all topics, an empty list none. A topic is asked for by
+  name or, from v10 on, by id (KIP-516); an unknown id is UNKNOWN_TOPIC_ID, an illegal name
+  INVALID_TOPIC_EXCEPTION, and so is one of Kafka's internal topics, such as __consumer_offsets.
+- An unknown name is created when the request allows it (v4+; always below), `auto_create_topics` is
+  on and the name is legal. Unlike Kafka, which first answers with an error, the answer has the new
+  topic already.
+- The leader of a partition is a live agent chosen by rendezvous hashing, in our zone first; it
+  is the only replica, with leader epoch 0 (S6). Any agent can be the controller; the one that is
+  asked names itself. A hidden agent is still among the brokers (ADR 18).
+- Authorized operations (KIP-430), if asked for, are all operations.
+- Answered from the view of the cluster, even while the control plane cannot be reached. Otherwise the view is brought
+  up to date if it lacks a topic, since another agent may just have created it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lacuna.agent import placement
+from lacuna.agent.admin import operations
+from lacuna.agent.api import Api, Call
+from lacuna.agent.topic_names import is_legal
+from lacuna.agent.views import current_view, view_with
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, Topic
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.wire.layout import ZERO_UUID
+from lacuna.wire.messages.metadata import (
+    METADATA_REQUEST,
+    METADATA_RESPONSE,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+
+LEADER_NOT_AVAILABLE = 5
+LEADER_EPOCH = 0
+FIRST_NULL_NAME = 12
+
+
+async def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
+    """Answer with topics in the order of the request, or all topics by name."""
+    context = call.context
+    cluster = await view_with(context)
+    if _wants_all(call, request):
+        found = [cluster.topics_by_name[name] for name in sorted(cluster.topics_by_name)]
+        topics = [_topic(context, request, topic) for topic in found]
+    else:
+        failed = await _create_missing(context, request)
+        await _look_again(context, request, failed)
+        topics = [_asked(call, request, key, failed) for key in _asked_for(request)]
+    return _answer(context, request, topics)
+
+
+def refuse(call: Call, request: MetadataRequest, error_code: int) -> MetadataResponse:
+    """Answer every named topic with the error, without brokers, so that the client asks another bootstrap server."""
+    asked = () if _wants_all(call, request) else _asked_for(request)
+    return MetadataResponse(
+        topics=[_failed(call, request, name, topic_id, error_code) for name, topic_id in asked],
+    )
+
+
+def _wants_all(call: Call, request: MetadataRequest) -> bool:
+    return request.topics is None or (call.version == 0 and not request.topics)
+
+
+def _asked_for(request: MetadataRequest) -> Iterable[tuple[str | None, bytes | None]]:
+    """Return (name, None) or (None, id) of each requested topic, once; by id if it is given."""
+    asked: dict[tuple[str | None, bytes | None], None] = {}
+    for topic in request.topics or ():
+        has_id = topic.topic_id != ZERO_UUID
+        asked[(None, topic.topic_id) if has_id else (topic.name or "", None)] = None
+    return asked
+
+
+async def _create_missing(context: "AgentContext", request: MetadataRequest) -> Mapping[str, int]:
+    """Create the missing topics that may be created; return the errors of those that could not be, by name."""
+    if not context.settings.auto_create_topics or not request.allow_auto_topic_creation:
+        return {}
+    known = context.control.cluster.topics_by_name
+    names = [
+        name
+        for name, _ in _asked_for(request)
+        if name is not None and name not in known and is_legal(name)
+    ]
+    if not names:
+        return {}
+    count = context.settings.num_partitions
+    creations = [CreateTopic(name=name, partition_count=count) for name in names]
+    command = Command(create_topics=CreateTopics(topics=creations))
+    try:
+        results = (await context.control.call(command)).topics_created.topics
+    except ControlPlaneUnavailable:
+        return dict.fromkeys(names, LEADER_NOT_AVAILABLE)
+    exists = ErrorCode.TOPIC_ALREADY_EXISTS
+    return {each.name: each.error_code for each in results if each.error_code not in (0, exists)}
+
+
+async def _look_again(
+    context: "AgentContext", request: MetadataRequest, failed: Mapping[str, int]
+) -> None:
+    cluster = context.control.cluster
+    are_missing = (
+        topic_id not in cluster.topics_by_id
+        if name is None
+        else name not in cluster.topics_by_name and name not in failed and is_legal(name)
+        for name, topic_id in _asked_for(request)
+    )
+    if cluster.is_current and any(are_missing):
+        with suppress(ControlPlaneUnavailable):
+            await current_view(context)
+
+
+def _asked(
+    call: Call,
+    request: MetadataRequest,
+    key: tuple[str | None, bytes | None],
+    failed: Mapping[str, int],
+) -> MetadataResponseTopic:
+    name, topic_id = key
+    cluster = call.context.control.cluster
+    if topic_id is not None:
+        topic = cluster.topics_by_id.get(topic_id)
+        missing = int(ErrorCode.UNKNOWN_TOPIC_ID)
+    else:
+        topic = cluster.topics_by_name.get(name or "")
+        missing = failed.get(name or "", int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        if not is_legal(name or ""):
+            missing = int(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if topic is None:
+        return _failed(call, request, name, topic_id, missing)
+    return _topic(call.context, request, topic)
+
+
+def _failed(
+    call: Call, request: MetadataRequest, name: str | None, topic_id: bytes | None, error_code: int
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=error_code,
+        name="" if name is None and call.version < FIRST_NULL_NAME else name,
+        topic_id=topic_id or ZERO_UUID,
+        # As in Kafka, operations are given even if the topic does not exist.
+        topic_authorized_operations=(
+            operations.NOT_ASKED if name is None else _operations(request)
+        ),
+    )
+
+
+def _operations(request: MetadataRequest) -> int:
+    asked = request.include_topic_authorized_operations
+    return operations.TOPIC if asked else operations.NOT_ASKED
+
+
+def _topic(
+    context: "AgentContext", request: MetadataRequest, topic: Topic
+) -> MetadataResponseTopic:
+    node_ids = tuple(agent.node_id for agent in placement.candidates(context))
+    return MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            _partition(topic.topic_id, partition, node_ids)
+            for partition in range(topic.partition_count)
+        ],
+        topic_authorized_operations=_operations(request),
+    )
+
+
+def _partition(
+    topic_id: bytes, partition: int, node_ids: tuple[int, ...]
+) -> MetadataResponsePartition:
+    if not node_ids:
+        return MetadataResponsePartition(
+            LEADER_NOT_AVAILABLE, partition, leader_id=-1, leader_epoch=LEADER_EPOCH
+        )
+    leader = placement.place(placement.partition_key(topic_id, partition), node_ids)
+    nodes = (leader,)
+    return MetadataResponsePartition(ErrorCode.NONE, partition, leader, LEADER_EPOCH, nodes, nodes)
+
+
+def _answer(
+    context: "AgentContext", request: MetadataRequest, topics: Sequence[MetadataResponseTopic]
+) -> MetadataResponse:
+    asked = request.include_cluster_authorized_operations
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(agent.node_id, agent.host, agent.port, agent.zone or None)
+            for agent in placement.known_agents(context)
+        ],
+        cluster_id=context.control.cluster.cluster_id,
+        controller_id=placement.controller(context),
+        topics=topics,
+        cluster_authorized_operations=operations.CLUSTER if asked else operations.NOT_ASKED,
+    )
+
+
+API = Api(
+    request=METADATA_REQUEST,
+    response=METADATA_RESPONSE,
+    max_version=13,
+    handle=handle,
+    refuse=refuse,
+    unavailable=LEADER_NOT_AVAILABLE,
+    notes="creates topics; see below",
+)

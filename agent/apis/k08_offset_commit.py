@@ -1,0 +1,91 @@
+"""OffsetCommit v0-v10: commits offsets of a group, each with its own error.
+
+A member commits under its generation; while the group is empty anybody may commit. v6 adds leader epochs, v7 static
+members; v10 names topics by id (KIP-848). A group that does not exist is ILLEGAL_GENERATION before v9, and
+GROUP_ID_NOT_FOUND from then on.
+
+The retention time of v2-v4 is ignored, as in Kafka since 2.1, where it is -1 in practice, and so is the time that v1
+has with each partition. v0 has no members: it commits from outside the group, like a consumer that assigns its
+partitions itself. Kafka kept such offsets in ZooKeeper, and without it answers UNSUPPORTED_VERSION; here they are
+the group's.
+"""
+
+from collections.abc import Iterator
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.commits import commits_of, merged
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import OffsetCommit
+from lacuna.wire.messages.offset_commit import (
+    OFFSET_COMMIT_REQUEST,
+    OFFSET_COMMIT_RESPONSE,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+FIRST_GROUP_ID_NOT_FOUND = 9
+FIRST_MEMBER_EPOCHS = 9
+FIRST_TOPIC_ID = 10
+
+
+async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    """Send one command for all partitions that exist."""
+    has_ids = call.version >= FIRST_TOPIC_ID
+    asked = [(each.topic_id if has_ids else each.name, each.partitions) for each in request.topics]
+    commits, error_codes = await commits_of(call.context, asked)
+    if not commits:
+        return _answer(request, iter(error_codes))
+    command = OffsetCommit(
+        group_id=request.group_id,
+        generation_id=request.generation_id_or_member_epoch,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id or "",
+        offsets=commits,
+        knows_member_epochs=call.version >= FIRST_MEMBER_EPOCHS,
+    )
+    reply = await call.context.control.call(Command(offset_commit=command))
+    committed = reply.offsets_committed
+    if committed.error_code:
+        error_code = _known_as(call.version, committed.error_code)
+        return _answer(request, merged(error_codes, [error_code] * len(commits)))
+    return _answer(request, merged(error_codes, committed.error_codes))
+
+
+def refuse(_call: Call, request: OffsetCommitRequest, error_code: int) -> OffsetCommitResponse:
+    """Answer every partition with the error."""
+    return _answer(request, iter(lambda: error_code, None))
+
+
+def _known_as(version: int, error_code: int) -> int:
+    if error_code == ErrorCode.GROUP_ID_NOT_FOUND and version < FIRST_GROUP_ID_NOT_FOUND:
+        return int(ErrorCode.ILLEGAL_GENERATION)
+    return error_code
+
+
+def _answer(request: OffsetCommitRequest, error_codes: Iterator[int]) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                topic.name,
+                topic.topic_id,
+                [
+                    OffsetCommitResponsePartition(each.partition_index, next(error_codes))
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(
+    request=OFFSET_COMMIT_REQUEST,
+    response=OFFSET_COMMIT_RESPONSE,
+    max_version=10,
+    handle=handle,
+    refuse=refuse,
+    notes="v0 commits to the group, as v1 does without a member; Kafka kept offsets of v0 in ZooKeeper",
+)

@@ -1,0 +1,232 @@
+"""OffsetFetch v0-v10: returns committed offsets of a group, from v8 on of many (KIP-709).
+
+The offset is -1 if nothing is committed, even if the topic or partition does not exist; v10 names topics by id and
+answers UNKNOWN_TOPIC_ID. From v2 on null topics means all. From v7 on `require_stable` answers UNSTABLE_OFFSET_COMMIT
+for offsets that an ongoing transaction may change (KIP-447). From v9 on a member of a consumer group names itself, and
+gets STALE_MEMBER_EPOCH if its epoch is out of date (KIP-848).
+
+v0 is from clients before 0.9. Kafka answered it from ZooKeeper, with UNKNOWN_TOPIC_OR_PARTITION if nothing was
+committed, and answers UNSUPPORTED_VERSION without ZooKeeper. Here the offsets are the group's, and a partition without
+one is answered as Kafka did.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lacuna.agent.api import Api, Call
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import (
+    CommittedOffset,
+    FetchedGroup,
+    OffsetFetch,
+    OffsetFetchGroup,
+)
+from lacuna.wire.layout import ZERO_UUID
+from lacuna.wire.messages.offset_fetch import (
+    OFFSET_FETCH_REQUEST,
+    OFFSET_FETCH_RESPONSE,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+FIRST_ERROR_CODE = 2
+FIRST_GROUPS = 8
+FIRST_TOPIC_ID = 10
+_NOTHING = -1
+
+
+async def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Send one command for all groups."""
+    asked = _groups(call, request)
+    fetched = await _fetch(call, asked, request.require_stable)
+    return _response(
+        call,
+        [
+            OffsetFetchResponseGroup(
+                group.group_id, _topics_of(call, group, found), found.error_code
+            )
+            for group, found in zip(asked, fetched, strict=True)
+        ],
+    )
+
+
+def refuse(call: Call, request: OffsetFetchRequest, error_code: int) -> OffsetFetchResponse:
+    """Answer each group with the error; before v2 only partitions have a place for it."""
+    return _response(
+        call,
+        [
+            OffsetFetchResponseGroup(
+                group.group_id,
+                [] if call.version >= FIRST_ERROR_CODE else _failed(group, error_code),
+                error_code,
+            )
+            for group in _groups(call, request)
+        ],
+    )
+
+
+def _groups(call: Call, request: OffsetFetchRequest) -> Sequence[OffsetFetchRequestGroup]:
+    """Return the groups of the request, in the form of v8."""
+    if call.version >= FIRST_GROUPS:
+        return request.groups
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    return (OffsetFetchRequestGroup(group_id=request.group_id, topics=topics),)
+
+
+async def _fetch(
+    call: Call, asked: Sequence[OffsetFetchRequestGroup], require_stable: bool
+) -> Sequence[FetchedGroup]:
+    """Ask the control plane for the committed offsets of each group, with topics as it knows them (S7).
+
+    When its reply arrives, the view has what that saw (adr/0003). If the named topics have other ids in the view by
+    then, ask again: to answer that nothing is committed for a topic, only because another agent has just created
+    it, would make a consumer start over.
+    """
+    while True:
+        topics = _topic_ids(call, asked)
+        command = OffsetFetch(
+            groups=[_ask(call, group) for group in asked], require_stable=require_stable
+        )
+        reply = await call.context.control.call(Command(offset_fetch=command))
+        if topics == _topic_ids(call, asked):
+            return reply.offsets_fetched.groups
+
+
+def _topic_ids(call: Call, asked: Iterable[OffsetFetchRequestGroup]) -> list[bytes | None]:
+    """Return the id of every topic that the groups name, None for those not in the view."""
+    named = (_topic_of(call, entry) for group in asked for entry in group.topics or ())
+    return [None if topic is None else topic.topic_id for topic in named]
+
+
+def _topic_of(call: Call, entry: OffsetFetchRequestTopics) -> Topic | None:
+    cluster = call.context.control.cluster
+    if call.version >= FIRST_TOPIC_ID:
+        return cluster.topics_by_id.get(entry.topic_id)
+    return cluster.topics_by_name.get(entry.name)
+
+
+def _ask(call: Call, group: OffsetFetchRequestGroup) -> OffsetFetchGroup:
+    asked = OffsetFetchGroup(
+        group_id=group.group_id,
+        all_partitions=group.topics is None,
+        member_id=group.member_id or "",
+        member_epoch=group.member_epoch,
+    )
+    for entry in group.topics or ():
+        topic = _topic_of(call, entry)
+        if topic is not None:
+            asked.partitions.extend(
+                TopicPartition(topic_id=topic.topic_id, partition=partition)
+                for partition in entry.partition_indexes
+            )
+    return asked
+
+
+def _topics_of(
+    call: Call, group: OffsetFetchRequestGroup, found: FetchedGroup
+) -> list[OffsetFetchResponseTopics]:
+    """Build a group's topics for the answer, in the order of the request."""
+    if found.error_code:
+        return []
+    if group.topics is None:
+        return _all_topics(call.context.control.cluster.topics_by_id, found.offsets)
+    offsets = {
+        (offset.partition.topic_id, offset.partition.partition): offset for offset in found.offsets
+    }
+    return [_asked_topic(call, entry, offsets) for entry in group.topics]
+
+
+def _asked_topic(
+    call: Call,
+    entry: OffsetFetchRequestTopics,
+    offsets: Mapping[tuple[bytes, int], CommittedOffset],
+) -> OffsetFetchResponseTopics:
+    topic = _topic_of(call, entry)
+    topic_id = entry.topic_id if topic is None else topic.topic_id
+    missing = ErrorCode.NONE
+    if call.version == 0:
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif call.version >= FIRST_TOPIC_ID and topic is None:
+        missing = ErrorCode.UNKNOWN_TOPIC_ID
+    partitions = []
+    for partition in entry.partition_indexes:
+        offset = offsets.get((topic_id, partition))
+        if offset is None or (offset.offset == _NOTHING and not offset.error_code):
+            partitions.append(_nothing(partition, missing))
+        else:
+            partitions.append(_committed(offset))
+    return OffsetFetchResponseTopics(entry.name, topic_id, partitions)
+
+
+def _all_topics(
+    known: Mapping[bytes, Topic], found: Iterable[CommittedOffset]
+) -> list[OffsetFetchResponseTopics]:
+    by_topic: dict[bytes, list[OffsetFetchResponsePartitions]] = {}
+    for offset in found:
+        by_topic.setdefault(offset.partition.topic_id, []).append(_committed(offset))
+    return [
+        OffsetFetchResponseTopics(known[topic_id].name, topic_id, partitions)
+        for topic_id, partitions in by_topic.items()
+        if topic_id in known  # else it has just been deleted
+    ]
+
+
+def _failed(group: OffsetFetchRequestGroup, error_code: int) -> list[OffsetFetchResponseTopics]:
+    return [
+        OffsetFetchResponseTopics(
+            topic.name,
+            ZERO_UUID,
+            [_nothing(partition, error_code) for partition in topic.partition_indexes],
+        )
+        for topic in group.topics or ()
+    ]
+
+
+def _committed(offset: CommittedOffset) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        offset.partition.partition,
+        offset.offset,
+        offset.leader_epoch,
+        offset.metadata,
+        offset.error_code,
+    )
+
+
+def _nothing(partition: int, error_code: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(partition, _NOTHING, error_code=error_code)
+
+
+def _response(call: Call, groups: Sequence[OffsetFetchResponseGroup]) -> OffsetFetchResponse:
+    """Build the answer in the form of v8, or with its only group in the form of earlier versions."""
+    if call.version >= FIRST_GROUPS:
+        return OffsetFetchResponse(groups=groups)
+    topics = [
+        OffsetFetchResponseTopic(
+            topic.name, [OffsetFetchResponsePartition(*each) for each in topic.partitions]
+        )
+        for topic in groups[0].topics
+    ]
+    return OffsetFetchResponse(topics=topics, error_code=groups[0].error_code)
+
+
+API = Api(
+    request=OFFSET_FETCH_REQUEST,
+    response=OFFSET_FETCH_RESPONSE,
+    max_version=10,
+    handle=handle,
+    refuse=refuse,
+    notes="v0 reads the group's offsets, as v1 does; Kafka kept offsets of v0 in ZooKeeper",
+)

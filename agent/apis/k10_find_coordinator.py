@@ -1,0 +1,81 @@
+"""FindCoordinator v0-v6.
+
+Any agent can coordinate any group and transaction, since the state is the control plane's. The coordinator of a key
+is chosen by rendezvous hashing over the live agents, those of our zone first. From v4 on a request has many keys
+(KIP-699). Key types are 0 (group) and 1 (transactional id); share groups (2, KIP-932) and others are INVALID_REQUEST.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from lacuna.agent import placement
+from lacuna.agent.api import Api, Call
+from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import Agent
+from lacuna.wire.messages.find_coordinator import (
+    FIND_COORDINATOR_REQUEST,
+    FIND_COORDINATOR_RESPONSE,
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+FIRST_BATCHED = 4
+GROUP_PREFIX = b"group:"
+TRANSACTION_PREFIX = b"transaction:"
+_KEY_TYPES = {0: GROUP_PREFIX, 1: TRANSACTION_PREFIX}
+_NOBODY = Agent(node_id=-1, host="", port=-1)
+
+
+async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Place every key on an agent in the view of the cluster."""
+    await view_with(call.context)
+    prefix = _KEY_TYPES.get(request.key_type)
+    agents = {agent.node_id: agent for agent in placement.candidates(call.context)}
+    if prefix is None:
+        return refuse(call, request, ErrorCode.INVALID_REQUEST)
+    if not agents:
+        return refuse(call, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    node_ids = tuple(agents)
+    found = {
+        key: agents[placement.place(prefix + key.encode(), node_ids)]
+        for key in _keys(call, request)
+    }
+    return _answer(call, found, ErrorCode.NONE)
+
+
+def refuse(call: Call, request: FindCoordinatorRequest, error_code: int) -> FindCoordinatorResponse:
+    """Answer every key with the error."""
+    return _answer(call, dict.fromkeys(_keys(call, request), _NOBODY), error_code)
+
+
+def _keys(call: Call, request: FindCoordinatorRequest) -> Sequence[str]:
+    return request.coordinator_keys if call.version >= FIRST_BATCHED else (request.key,)
+
+
+def _answer(call: Call, found: Mapping[str, Agent], error_code: int) -> FindCoordinatorResponse:
+    if call.version >= FIRST_BATCHED:
+        return FindCoordinatorResponse(
+            coordinators=[
+                Coordinator(key, agent.node_id, agent.host, agent.port, error_code, None)
+                for key, agent in found.items()
+            ]
+        )
+    (agent,) = found.values()
+    return FindCoordinatorResponse(
+        error_code=error_code,
+        error_message=None,
+        node_id=agent.node_id,
+        host=agent.host,
+        port=agent.port,
+    )
+
+
+API = Api(
+    request=FIND_COORDINATOR_REQUEST,
+    response=FIND_COORDINATOR_RESPONSE,
+    max_version=6,
+    handle=handle,
+    refuse=refuse,
+    notes="groups and transactional ids; share groups are INVALID_REQUEST",
+)

@@ -1,0 +1,87 @@
+"""JoinGroup v0-v9: joins or rejoins a classic group; answered when the other members have joined too.
+
+From v4 on a dynamic member is given an id first and joins with it (MEMBER_ID_REQUIRED, KIP-394). v5 adds static members
+(KIP-345), v7 the protocol type in the answer, v8 a reason; from v9 on a leader may be told to skip its assignment
+(KIP-814). Before v1 the rebalance timeout is the session timeout.
+"""
+
+from lacuna.agent.api import Api, Call
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import GroupProtocol, JoinGroup
+from lacuna.wire.messages.join_group import (
+    JOIN_GROUP_REQUEST,
+    JOIN_GROUP_RESPONSE,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+
+FIRST_REBALANCE_TIMEOUT = 1
+FIRST_KNOWN_MEMBER_ID = 4
+FIRST_NULL_PROTOCOL = 7
+FIRST_SKIP = 9
+
+
+async def handle(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
+    """Send one JoinGroup command; its reply may take as long as a rebalance."""
+    has_rebalance_timeout = call.version >= FIRST_REBALANCE_TIMEOUT
+    command = JoinGroup(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id or "",
+        protocol_type=request.protocol_type,
+        protocols=[
+            GroupProtocol(name=each.name, metadata=each.metadata) for each in request.protocols
+        ],
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=(
+            request.rebalance_timeout_ms if has_rebalance_timeout else request.session_timeout_ms
+        ),
+        requires_known_member_id=call.version >= FIRST_KNOWN_MEMBER_ID,
+        client_id=call.peer.client_id,
+        client_host=f"/{call.peer.host}",
+        reason=request.reason or "",
+        supports_skipping_assignment=call.version >= FIRST_SKIP,
+    )
+    joined = (await call.context.control.call(Command(join_group=command))).group_joined
+    if joined.error_code:
+        return _refuse(call, joined.error_code, joined.member_id)
+    return JoinGroupResponse(
+        error_code=0,
+        generation_id=joined.generation_id,
+        protocol_type=joined.protocol_type or None,
+        protocol_name=joined.protocol_name,
+        leader=joined.leader,
+        skip_assignment=joined.skip_assignment,
+        member_id=joined.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member.member_id, member.group_instance_id or None, member.metadata
+            )
+            for member in joined.members
+        ],
+    )
+
+
+def refuse(call: Call, request: JoinGroupRequest, error_code: int) -> JoinGroupResponse:
+    """Answer with the error and the member's id."""
+    return _refuse(call, error_code, request.member_id)
+
+
+def _refuse(call: Call, error_code: int, member_id: str) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=error_code,
+        protocol_name=None if call.version >= FIRST_NULL_PROTOCOL else "",
+        member_id=member_id,
+    )
+
+
+API = Api(
+    request=JOIN_GROUP_REQUEST,
+    response=JOIN_GROUP_RESPONSE,
+    max_version=9,
+    handle=handle,
+    refuse=refuse,
+    waits=True,
+    notes="classic groups",
+)

@@ -1,0 +1,40 @@
+"""Heartbeat v0-v4: keeps a member's session alive, and tells it of a rebalance (REBALANCE_IN_PROGRESS).
+
+From v3 on there are static members (KIP-345).
+"""
+
+from lacuna.agent.api import Api, Call
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import Heartbeat
+from lacuna.wire.messages.heartbeat import (
+    HEARTBEAT_REQUEST,
+    HEARTBEAT_RESPONSE,
+    HeartbeatRequest,
+    HeartbeatResponse,
+)
+
+
+async def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Send one Heartbeat command."""
+    command = Heartbeat(
+        group_id=request.group_id,
+        generation_id=request.generation_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id or "",
+    )
+    reply = await call.context.control.call(Command(heartbeat=command))
+    return refuse(call, request, reply.heartbeat_answered.error_code)
+
+
+def refuse(_call: Call, _request: HeartbeatRequest, error_code: int) -> HeartbeatResponse:
+    """Answer with the error code, which is the whole answer."""
+    return HeartbeatResponse(error_code=error_code)
+
+
+API = Api(
+    request=HEARTBEAT_REQUEST,
+    response=HEARTBEAT_RESPONSE,
+    max_version=4,
+    handle=handle,
+    refuse=refuse,
+)

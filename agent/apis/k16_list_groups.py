@@ -1,0 +1,47 @@
+"""ListGroups v0-v5: lists groups, from v4 on filtered by state (KIP-518), from v5 on by type (KIP-848).
+
+Clients ask every agent and combine the answers, some without removing duplicates. So although every agent can list
+all groups, each lists only those that are placed on it, as a coordinator in Kafka would.
+"""
+
+from lacuna.agent import placement
+from lacuna.agent.api import Api, Call
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import ListGroups
+from lacuna.wire.messages.list_groups import (
+    LIST_GROUPS_REQUEST,
+    LIST_GROUPS_RESPONSE,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+
+
+async def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+    """Send one ListGroups command; keep the groups that are placed on this agent."""
+    command = ListGroups(states=request.states_filter, types=request.types_filter)
+    reply = await call.context.control.call(Command(list_groups=command))
+    node_ids = tuple(agent.node_id for agent in placement.live_agents(call.context))
+    ours = call.context.lease.node_id
+    return ListGroupsResponse(
+        groups=[
+            ListedGroup(group.group_id, group.protocol_type, group.state, group.group_type)
+            for group in reply.groups_listed.groups
+            if placement.place(b"group:" + group.group_id.encode(), node_ids) == ours
+        ]
+    )
+
+
+def refuse(_call: Call, _request: ListGroupsRequest, error_code: int) -> ListGroupsResponse:
+    """Answer with the error and no groups."""
+    return ListGroupsResponse(error_code=error_code)
+
+
+API = Api(
+    request=LIST_GROUPS_REQUEST,
+    response=LIST_GROUPS_RESPONSE,
+    max_version=5,
+    handle=handle,
+    refuse=refuse,
+    notes="each agent lists the groups that are placed on it",
+)

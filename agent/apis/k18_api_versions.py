@@ -1,0 +1,108 @@
+"""ApiVersions v0-v4.
+
+Advertises the ranges that Apache Kafka 4.1 advertises, for the APIs that are served (S24). A version that we do not
+know is answered as v0 with UNSUPPORTED_VERSION and the range of ApiVersions alone, so that the client can ask again
+(KIP-511). From v3 on the client names its software; an invalid name is INVALID_REQUEST.
+
+Features (KIP-584): `transaction.version` 2 is finalized, which turns on KIP-890 in clients that know it (S9). Clients
+heed it only if the epoch is not negative. Its supported range begins at 0, and clients below v4 cannot read such a
+range, so it is left out for them. The same holds for `group.version` 1, which says that consumer groups (KIP-848) are
+served (S26). `metadata.version` is that of Kafka 4.1: there is no such metadata here, but tools derive the cluster's
+release from it.
+"""
+
+import re
+from collections.abc import Sequence
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.registry import KAFKA_4_1
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.layout import Buffer
+from lacuna.wire.messages.api_versions import (
+    API_VERSIONS_REQUEST,
+    API_VERSIONS_RESPONSE,
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+KEY = 18
+_MIN, _MAX = KAFKA_4_1[KEY]
+_FIRST_WITH_SOFTWARE = 3
+_FIRST_WITH_MINIMUM_0 = 4
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
+
+#: name -> finalized level, which is also the highest supported one; in the order of Kafka's answer
+FEATURES = {"group.version": 1, "transaction.version": 2, "metadata.version": 27}
+#: name -> lowest supported level, if it is not 0; 7 is 3.3-IV3, Kafka's first release without ZooKeeper
+_LOWEST = {"metadata.version": 7}
+FEATURES_EPOCH = 1
+
+
+class AnyVersion(Api[ApiVersionsRequest, ApiVersionsResponse]):
+    """Reads and writes a version that is not served as v0, whose request is empty (KIP-511)."""
+
+    __slots__ = ()
+
+    def read(self, body: memoryview, version: int) -> ApiVersionsRequest:
+        """Read the request in `body`; the body of a version that is not served is ignored. Raises MalformedRequest."""
+        return Api.read(self, body, version) if _is_served(version) else ApiVersionsRequest()
+
+    def write(self, response: ApiVersionsResponse, version: int) -> Sequence[Buffer]:
+        """Return the body of an answer as buffers."""
+        return Api.write(self, response, version if _is_served(version) else 0)
+
+
+async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Answer without asking the control plane."""
+    if not _is_served(call.version):
+        return refuse(call, request, ErrorCode.UNSUPPORTED_VERSION)
+    if call.version >= _FIRST_WITH_SOFTWARE and not (
+        _SOFTWARE.match(request.client_software_name)
+        and _SOFTWARE.match(request.client_software_version)
+    ):
+        return refuse(call, request, ErrorCode.INVALID_REQUEST)
+    ranges = call.context.registry.advertised()
+    return ApiVersionsResponse(
+        api_keys=[ApiVersion(key, low, high) for key, (low, high) in ranges.items()],
+        supported_features=_supported(takes_0=call.version >= _FIRST_WITH_MINIMUM_0),
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=[
+            FinalizedFeatureKey(name, level, level) for name, level in FEATURES.items()
+        ],
+    )
+
+
+def refuse(call: Call, _request: ApiVersionsRequest, error_code: int) -> ApiVersionsResponse:
+    """Answer with the error and no ranges; a version that is not served gets ApiVersions' own range."""
+    if _is_served(call.version):
+        return ApiVersionsResponse(error_code)
+    return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [ApiVersion(KEY, _MIN, _MAX)])
+
+
+def _is_served(version: int) -> bool:
+    return _MIN <= version <= _MAX
+
+
+def _supported(*, takes_0: bool) -> list[SupportedFeatureKey]:
+    return [
+        SupportedFeatureKey(name, _LOWEST.get(name, 0), level)
+        for name, level in FEATURES.items()
+        if takes_0 or name in _LOWEST
+    ]
+
+
+API = AnyVersion(
+    request=API_VERSIONS_REQUEST,
+    response=API_VERSIONS_RESPONSE,
+    max_version=_MAX,
+    handle=handle,
+    refuse=refuse,
+    notes=(
+        "other versions: answered as v0 with UNSUPPORTED_VERSION (KIP-511). "
+        "`transaction.version` 2 is finalized at epoch 1; its supported range, 0-2, is "
+        "left out below v4, whose clients cannot read a minimum of 0; `metadata.version` is 4.1's"
+    ),
+)

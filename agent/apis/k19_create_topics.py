@@ -1,0 +1,137 @@
+"""CreateTopics v0-v7.
+
+Any replication factor from 1 on is accepted, and so is -1: there are no replicas, since records are in the object store
+before they are acknowledged. A replica assignment only determines the number of partitions, which must be numbered
+from 0 on and each have the same number of different brokers; a count or a factor beside it is INVALID_REQUEST, as in
+Kafka. -1 partitions means `num_partitions`. A config that Kafka does not have, or that asks for something that is not
+provided here, is INVALID_CONFIG. A name that the request has twice is INVALID_REQUEST. From v5 on the answer has counts
+and configs (KIP-525), from v7 on topic ids (KIP-516).
+"""
+
+from collections import Counter
+
+from lacuna.agent.admin import configs
+from lacuna.agent.admin.replica_assignments import problem_of
+from lacuna.agent.api import Api, Call
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.topic_configs import check_all, shorten
+from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicResult
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.wire.layout import ZERO_UUID
+from lacuna.wire.messages.create_topics import (
+    CREATE_TOPICS_REQUEST,
+    CREATE_TOPICS_RESPONSE,
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+DEFAULT = -1
+REPLICATION_FACTOR = 1
+FIRST_CONFIGS = 5
+
+
+async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Send one command for all topics that pass the checks here; each topic fails on its own."""
+    asked = {topic.name: topic for topic in request.topics}
+    repeated = Counter(topic.name for topic in request.topics)
+    results: dict[str, TopicResult] = {}
+    creations = []
+    for name, topic in asked.items():
+        code, message = _check(topic, repeated[name])
+        if code:
+            results[name] = TopicResult(name=name, error_code=code, error_message=message)
+        else:
+            creations.append(_creation(call, topic))
+    if creations:
+        command = CreateTopics(topics=creations, validate_only=request.validate_only)
+        reply = await call.context.control.call(Command(create_topics=command))
+        results.update((each.name, each) for each in reply.topics_created.topics)
+    return CreateTopicsResponse(
+        topics=[
+            _result(call, topic, results[name], request.validate_only)
+            for name, topic in asked.items()
+        ]
+    )
+
+
+def refuse(_call: Call, request: CreateTopicsRequest, error_code: int) -> CreateTopicsResponse:
+    """Answer every topic with the error."""
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreateTopicsResponse(topics=[_failed(name, error_code, "") for name in names])
+
+
+def _check(topic: CreatableTopic, count: int) -> tuple[int, str]:
+    """Check what the request alone can tell; return an error code and a message, (0, "") if nothing is wrong."""
+    if count > 1:
+        return ErrorCode.INVALID_REQUEST, "The request names this topic more than once."
+    empty = [config.name for config in topic.configs if config.value is None]
+    if empty:
+        message = f"Null value not supported for topic configs: {shorten(','.join(empty))}"
+        return ErrorCode.INVALID_CONFIG, message
+    if not topic.assignments:
+        if topic.replication_factor == DEFAULT or topic.replication_factor >= 1:
+            return 0, ""
+        message = "Replication factor must be larger than 0, or -1 to use the default value."
+        return ErrorCode.INVALID_REPLICATION_FACTOR, message
+    if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
+        message = "With an assignment, leave the count and the replication factor at -1."
+        return ErrorCode.INVALID_REQUEST, message
+    numbers = sorted(each.partition_index for each in topic.assignments)
+    if numbers != list(range(len(numbers))):
+        message = "partitions should be a consecutive 0-based integer sequence"
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, message
+    problem = problem_of(each.broker_ids for each in topic.assignments)
+    return (ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem) if problem else (0, "")
+
+
+def _creation(call: Call, topic: CreatableTopic) -> CreateTopic:
+    count = len(topic.assignments) or topic.num_partitions
+    return CreateTopic(
+        name=topic.name,
+        partition_count=call.context.settings.num_partitions if count == DEFAULT else count,
+        configs=_asked_configs(topic),
+    )
+
+
+def _asked_configs(topic: CreatableTopic) -> dict[str, str]:
+    return {config.name: config.value for config in topic.configs if config.value is not None}
+
+
+def _result(
+    call: Call, topic: CreatableTopic, result: TopicResult, validate_only: bool
+) -> CreatableTopicResult:
+    if result.error_code:
+        return _failed(topic.name, result.error_code, result.error_message)
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=ZERO_UUID if validate_only else result.topic_id,
+        error_message=None,
+        num_partitions=result.partition_count,
+        replication_factor=REPLICATION_FACTOR,
+        configs=_configs(topic) if call.version >= FIRST_CONFIGS else (),
+    )
+
+
+def _failed(name: str, error_code: int, message: str) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error_code, error_message=message or None)
+
+
+def _configs(topic: CreatableTopic) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(each.name, each.value, each.is_read_only, each.source)
+        for each in configs.of_topic(check_all(_asked_configs(topic)))
+    ]
+
+
+API = Api(
+    request=CREATE_TOPICS_REQUEST,
+    response=CREATE_TOPICS_RESPONSE,
+    max_version=7,
+    handle=handle,
+    refuse=refuse,
+    unavailable=ErrorCode.NOT_CONTROLLER,
+    notes="any replication factor; see below",
+)

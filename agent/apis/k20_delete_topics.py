@@ -1,0 +1,120 @@
+"""DeleteTopics v0-v6.
+
+Deletes topics by name, from v6 on also by id (KIP-516). A topic with both or neither is INVALID_REQUEST, and so is one
+that is named twice; from v5 on there is a message. Everything is keyed by topic id (S6), so a new topic with the same
+name has nothing in common with the deleted one.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics, TopicResult
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.wire.layout import ZERO_UUID
+from lacuna.wire.messages.delete_topics import (
+    DELETE_TOPICS_REQUEST,
+    DELETE_TOPICS_RESPONSE,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+
+FIRST_WITH_IDS = 6
+_WORDS: Final[Mapping[int, str]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
+    ErrorCode.INVALID_REQUEST: "Name each topic once, by its name or by its id.",
+}
+
+
+async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Delete the topics that are named correctly; each topic fails on its own."""
+    asked = _asked(call, request)
+    repeated = Counter(asked)
+    sound = [each for each in repeated if repeated[each] == 1 and _is_sound(each)]
+    await view_with(call.context, (each.name for each in sound if each.name is not None))
+    deleted = await _delete(call.context, sound)
+    results = []
+    for each in asked:
+        outcome = deleted.get(each)
+        if outcome is None:
+            results.append(_failed(each, ErrorCode.INVALID_REQUEST))
+        elif outcome.error_code:
+            results.append(_failed(each, outcome.error_code))
+        else:
+            results.append(DeletableTopicResult(outcome.name, outcome.topic_id))
+    return DeleteTopicsResponse(responses=results)
+
+
+async def _delete(
+    context: "AgentContext", asked: Sequence[DeleteTopicState]
+) -> Mapping[DeleteTopicState, TopicResult]:
+    """Delete topics; return the outcome of each.
+
+    If a topic is gone by then, the control plane answers UNKNOWN_TOPIC_ID. A client that named the topic means the
+    one that has the name now, if there is one, and the view has it once the control plane has answered (adr/0003).
+    """
+    results: dict[DeleteTopicState, TopicResult] = {}
+    left = list(asked)
+    while left:
+        found = {each: _topic_id(context, each) for each in left}
+        unknown = TopicResult(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        results.update((each, unknown) for each, topic_id in found.items() if topic_id is None)
+        topic_ids = dict.fromkeys(each for each in found.values() if each is not None)
+        if not topic_ids:
+            break
+        command = Command(delete_topics=DeleteTopics(topic_ids=topic_ids))
+        answered = (await context.control.call(command)).topics_deleted.topics
+        by_id = dict(zip(topic_ids, answered, strict=True))
+        results.update((each, by_id[topic_id]) for each, topic_id in found.items() if topic_id)
+        gone = ErrorCode.UNKNOWN_TOPIC_ID
+        left = [each for each in found if each.name and results[each].error_code == gone]
+    return results
+
+
+def refuse(call: Call, request: DeleteTopicsRequest, error_code: int) -> DeleteTopicsResponse:
+    """Answer every topic with the error."""
+    return DeleteTopicsResponse(
+        responses=[_failed(each, error_code) for each in _asked(call, request)]
+    )
+
+
+def _asked(call: Call, request: DeleteTopicsRequest) -> Sequence[DeleteTopicState]:
+    if call.version >= FIRST_WITH_IDS:
+        return request.topics
+    return [DeleteTopicState(name) for name in request.topic_names]
+
+
+def _is_sound(asked: DeleteTopicState) -> bool:
+    """Whether either the name or the id is given, not both."""
+    return (asked.name is None) != (asked.topic_id == ZERO_UUID)
+
+
+def _topic_id(context: "AgentContext", asked: DeleteTopicState) -> bytes | None:
+    """Return the given id, or the id of the topic with the given name, or None if the view has no such topic."""
+    if asked.topic_id != ZERO_UUID:
+        return asked.topic_id
+    topic = context.control.cluster.topics_by_name.get(asked.name or "")
+    return None if topic is None else topic.topic_id
+
+
+def _failed(asked: DeleteTopicState, error_code: int) -> DeletableTopicResult:
+    return DeletableTopicResult(asked.name, asked.topic_id, error_code, _WORDS.get(error_code))
+
+
+API = Api(
+    request=DELETE_TOPICS_REQUEST,
+    response=DELETE_TOPICS_RESPONSE,
+    max_version=6,
+    handle=handle,
+    refuse=refuse,
+    unavailable=ErrorCode.NOT_CONTROLLER,
+)

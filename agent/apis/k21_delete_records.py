@@ -1,0 +1,79 @@
+"""DeleteRecords v0-v2 (KIP-107): moves the log start offset; -1 moves it to the high watermark.
+
+The answer's low watermark is the log start offset afterwards, or -1 with an error. An offset above the high watermark
+or below -1 is OFFSET_OUT_OF_RANGE; one below the log start offset changes nothing. A partition that does not exist
+is UNKNOWN_TOPIC_OR_PARTITION.
+"""
+
+from collections.abc import Iterable
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.partitions import find_partitions
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1 import log_pb2
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import DeleteRecords, PartitionState
+from lacuna.wire.messages.delete_records import (
+    DELETE_RECORDS_REQUEST,
+    DELETE_RECORDS_RESPONSE,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+
+async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Send one command for all partitions that exist."""
+    asked = [(topic.name, each) for topic in request.topics for each in topic.partitions]
+    found = await find_partitions(
+        call.context, ((name, each.partition_index) for name, each in asked)
+    )
+    cuts = [
+        log_pb2.DeleteRecordsPartition(partition=where, before_offset=each.offset)
+        for where, (_, each) in zip(found, asked, strict=True)
+        if where is not None
+    ]
+    states: Iterable[PartitionState] = ()
+    if cuts:
+        command = Command(delete_records=DeleteRecords(partitions=cuts))
+        states = (await call.context.control.call(command)).records_deleted.partitions
+    cut = iter(states)
+    unknown = PartitionState(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return _answer(request, [unknown if where is None else next(cut) for where in found])
+
+
+def refuse(_call: Call, request: DeleteRecordsRequest, error_code: int) -> DeleteRecordsResponse:
+    """Answer every partition with the error."""
+    failed = PartitionState(error_code=error_code)
+    return _answer(request, [failed for topic in request.topics for _ in topic.partitions])
+
+
+def _answer(
+    request: DeleteRecordsRequest, states: Iterable[PartitionState]
+) -> DeleteRecordsResponse:
+    rest = iter(states)
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                topic.name,
+                [_partition(each.partition_index, next(rest)) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(partition: int, state: PartitionState) -> DeleteRecordsPartitionResult:
+    low_watermark = -1 if state.error_code else state.log_start_offset
+    return DeleteRecordsPartitionResult(partition, low_watermark, state.error_code)
+
+
+API = Api(
+    request=DELETE_RECORDS_REQUEST,
+    response=DELETE_RECORDS_RESPONSE,
+    max_version=2,
+    handle=handle,
+    refuse=refuse,
+    unavailable=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)

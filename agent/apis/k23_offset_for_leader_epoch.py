@@ -1,0 +1,74 @@
+"""OffsetForLeaderEpoch v0-v4 (KIP-101, KIP-320).
+
+The only leader epoch, 0, ends at the high watermark, so a consumer never finds that its log was truncated. Epochs
+that do not exist are (-1, -1), as in Kafka; a current_leader_epoch above 0 (v2+) is UNKNOWN_LEADER_EPOCH. Answered
+after a confirming read (S7).
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.partitions import find_partitions, read_partitions
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.log_pb2 import PartitionState
+from lacuna.wire.messages.offset_for_leader_epoch import (
+    OFFSET_FOR_LEADER_EPOCH_REQUEST,
+    OFFSET_FOR_LEADER_EPOCH_RESPONSE,
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+_LEADER_EPOCH: Final = 0
+
+
+async def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    """Make one confirming read for all partitions."""
+    asked = [(topic.topic, each.partition) for topic in request.topics for each in topic.partitions]
+    found = await find_partitions(call.context, asked)
+    return _response(request, await read_partitions(call.context, found))
+
+
+def refuse(
+    _call: Call, request: OffsetForLeaderEpochRequest, error_code: int
+) -> OffsetForLeaderEpochResponse:
+    """Answer every partition with the error."""
+    failed = PartitionState(error_code=error_code)
+    return _response(request, [failed for topic in request.topics for _ in topic.partitions])
+
+
+def _response(
+    request: OffsetForLeaderEpochRequest, states: Iterable[PartitionState]
+) -> OffsetForLeaderEpochResponse:
+    rest = iter(states)
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic.topic, [_partition(each, next(rest)) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(asked: OffsetForLeaderPartition, state: PartitionState) -> EpochEndOffset:
+    error_code = state.error_code
+    if not error_code and asked.current_leader_epoch > _LEADER_EPOCH:
+        error_code = ErrorCode.UNKNOWN_LEADER_EPOCH
+    if error_code or asked.leader_epoch != _LEADER_EPOCH:
+        return EpochEndOffset(error_code, asked.partition)
+    return EpochEndOffset(0, asked.partition, _LEADER_EPOCH, state.high_watermark)
+
+
+API = Api(
+    request=OFFSET_FOR_LEADER_EPOCH_REQUEST,
+    response=OFFSET_FOR_LEADER_EPOCH_RESPONSE,
+    max_version=4,
+    handle=handle,
+    refuse=refuse,
+    unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
+    notes="one leader epoch, 0",
+)

@@ -1,0 +1,145 @@
+"""AddPartitionsToTxn v0-v5.
+
+v0-v3 are sent by producers and hold one transaction. v4 and v5 are the batched form that Kafka's brokers use among
+themselves (KIP-890), which also has `verify_only`; producers with TV2 add partitions by producing. Each transaction is
+one command. If one of its partitions does not exist, none is added: that one gets UNKNOWN_TOPIC_OR_PARTITION and the
+others OPERATION_NOT_ATTEMPTED. An error of the transaction is given to each of its partitions. A fenced producer gets
+PRODUCER_FENCED from v2 on, and INVALID_PRODUCER_EPOCH before (KIP-588).
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.fencing import fenced
+from lacuna.agent.partitions import find_partitions
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn
+from lacuna.wire.messages.add_partitions_to_txn import (
+    ADD_PARTITIONS_TO_TXN_REQUEST,
+    ADD_PARTITIONS_TO_TXN_RESPONSE,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+
+FIRST_PRODUCER_FENCED = 2
+FIRST_BATCHED = 4
+
+
+async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    """Send one command for each transaction."""
+    asked = _transactions(call, request)
+    if len(asked) == 1:  # from a producer: no task is needed
+        return _answer(call, asked, [await _add(call.context, asked[0])])
+    return _answer(call, asked, await asyncio.gather(*(_add(call.context, each) for each in asked)))
+
+
+def refuse(
+    call: Call, request: AddPartitionsToTxnRequest, error_code: int
+) -> AddPartitionsToTxnResponse:
+    """Answer every partition with the error."""
+    asked = _transactions(call, request)
+    return _answer(call, asked, [[error_code] * len(_pairs(each)) for each in asked], error_code)
+
+
+def _transactions(
+    call: Call, request: AddPartitionsToTxnRequest
+) -> Sequence[AddPartitionsToTxnTransaction]:
+    if call.version >= FIRST_BATCHED:
+        return request.transactions
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return (transaction,)
+
+
+def _pairs(transaction: AddPartitionsToTxnTransaction) -> list[tuple[str, int]]:
+    """Return (topic name, partition) pairs in the order of the request."""
+    return [
+        (topic.name, partition) for topic in transaction.topics for partition in topic.partitions
+    ]
+
+
+async def _add(
+    context: "AgentContext", transaction: AddPartitionsToTxnTransaction
+) -> Sequence[int]:
+    """Add or verify the partitions of one transaction; return an error code for each partition."""
+    found = await find_partitions(context, _pairs(transaction))
+    partitions: list[TopicPartition] = [each for each in found if each is not None]
+    if len(partitions) < len(found):
+        unknown = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        others = int(ErrorCode.OPERATION_NOT_ATTEMPTED)
+        return [unknown if each is None else others for each in found]
+    command = AddPartitionsToTxn(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        partitions=partitions,
+        verify_only=transaction.verify_only,
+    )
+    reply = await context.control.call(Command(add_partitions_to_txn=command))
+    added = reply.partitions_added_to_txn
+    if added.error_code:
+        return [added.error_code] * len(found)
+    return added.error_codes or [0] * len(found)
+
+
+def _answer(
+    call: Call,
+    asked: Sequence[AddPartitionsToTxnTransaction],
+    error_codes: Iterable[Sequence[int]],
+    error_code: int = 0,
+) -> AddPartitionsToTxnResponse:
+    results = [
+        _results(call, each.topics, codes) for each, codes in zip(asked, error_codes, strict=True)
+    ]
+    if call.version < FIRST_BATCHED:
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
+    return AddPartitionsToTxnResponse(
+        error_code=error_code,
+        results_by_transaction=[
+            AddPartitionsToTxnResult(each.transactional_id, topics)
+            for each, topics in zip(asked, results, strict=True)
+        ],
+    )
+
+
+def _results(
+    call: Call, topics: Iterable[AddPartitionsToTxnTopic], error_codes: Sequence[int]
+) -> list[AddPartitionsToTxnTopicResult]:
+    knows_fenced = call.version >= FIRST_PRODUCER_FENCED
+    codes = iter(error_codes)
+    return [
+        AddPartitionsToTxnTopicResult(
+            topic.name,
+            [
+                AddPartitionsToTxnPartitionResult(partition, fenced(next(codes), knows_fenced))
+                for partition in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+API = Api(
+    request=ADD_PARTITIONS_TO_TXN_REQUEST,
+    response=ADD_PARTITIONS_TO_TXN_RESPONSE,
+    max_version=5,
+    handle=handle,
+    refuse=refuse,
+    notes="v4 and v5 are Kafka's inter-broker form, served alike",
+)

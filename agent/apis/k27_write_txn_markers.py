@@ -1,0 +1,91 @@
+"""WriteTxnMarkers v0-v1.
+
+In Kafka a coordinator sends this to tell brokers of an outcome, and an operator's tool may end a hanging transaction
+with it. Here only the control plane decides outcomes (S21): an abort from outside aborts the *whole* transaction of
+that producer id and epoch and bumps its epoch, whichever partitions it names; a commit is refused with
+TRANSACTION_COORDINATOR_FENCED. A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
+"""
+
+from collections.abc import Mapping
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.partitions import find_topic
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.transactions_pb2 import AbortTxn
+from lacuna.wire.messages.write_txn_markers import (
+    WRITE_TXN_MARKERS_REQUEST,
+    WRITE_TXN_MARKERS_RESPONSE,
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+
+async def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    """Send one command for each aborting marker that names a partition which exists."""
+    results = []
+    for marker in request.markers:
+        exists = {
+            (name, partition): find_topic(call.context, name, partition) is not None
+            for name, partition in _pairs(marker)
+        }
+        code = await _end(call, marker) if any(exists.values()) else 0
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        codes = {pair: code if found else unknown for pair, found in exists.items()}
+        results.append(_result(marker, codes))
+    return WriteTxnMarkersResponse(markers=results)
+
+
+def refuse(
+    _call: Call, request: WriteTxnMarkersRequest, error_code: int
+) -> WriteTxnMarkersResponse:
+    """Answer every partition with the error."""
+    return WriteTxnMarkersResponse(
+        markers=[
+            _result(marker, dict.fromkeys(_pairs(marker), error_code)) for marker in request.markers
+        ]
+    )
+
+
+def _pairs(marker: WritableTxnMarker) -> list[tuple[str, int]]:
+    """Return (topic name, partition) pairs in the order of the request."""
+    return [
+        (topic.name, partition) for topic in marker.topics for partition in topic.partition_indexes
+    ]
+
+
+async def _end(call: Call, marker: WritableTxnMarker) -> int:
+    if marker.transaction_result:
+        return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    command = AbortTxn(producer_id=marker.producer_id, producer_epoch=marker.producer_epoch)
+    return (await call.context.control.call(Command(abort_txn=command))).txn_aborted.error_code
+
+
+def _result(
+    marker: WritableTxnMarker, codes: Mapping[tuple[str, int], int]
+) -> WritableTxnMarkerResult:
+    topics = [
+        WritableTxnMarkerTopicResult(
+            topic.name,
+            [
+                WritableTxnMarkerPartitionResult(partition, codes[topic.name, partition])
+                for partition in topic.partition_indexes
+            ],
+        )
+        for topic in marker.topics
+    ]
+    return WritableTxnMarkerResult(marker.producer_id, topics)
+
+
+API = Api(
+    request=WRITE_TXN_MARKERS_REQUEST,
+    response=WRITE_TXN_MARKERS_RESPONSE,
+    max_version=1,
+    handle=handle,
+    refuse=refuse,
+    notes="an operator's abort only; see below",
+)

@@ -1,0 +1,91 @@
+"""TxnOffsetCommit v0-v5: offsets of a group that take effect when the transaction commits (S26, KIP-98).
+
+From v3 on the member names itself, and a fenced member cannot commit (KIP-447). v5 is TV2: the request itself adds the
+group to the transaction (KIP-890). If the transaction does not have the group, v0-v3 answer INVALID_TXN_STATE and v4
+TRANSACTION_ABORTABLE. A fenced producer gets INVALID_PRODUCER_EPOCH in all versions.
+"""
+
+from collections.abc import Iterator
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.commits import commits_of, merged
+from lacuna.agent.fencing import fenced
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import TxnOffsetCommit
+from lacuna.wire.messages.txn_offset_commit import (
+    TXN_OFFSET_COMMIT_REQUEST,
+    TXN_OFFSET_COMMIT_RESPONSE,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+FIRST_ABORTABLE = 4
+FIRST_ADDS_GROUP = 5
+_NOT_IN_TXN = (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE)
+
+
+async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    """Send one command for all partitions that exist."""
+    asked = [(each.name, each.partitions) for each in request.topics]
+    commits, error_codes = await commits_of(call.context, asked)
+    if not commits:
+        return _answer(request, iter(error_codes))
+    if not request.group_id:  # Kafka checks this before the transaction
+        return _answer(request, merged(error_codes, [ErrorCode.INVALID_GROUP_ID] * len(commits)))
+    command = TxnOffsetCommit(
+        transactional_id=request.transactional_id,
+        group_id=request.group_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        generation_id=request.generation_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id or "",
+        offsets=commits,
+        adds_group=call.version >= FIRST_ADDS_GROUP,
+    )
+    reply = await call.context.control.call(Command(txn_offset_commit=command))
+    committed = reply.offsets_committed
+    if committed.error_code:
+        error_code = _known_as(call.version, committed.error_code)
+        return _answer(request, merged(error_codes, [error_code] * len(commits)))
+    return _answer(request, merged(error_codes, committed.error_codes))
+
+
+def refuse(
+    _call: Call, request: TxnOffsetCommitRequest, error_code: int
+) -> TxnOffsetCommitResponse:
+    """Answer every partition with the error."""
+    return _answer(request, iter(lambda: error_code, None))
+
+
+def _known_as(version: int, error_code: int) -> int:
+    if error_code in _NOT_IN_TXN and version < FIRST_ADDS_GROUP:
+        return int(_NOT_IN_TXN[version >= FIRST_ABORTABLE])
+    return fenced(error_code, knows_producer_fenced=False)
+
+
+def _answer(request: TxnOffsetCommitRequest, error_codes: Iterator[int]) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                topic.name,
+                [
+                    TxnOffsetCommitResponsePartition(each.partition_index, next(error_codes))
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(
+    request=TXN_OFFSET_COMMIT_REQUEST,
+    response=TXN_OFFSET_COMMIT_RESPONSE,
+    max_version=5,
+    handle=handle,
+    refuse=refuse,
+)

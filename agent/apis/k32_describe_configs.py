@@ -1,0 +1,167 @@
+"""DescribeConfigs v0-v4.
+
+Describes topics (resource type 2), agents (4, "broker"), their loggers (8), client metrics subscriptions (16), which
+all have the same values, and groups (32), whether they exist or not. The answer has values with their sources, types
+(v3+, KIP-569) and, if asked for, synonyms (KIP-226) and documentation. Config names that do not exist are left out; no
+names means all. An unknown topic is UNKNOWN_TOPIC_OR_PARTITION, an illegal name INVALID_TOPIC_EXCEPTION; another
+resource type, or a broker that is not a live agent, is INVALID_REQUEST. The broker "" stands for dynamic defaults, of
+which there are none. v0, from clients before 1.1, says whether a value is the default, and not which source it has.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lacuna.agent import placement
+from lacuna.agent.admin import configs
+from lacuna.agent.admin.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from lacuna.agent.api import Api, Call
+from lacuna.agent.topic_names import is_legal
+from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.topic_configs import shorten
+from lacuna.controlplane.v1.consumer_groups_pb2 import DescribeGroupConfigs
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.wire.messages.describe_configs import (
+    DESCRIBE_CONFIGS_REQUEST,
+    DESCRIBE_CONFIGS_RESPONSE,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why a resource is not described."""
+
+    error_code: int
+    message: str
+
+
+async def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Answer from the view of the cluster, brought up to date if it lacks a topic."""
+    named = (each.resource_name for each in request.resources if each.resource_type == TOPIC)
+    await view_with(call.context, filter(is_legal, named))
+    groups = await _configs_of_groups(call.context, request)
+    results = []
+    for resource in request.resources:
+        shown = _configs(call.context, resource.resource_type, resource.resource_name, groups)
+        if isinstance(shown, _Failure):
+            results.append(_failed(resource, shown.error_code, shown.message))
+        else:
+            results.append(_described(request, resource, shown))
+    return DescribeConfigsResponse(results=results)
+
+
+def refuse(
+    _call: Call, request: DescribeConfigsRequest, error_code: int
+) -> DescribeConfigsResponse:
+    """Answer every resource with the error."""
+    return DescribeConfigsResponse(
+        results=[_failed(each, error_code) for each in request.resources]
+    )
+
+
+async def _configs_of_groups(
+    context: "AgentContext", request: DescribeConfigsRequest
+) -> Mapping[str, Mapping[str, str]]:
+    """Ask the control plane for the configs set on the groups in the request, by group id; views do not have them."""
+    named = {each.resource_name for each in request.resources if each.resource_type == GROUP}
+    if not named:
+        return {}
+    command = DescribeGroupConfigs(group_ids=sorted(named))
+    reply = await context.control.call(Command(describe_group_configs=command))
+    return {each.group_id: each.configs for each in reply.group_configs_described.groups}
+
+
+def _configs(
+    context: "AgentContext",
+    resource_type: int,
+    name: str,
+    groups: Mapping[str, Mapping[str, str]],
+) -> Iterable[configs.ShownConfig] | _Failure:
+    if resource_type == TOPIC:
+        if not is_legal(name):
+            message = f"Topic name is invalid: {shorten(name)!r}"
+            return _Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+        topic = context.control.cluster.topics_by_name.get(name)
+        if topic is None:
+            return _Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        return configs.of_topic(topic.configs)
+    if resource_type in (BROKER, BROKER_LOGGER):
+        return _of_agent(context, resource_type, name)
+    if resource_type in (CLIENT_METRICS, GROUP):
+        if not name:
+            return _Failure(ErrorCode.INVALID_REQUEST, "The name must not be empty")
+        if resource_type == GROUP:
+            return configs.of_group(groups.get(name, {}))
+        return configs.CLIENT_METRICS
+    return _Failure(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+
+
+def _of_agent(
+    context: "AgentContext", resource_type: int, name: str
+) -> Iterable[configs.ShownConfig] | _Failure:
+    if not name and resource_type == BROKER:
+        return ()
+    for agent in placement.live_agents(context):
+        if str(agent.node_id) == name:
+            if resource_type == BROKER_LOGGER:
+                return configs.of_loggers()
+            return configs.of_agent(context, agent)
+    return _Failure(ErrorCode.INVALID_REQUEST, f"There is no broker {shorten(name)!r}")
+
+
+def _failed(
+    resource: DescribeConfigsResource, error_code: int, message: str | None = None
+) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code, message, resource.resource_type, resource.resource_name
+    )
+
+
+def _described(
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    shown: Iterable[configs.ShownConfig],
+) -> DescribeConfigsResult:
+    wanted = resource.configuration_keys
+    return DescribeConfigsResult(
+        error_message=None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[_config(request, each) for each in shown if not wanted or each.name in wanted],
+    )
+
+
+def _config(
+    request: DescribeConfigsRequest, config: configs.ShownConfig
+) -> DescribeConfigsResourceResult:
+    synonyms = config.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=config.name,
+        value=config.value,
+        read_only=config.is_read_only,
+        is_default=config.source == configs.DEFAULT,
+        config_source=config.source,
+        synonyms=[DescribeConfigsSynonym(each.name, each.value, each.source) for each in synonyms],
+        config_type=config.type,
+        documentation=config.documentation if request.include_documentation else None,
+    )
+
+
+API = Api(
+    request=DESCRIBE_CONFIGS_REQUEST,
+    response=DESCRIBE_CONFIGS_RESPONSE,
+    max_version=4,
+    handle=handle,
+    refuse=refuse,
+    notes="topics, groups, agents and their loggers; client metrics subscriptions show what holds for all",
+)

@@ -1,0 +1,80 @@
+"""AlterReplicaLogDirs v0-v2: there is only one directory, and all partitions are in it.
+
+Moving a partition to it changes nothing and succeeds; another path is LOG_DIR_NOT_FOUND. A partition that does not
+exist is UNKNOWN_TOPIC_OR_PARTITION.
+"""
+
+from typing import TYPE_CHECKING
+
+from lacuna.agent.admin.log_dirs import LOG_DIR
+from lacuna.agent.api import Api, Call
+from lacuna.agent.partitions import find_topic
+from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.alter_replica_log_dirs import (
+    ALTER_REPLICA_LOG_DIRS_REQUEST,
+    ALTER_REPLICA_LOG_DIRS_RESPONSE,
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+
+#: (topic, partition) -> error code
+_Errors = dict[tuple[str, int], int]
+
+
+async def handle(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    """Answer from the view of the cluster."""
+    await view_with(call.context)
+    errors: _Errors = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                errors[topic.name, index] = _error(call.context, directory.path, topic.name, index)
+    return _answer(errors)
+
+
+def refuse(
+    _call: Call, request: AlterReplicaLogDirsRequest, error_code: int
+) -> AlterReplicaLogDirsResponse:
+    """Answer every partition with the error."""
+    return _answer(
+        {
+            (topic.name, index): error_code
+            for directory in request.dirs
+            for topic in directory.topics
+            for index in topic.partitions
+        }
+    )
+
+
+def _error(context: "AgentContext", path: str, name: str, index: int) -> int:
+    if path.rstrip("/") != LOG_DIR:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    if find_topic(context, name, index) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
+
+
+def _answer(errors: _Errors) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for (name, index), error_code in errors.items():
+        result = AlterReplicaLogDirPartitionResult(index, error_code)
+        topics.setdefault(name, []).append(result)
+    return AlterReplicaLogDirsResponse(
+        results=[AlterReplicaLogDirTopicResult(*each) for each in topics.items()]
+    )
+
+
+API = Api(
+    request=ALTER_REPLICA_LOG_DIRS_REQUEST,
+    response=ALTER_REPLICA_LOG_DIRS_RESPONSE,
+    max_version=2,
+    handle=handle,
+    refuse=refuse,
+    notes="there is one directory; any other is answered with LOG_DIR_NOT_FOUND",
+)

@@ -1,0 +1,106 @@
+"""DescribeLogDirs v0-v4: each agent reports one directory, with the partitions that it leads.
+
+`partition_size` is the size of the partition's extents in the object store, in bytes; it counts aborted records until
+they are gone. There are no replicas, so `offset_lag` is 0. The object store has no fixed size, so v4's `total_bytes`
+and `usable_bytes` are -1, Kafka's "unknown" (KIP-827). Null topics means all. Partitions that this agent does not lead,
+or that do not exist, are left out.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from lacuna.agent import placement
+from lacuna.agent.admin.log_dirs import LOG_DIR
+from lacuna.agent.api import Api, Call
+from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import ReadPartitions
+from lacuna.wire.messages.describe_log_dirs import (
+    DESCRIBE_LOG_DIRS_REQUEST,
+    DESCRIBE_LOG_DIRS_RESPONSE,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+
+# How many partitions one command asks for. While the control plane answers it, it does nothing else.
+_GROUP = 5_000
+
+
+async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """Ask the control plane for sizes, with one command for every _GROUP partitions."""
+    await view_with(call.context)
+    asked = list(_led(call.context, request))
+    sizes: list[tuple[str, int, int]] = []
+    for start in range(0, len(asked), _GROUP):
+        group = asked[start : start + _GROUP]
+        command = ReadPartitions(
+            partitions=[
+                TopicPartition(topic_id=topic.topic_id, partition=index) for topic, index in group
+            ]
+        )
+        reply = await call.context.control.call(Command(read_partitions=command))
+        sizes += [
+            (topic.name, index, state.size)
+            for (topic, index), state in zip(group, reply.partitions_read.partitions, strict=True)
+            if not state.error_code
+        ]
+    return _answer(0, sizes)
+
+
+def refuse(
+    _call: Call, _request: DescribeLogDirsRequest, error_code: int
+) -> DescribeLogDirsResponse:
+    """Answer with the error for the directory, from v3 on at the top too."""
+    return _answer(error_code, [])
+
+
+def _led(context: "AgentContext", request: DescribeLogDirsRequest) -> Iterator[tuple[Topic, int]]:
+    """Yield each requested partition that this agent leads according to its Metadata, once, by topic."""
+    known = context.control.cluster.topics_by_name
+    node_ids = tuple(agent.node_id for agent in placement.candidates(context))
+    asked: dict[str, dict[int, None]] = {}
+    if request.topics is None:
+        asked = {name: dict.fromkeys(range(known[name].partition_count)) for name in sorted(known)}
+    for each in request.topics or ():
+        asked.setdefault(each.topic, {}).update(dict.fromkeys(each.partitions))
+    for name, indexes in asked.items():
+        topic = known.get(name)
+        if topic is None or not node_ids:
+            continue
+        for index in indexes:
+            if not 0 <= index < topic.partition_count:
+                continue
+            key = placement.partition_key(topic.topic_id, index)
+            if placement.place(key, node_ids) == context.lease.node_id:
+                yield topic, index
+
+
+def _answer(error_code: int, sizes: Sequence[tuple[str, int, int]]) -> DescribeLogDirsResponse:
+    topics = [
+        DescribeLogDirsTopic(
+            name, [DescribeLogDirsPartition(index, size) for _, index, size in group]
+        )
+        for name, group in groupby(sizes, key=lambda each: each[0])
+    ]
+    directory = DescribeLogDirsResult(error_code, LOG_DIR, topics)
+    return DescribeLogDirsResponse(error_code=error_code, results=[directory])
+
+
+API = Api(
+    request=DESCRIBE_LOG_DIRS_REQUEST,
+    response=DESCRIBE_LOG_DIRS_RESPONSE,
+    max_version=4,
+    handle=handle,
+    refuse=refuse,
+    unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
+    notes="one directory, the object store, with the partitions that the agent leads and their sizes there",
+)

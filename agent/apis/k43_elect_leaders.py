@@ -1,0 +1,97 @@
+"""ElectLeaders v0-v2 (KIP-460): every partition has its preferred leader, so no election is needed.
+
+Each partition that the request names gets ELECTION_NOT_NEEDED, or UNKNOWN_TOPIC_OR_PARTITION if it does not exist.
+Null partitions means all; partitions without an error or an election are then left out, as in Kafka. An election type
+other than preferred (0) and unclean (1) is INVALID_REQUEST.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.elect_leaders import (
+    ELECT_LEADERS_REQUEST,
+    ELECT_LEADERS_RESPONSE,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+
+PREFERRED, UNCLEAN = 0, 1
+_NOT_NEEDED = "Leader election not needed for topic partition."
+
+#: topic -> partition -> (error code, message)
+_Results = Mapping[str, Mapping[int, tuple[int, str | None]]]
+
+
+async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Answer from the view of the cluster, brought up to date if it lacks a topic."""
+    kind = request.election_type
+    if kind not in (PREFERRED, UNCLEAN):
+        error = int(ErrorCode.INVALID_REQUEST), f"Unknown election type {kind}"
+        return _answer(error[0], _same(request, error))
+    wanted = [each.topic for each in request.topic_partitions or ()]
+    cluster = await view_with(call.context, wanted)
+    if request.topic_partitions is None:
+        return _answer(ErrorCode.NONE, {name: {} for name in cluster.topics_by_name})
+    return _answer(
+        ErrorCode.NONE,
+        {
+            each.topic: {
+                index: _result(call.context, each.topic, index) for index in each.partitions
+            }
+            for each in request.topic_partitions
+        },
+    )
+
+
+def refuse(_call: Call, request: ElectLeadersRequest, error_code: int) -> ElectLeadersResponse:
+    """Answer with the error, at the top and for every partition."""
+    return _answer(error_code, _same(request, (error_code, None)))
+
+
+def _same(request: ElectLeadersRequest, error: tuple[int, str | None]) -> _Results:
+    return {
+        each.topic: dict.fromkeys(each.partitions, error) for each in request.topic_partitions or ()
+    }
+
+
+def _result(context: "AgentContext", name: str, index: int) -> tuple[int, str]:
+    topic = context.control.cluster.topics_by_name.get(name)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
+    if not 0 <= index < topic.partition_count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
+    return ErrorCode.ELECTION_NOT_NEEDED, _NOT_NEEDED
+
+
+def _answer(error_code: int, results: _Results) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        error_code=error_code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                name,
+                [
+                    PartitionResult(index, code, message)
+                    for index, (code, message) in partitions.items()
+                ],
+            )
+            for name, partitions in results.items()
+        ],
+    )
+
+
+API = Api(
+    request=ELECT_LEADERS_REQUEST,
+    response=ELECT_LEADERS_RESPONSE,
+    max_version=2,
+    handle=handle,
+    refuse=refuse,
+    notes="the preferred leader leads: ELECTION_NOT_NEEDED",
+)

@@ -1,0 +1,129 @@
+"""AlterPartitionReassignments v0-v1 (KIP-455): partitions have no replicas to move.
+
+An assignment to the agent that already leads the partition changes nothing and succeeds. Any other one is
+INVALID_REPLICA_ASSIGNMENT, with Kafka's message if it would be wrong in Kafka too. Cancelling (null replicas) is
+NO_REASSIGNMENT_IN_PROGRESS.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from lacuna.agent import placement
+from lacuna.agent.api import Api, Call
+from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.alter_partition_reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS_REQUEST,
+    ALTER_PARTITION_REASSIGNMENTS_RESPONSE,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopic,
+    ReassignableTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+
+_Error = tuple[int, str | None]
+
+
+async def handle(
+    call: Call, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    """Answer from the view of the cluster, which is refreshed first if it lacks a requested topic."""
+    context = call.context
+    await view_with(context, [topic.name for topic in request.topics])
+    return _answer(
+        request,
+        ErrorCode.NONE,
+        [
+            [
+                _check(context, topic.name, each.partition_index, each.replicas)
+                for each in topic.partitions
+            ]
+            for topic in request.topics
+        ],
+    )
+
+
+def refuse(
+    _call: Call, request: AlterPartitionReassignmentsRequest, error_code: int
+) -> AlterPartitionReassignmentsResponse:
+    """Answer with the error, at the top and for every partition."""
+    error = error_code, None
+    return _answer(request, error_code, [[error] * len(each.partitions) for each in request.topics])
+
+
+def _check(
+    context: "AgentContext", name: str, index: int, replicas: Sequence[int] | None
+) -> _Error:
+    topic = context.control.cluster.topics_by_name.get(name)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}."
+    if not 0 <= index < topic.partition_count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}."
+    if replicas is None:
+        return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
+    problem = _problem(context, replicas)
+    node_ids = tuple(agent.node_id for agent in placement.candidates(context))
+    if problem is None and node_ids:
+        leader = placement.place(placement.partition_key(topic.topic_id, index), node_ids)
+        if list(replicas) == [leader]:
+            return ErrorCode.NONE, None
+    return ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem or (
+        "Partitions have no replicas to move: records are in the object store, and which agent serves "
+        "a partition follows from the agents that live. Add or stop agents instead."
+    )
+
+
+def _problem(context: "AgentContext", replicas: Sequence[int]) -> str | None:
+    """Return Kafka's message for what is wrong with an assignment, or None."""
+    says = "The manual partition assignment includes"
+    if not replicas:
+        return f"{says} an empty replica list."
+    live = {agent.node_id for agent in placement.live_agents(context)}
+    seen = set()
+    for node_id in replicas:
+        if node_id in seen:
+            return f"{says} the broker {node_id} more than once."
+        seen.add(node_id)
+        if node_id not in live:
+            return f"{says} broker {node_id}, but no such broker is registered."
+    return None
+
+
+def _answer(
+    request: AlterPartitionReassignmentsRequest,
+    error_code: int,
+    errors: Sequence[Sequence[_Error]],
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=error_code,
+        error_message=None,
+        responses=[
+            _topic(topic, of_topic) for topic, of_topic in zip(request.topics, errors, strict=True)
+        ],
+    )
+
+
+def _topic(topic: ReassignableTopic, errors: Iterable[_Error]) -> ReassignableTopicResponse:
+    return ReassignableTopicResponse(
+        topic.name,
+        [
+            ReassignablePartitionResponse(each.partition_index, code, message)
+            for each, (code, message) in zip(topic.partitions, errors, strict=True)
+        ],
+    )
+
+
+API = Api(
+    request=ALTER_PARTITION_REASSIGNMENTS_REQUEST,
+    response=ALTER_PARTITION_REASSIGNMENTS_RESPONSE,
+    max_version=1,
+    handle=handle,
+    refuse=refuse,
+    unavailable=ErrorCode.NOT_CONTROLLER,
+    notes="there are no replicas; any change is answered with INVALID_REPLICA_ASSIGNMENT",
+)

@@ -1,0 +1,34 @@
+"""ListPartitionReassignments v0 (KIP-455): there are never any reassignments."""
+
+from lacuna.agent.api import Api, Call
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.list_partition_reassignments import (
+    LIST_PARTITION_REASSIGNMENTS_REQUEST,
+    LIST_PARTITION_REASSIGNMENTS_RESPONSE,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+
+async def handle(
+    call: Call, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """Answer with no topics, whatever was asked for."""
+    return refuse(call, request, ErrorCode.NONE)
+
+
+def refuse(
+    _call: Call, _request: ListPartitionReassignmentsRequest, error_code: int
+) -> ListPartitionReassignmentsResponse:
+    """Answer with the error and no topics."""
+    return ListPartitionReassignmentsResponse(error_code=error_code, error_message=None)
+
+
+API = Api(
+    request=LIST_PARTITION_REASSIGNMENTS_REQUEST,
+    response=LIST_PARTITION_REASSIGNMENTS_RESPONSE,
+    max_version=0,
+    handle=handle,
+    refuse=refuse,
+    notes="always empty",
+)

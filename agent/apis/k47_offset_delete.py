@@ -1,0 +1,63 @@
+"""OffsetDelete v0: deletes committed offsets of a group (KIP-496).
+
+Offsets of topics to which a member is subscribed are refused (GROUP_SUBSCRIBED_TO_TOPIC), and so are all offsets of a
+group that has members which are not consumers (NON_EMPTY_GROUP).
+"""
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.commits import merged
+from lacuna.agent.partitions import find_partitions
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.consumer_groups_pb2 import DeleteOffsets
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.wire.messages.offset_delete import (
+    OFFSET_DELETE_REQUEST,
+    OFFSET_DELETE_RESPONSE,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+async def handle(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    """Send one command for all partitions that exist."""
+    asked = [
+        (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
+    ]
+    found = await find_partitions(call.context, asked)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    error_codes = [unknown if each is None else ErrorCode.NONE for each in found]
+    partitions = [each for each in found if each is not None]
+    command = DeleteOffsets(group_id=request.group_id, partitions=partitions)
+    deleted = (await call.context.control.call(Command(delete_offsets=command))).offsets_deleted
+    if deleted.error_code:
+        return refuse(call, request, deleted.error_code)
+    codes = merged(error_codes, deleted.error_codes)
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                topic.name,
+                [
+                    OffsetDeleteResponsePartition(each.partition_index, next(codes))
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def refuse(_call: Call, _request: OffsetDeleteRequest, error_code: int) -> OffsetDeleteResponse:
+    """Answer with the error and no topics."""
+    return OffsetDeleteResponse(error_code=error_code)
+
+
+API = Api(
+    request=OFFSET_DELETE_REQUEST,
+    response=OFFSET_DELETE_RESPONSE,
+    max_version=0,
+    handle=handle,
+    refuse=refuse,
+    notes="KIP-496",
+)

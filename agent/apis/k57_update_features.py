@@ -1,0 +1,67 @@
+"""UpdateFeatures v0-v2 (KIP-584, KIP-778): features cannot be changed.
+
+Setting a feature to the level that it has succeeds. Another level, an unknown feature or an unknown type of upgrade is
+INVALID_UPDATE_VERSION for the whole request, as in Kafka; so is a downgrade, since the state that exists could not be
+read at a lower level.
+"""
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.apis.k18_api_versions import FEATURES
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.topic_configs import shorten
+from lacuna.wire.messages.update_features import (
+    UPDATE_FEATURES_REQUEST,
+    UPDATE_FEATURES_RESPONSE,
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+_FAILED = "The update failed for all features since the following feature had an error: "
+
+
+async def handle(_call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    """Accept all updates, or refuse the whole request."""
+    for update in request.feature_updates:
+        problem = _problem(update)
+        if problem:
+            return UpdateFeaturesResponse(
+                error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=_FAILED + problem
+            )
+    return UpdateFeaturesResponse(
+        error_message=None,
+        results=[
+            UpdatableFeatureResult(update.feature, ErrorCode.NONE, "NONE")
+            for update in request.feature_updates
+        ],
+    )
+
+
+def refuse(_call: Call, _request: UpdateFeaturesRequest, error_code: int) -> UpdateFeaturesResponse:
+    """Answer with the error."""
+    return UpdateFeaturesResponse(error_code=error_code, error_message=None)
+
+
+def _problem(update: FeatureUpdateKey) -> str:
+    wanted, name = update.max_version_level, shorten(update.feature)
+    says = f"Invalid update version {wanted} for feature {name}."
+    if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return f"{says} The controller does not support the given upgrade type."
+    if update.feature not in FEATURES:
+        return f"{says} This feature is not supported here."
+    if wanted != FEATURES[update.feature]:
+        return f"{says} It is at level {FEATURES[update.feature]}, which cannot be changed."
+    return ""
+
+
+API = Api(
+    request=UPDATE_FEATURES_REQUEST,
+    response=UPDATE_FEATURES_RESPONSE,
+    max_version=2,
+    handle=handle,
+    refuse=refuse,
+    unavailable=ErrorCode.NOT_CONTROLLER,
+    notes="features keep their levels; another level is answered with INVALID_UPDATE_VERSION",
+)

@@ -1,0 +1,56 @@
+"""DescribeCluster v0-v2 (KIP-700): the live agents.
+
+Only endpoint type 1 (brokers) is served: 2 (controllers) is MISMATCHED_ENDPOINT_TYPE, anything else
+UNSUPPORTED_ENDPOINT_TYPE (KIP-919), as a Kafka broker answers. No agent is shown as fenced (KIP-1073): an agent
+without a lease is not listed.
+"""
+
+from lacuna.agent import placement
+from lacuna.agent.admin import operations
+from lacuna.agent.api import Api, Call
+from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.describe_cluster import (
+    DESCRIBE_CLUSTER_REQUEST,
+    DESCRIBE_CLUSTER_RESPONSE,
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+BROKERS = 1
+_ERRORS = {2: ErrorCode.MISMATCHED_ENDPOINT_TYPE}
+
+
+async def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Answer from the view of the cluster."""
+    kind, context = request.endpoint_type, call.context
+    if kind != BROKERS:
+        return refuse(call, request, _ERRORS.get(kind, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE))
+    cluster = await view_with(context)
+    asked = request.include_cluster_authorized_operations
+    return DescribeClusterResponse(
+        cluster_id=cluster.cluster_id,
+        controller_id=placement.controller(context),
+        brokers=[
+            DescribeClusterBroker(agent.node_id, agent.host, agent.port, agent.zone or None)
+            for agent in placement.live_agents(context)
+        ],
+        cluster_authorized_operations=operations.CLUSTER if asked else operations.NOT_ASKED,
+    )
+
+
+def refuse(
+    _call: Call, _request: DescribeClusterRequest, error_code: int
+) -> DescribeClusterResponse:
+    """Answer with the error and no brokers."""
+    return DescribeClusterResponse(error_code=error_code)
+
+
+API = Api(
+    request=DESCRIBE_CLUSTER_REQUEST,
+    response=DESCRIBE_CLUSTER_RESPONSE,
+    max_version=2,
+    handle=handle,
+    refuse=refuse,
+)

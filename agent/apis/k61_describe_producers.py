@@ -1,0 +1,85 @@
+"""DescribeProducers v0 (KIP-664): the producers with an id that have produced to a partition, and open transactions.
+
+Any agent answers for any partition, from the control plane's state. `coordinator_epoch` is -1, since coordinators do
+not change. A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION.
+"""
+
+from collections.abc import Iterable
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.partitions import find_partitions
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.transactions_pb2 import DescribeProducers, PartitionProducers
+from lacuna.wire.messages.describe_producers import (
+    DESCRIBE_PRODUCERS_REQUEST,
+    DESCRIBE_PRODUCERS_RESPONSE,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+NO_COORDINATOR_EPOCH = -1
+
+
+async def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Send one command for all partitions that exist."""
+    asked = [(topic.name, each) for topic in request.topics for each in topic.partition_indexes]
+    found = await find_partitions(call.context, asked)
+    known = [each for each in found if each is not None]
+    states: Iterable[PartitionProducers] = ()
+    if known:
+        command = Command(describe_producers=DescribeProducers(partitions=known))
+        states = (await call.context.control.call(command)).producers_described.partitions
+    described = iter(states)
+    unknown = PartitionProducers(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return _answer(request, [unknown if each is None else next(described) for each in found])
+
+
+def refuse(
+    _call: Call, request: DescribeProducersRequest, error_code: int
+) -> DescribeProducersResponse:
+    """Answer every partition with the error."""
+    failed = PartitionProducers(error_code=error_code)
+    return _answer(request, [failed for topic in request.topics for _ in topic.partition_indexes])
+
+
+def _answer(
+    request: DescribeProducersRequest, states: Iterable[PartitionProducers]
+) -> DescribeProducersResponse:
+    rest = iter(states)
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                topic.name, [_partition(each, next(rest)) for each in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(partition: int, state: PartitionProducers) -> PartitionResponse:
+    producers = [
+        ProducerState(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            last_sequence=producer.last_sequence,
+            last_timestamp=producer.last_timestamp,
+            coordinator_epoch=NO_COORDINATOR_EPOCH,
+            current_txn_start_offset=producer.current_txn_start_offset,
+        )
+        for producer in state.producers
+    ]
+    return PartitionResponse(partition, state.error_code, active_producers=producers)
+
+
+API = Api(
+    request=DESCRIBE_PRODUCERS_REQUEST,
+    response=DESCRIBE_PRODUCERS_RESPONSE,
+    max_version=0,
+    handle=handle,
+    refuse=refuse,
+    unavailable=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)

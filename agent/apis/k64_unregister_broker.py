@@ -1,0 +1,48 @@
+"""UnregisterBroker v0 (KIP-500): always refused, since an agent that has stopped leaves the cluster by itself.
+
+The node id of a live agent is INVALID_REQUEST, another one BROKER_ID_NOT_REGISTERED.
+"""
+
+from lacuna.agent import placement
+from lacuna.agent.api import Api, Call
+from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.unregister_broker import (
+    UNREGISTER_BROKER_REQUEST,
+    UNREGISTER_BROKER_RESPONSE,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+
+
+async def handle(call: Call, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+    """Answer from the view of the cluster."""
+    await view_with(call.context)
+    if any(agent.node_id == request.broker_id for agent in placement.live_agents(call.context)):
+        return UnregisterBrokerResponse(
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message=f"Agent {request.broker_id} is running; stop it, and it leaves the cluster "
+            "when its lease expires.",
+        )
+    return UnregisterBrokerResponse(
+        error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
+        error_message=f"Broker ID {request.broker_id} is not currently registered",
+    )
+
+
+def refuse(
+    _call: Call, _request: UnregisterBrokerRequest, error_code: int
+) -> UnregisterBrokerResponse:
+    """Answer with the error."""
+    return UnregisterBrokerResponse(error_code=error_code, error_message=None)
+
+
+API = Api(
+    request=UNREGISTER_BROKER_REQUEST,
+    response=UNREGISTER_BROKER_RESPONSE,
+    max_version=0,
+    handle=handle,
+    refuse=refuse,
+    unavailable=ErrorCode.NOT_CONTROLLER,
+    notes="an agent that has stopped leaves the cluster by itself",
+)

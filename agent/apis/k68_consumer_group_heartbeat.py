@@ -1,0 +1,95 @@
+"""ConsumerGroupHeartbeat v0-v1: joins, stays in and leaves a consumer group (KIP-848, S26).
+
+The coordinator assigns partitions, by `uniform` or `range`. From v1 on the client chooses the member id, and may
+subscribe by a regular expression in RE2's syntax. Epoch 0 joins, -1 leaves, -2 lets a static member leave for a while.
+The first member that joins a classic group with this request upgrades it.
+"""
+
+from lacuna.agent.api import Api, Call
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.consumer_groups_pb2 import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatAnswered,
+    TopicIdPartitions,
+)
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.wire.messages.consumer_group_heartbeat import (
+    CONSUMER_GROUP_HEARTBEAT_REQUEST,
+    CONSUMER_GROUP_HEARTBEAT_RESPONSE,
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+FIRST_MEMBER_ID_OF_CLIENT = 1
+
+
+async def handle(
+    call: Call, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    """Send one ConsumerGroupHeartbeat command."""
+    if request.instance_id == "":
+        return _failed(ErrorCode.INVALID_REQUEST, "InstanceId can't be empty.")
+    reply = await call.context.control.call(
+        Command(consumer_group_heartbeat=_command(call, request))
+    )
+    answered = reply.consumer_group_heartbeat_answered
+    if answered.error_code:
+        return _failed(answered.error_code, answered.error_message)
+    return ConsumerGroupHeartbeatResponse(
+        member_id=answered.member_id or None,
+        member_epoch=answered.member_epoch,
+        heartbeat_interval_ms=answered.heartbeat_interval_ms,
+        assignment=_assignment(answered) if answered.has_assignment else None,
+    )
+
+
+def refuse(
+    _call: Call, _request: ConsumerGroupHeartbeatRequest, error_code: int
+) -> ConsumerGroupHeartbeatResponse:
+    """Answer with the error alone."""
+    return _failed(error_code, "")
+
+
+def _command(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeat:
+    return ConsumerGroupHeartbeat(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        group_instance_id=request.instance_id or "",
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        has_topic_names=request.subscribed_topic_names is not None,
+        topic_names=request.subscribed_topic_names or (),
+        topic_regex=request.subscribed_topic_regex,
+        server_assignor=request.server_assignor,
+        has_owned=request.topic_partitions is not None,
+        owned=[
+            TopicIdPartitions(topic_id=each.topic_id, partitions=each.partitions)
+            for each in request.topic_partitions or ()
+        ],
+        client_id=call.peer.client_id,
+        client_host=f"/{call.peer.host}",
+        needs_member_id=call.version >= FIRST_MEMBER_ID_OF_CLIENT,
+    )
+
+
+def _assignment(answered: ConsumerGroupHeartbeatAnswered) -> Assignment:
+    return Assignment(
+        [TopicPartitions(row.topic_id, row.partitions) for row in answered.assignment]
+    )
+
+
+def _failed(error_code: int, message: str) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error_code, error_message=message or None)
+
+
+API = Api(
+    request=CONSUMER_GROUP_HEARTBEAT_REQUEST,
+    response=CONSUMER_GROUP_HEARTBEAT_RESPONSE,
+    max_version=1,
+    handle=handle,
+    refuse=refuse,
+    notes="KIP-848: `uniform` and `range`, RE2 expressions, upgrade and downgrade of running classic groups",
+)

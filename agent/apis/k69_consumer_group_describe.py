@@ -1,0 +1,109 @@
+"""ConsumerGroupDescribe v0-v1: consumer groups with their members and targets (KIP-848).
+
+Groups that do not exist, and classic groups, which DescribeGroups describes, get GROUP_ID_NOT_FOUND. v1 says which
+members use the classic protocol.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from lacuna.agent.admin import operations
+from lacuna.agent.api import Api, Call
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.controlplane.v1.consumer_groups_pb2 import (
+    DescribeConsumerGroups,
+    DescribedConsumerGroup,
+    DescribedConsumerMember,
+    TopicIdPartitions,
+)
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.wire.messages.consumer_group_describe import (
+    CONSUMER_GROUP_DESCRIBE_REQUEST,
+    CONSUMER_GROUP_DESCRIBE_RESPONSE,
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+CLASSIC_MEMBER = 0
+CONSUMER_MEMBER = 1
+
+
+async def handle(
+    call: Call, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse:
+    """Send one command for all groups."""
+    command = DescribeConsumerGroups(group_ids=request.group_ids)
+    reply = await call.context.control.call(Command(describe_consumer_groups=command))
+    topics = call.context.control.cluster.topics_by_id
+    groups = reply.consumer_groups_described.groups
+    return ConsumerGroupDescribeResponse(
+        groups=[_describe(request, group, topics) for group in groups]
+    )
+
+
+def refuse(
+    _call: Call, request: ConsumerGroupDescribeRequest, error_code: int
+) -> ConsumerGroupDescribeResponse:
+    """Answer every group with the error."""
+    return ConsumerGroupDescribeResponse(
+        groups=[DescribedGroup(error_code, group_id=group_id) for group_id in request.group_ids]
+    )
+
+
+def _describe(
+    request: ConsumerGroupDescribeRequest,
+    group: DescribedConsumerGroup,
+    topics: Mapping[bytes, Topic],
+) -> DescribedGroup:
+    is_asked = request.include_authorized_operations and not group.error_code
+    return DescribedGroup(
+        error_code=group.error_code,
+        error_message=group.error_message or None,
+        group_id=group.group_id,
+        group_state=group.state,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.assignor,
+        members=[_member(member, topics) for member in group.members],
+        authorized_operations=operations.GROUP if is_asked else operations.NOT_ASKED,
+    )
+
+
+def _member(member: DescribedConsumerMember, topics: Mapping[bytes, Topic]) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.group_instance_id or None,
+        rack_id=member.rack_id or None,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.topic_names,
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_assignment(member.assignment, topics),
+        target_assignment=_assignment(member.target, topics),
+        member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
+    )
+
+
+def _assignment(rows: Iterable[TopicIdPartitions], topics: Mapping[bytes, Topic]) -> Assignment:
+    """Convert an assignment to the message, leaving out topics that have just been deleted."""
+    return Assignment(
+        [
+            TopicPartitions(row.topic_id, topics[row.topic_id].name, row.partitions)
+            for row in rows
+            if row.topic_id in topics
+        ]
+    )
+
+
+API = Api(
+    request=CONSUMER_GROUP_DESCRIBE_REQUEST,
+    response=CONSUMER_GROUP_DESCRIBE_RESPONSE,
+    max_version=1,
+    handle=handle,
+    refuse=refuse,
+    notes="KIP-848",
+)

@@ -1,0 +1,50 @@
+"""PushTelemetry v0 (KIP-714): no metrics are asked for, so pushed metrics are dropped.
+
+A push without an instance id is INVALID_REQUEST, one for another subscription UNKNOWN_SUBSCRIPTION_ID, one beyond
+1 MiB TELEMETRY_TOO_LARGE, one in a codec that was not offered UNSUPPORTED_COMPRESSION_TYPE. Nothing is decompressed.
+"""
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.apis.k71_get_telemetry_subscriptions import CODECS, MAX_BYTES, SUBSCRIPTION_ID
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.layout import ZERO_UUID
+from lacuna.wire.messages.push_telemetry import (
+    PUSH_TELEMETRY_REQUEST,
+    PUSH_TELEMETRY_RESPONSE,
+    PushTelemetryRequest,
+    PushTelemetryResponse,
+)
+
+UNCOMPRESSED = 0
+
+
+async def handle(call: Call, request: PushTelemetryRequest) -> PushTelemetryResponse:
+    """Check the request, and drop its metrics."""
+    return refuse(call, request, _error(request))
+
+
+def refuse(_call: Call, _request: PushTelemetryRequest, error_code: int) -> PushTelemetryResponse:
+    """Answer with the error."""
+    return PushTelemetryResponse(error_code=error_code)
+
+
+def _error(request: PushTelemetryRequest) -> int:
+    if request.client_instance_id == ZERO_UUID:
+        return ErrorCode.INVALID_REQUEST
+    if request.subscription_id != SUBSCRIPTION_ID:
+        return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    if request.compression_type not in (UNCOMPRESSED, *CODECS):
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if len(request.metrics) > MAX_BYTES:
+        return ErrorCode.TELEMETRY_TOO_LARGE
+    return ErrorCode.NONE
+
+
+API = Api(
+    request=PUSH_TELEMETRY_REQUEST,
+    response=PUSH_TELEMETRY_RESPONSE,
+    max_version=0,
+    handle=handle,
+    refuse=refuse,
+    notes="as on a Kafka broker without a plugin that collects metrics (adr/0017)",
+)

@@ -1,0 +1,76 @@
+"""ListConfigResources v0-v1 (KIP-1142; v0 is KIP-714's list of client metrics subscriptions).
+
+Lists topics, agents and their loggers, and groups on which configs were set. There are no client metrics
+subscriptions. v1 asks for resource types, no types means all; another type is UNSUPPORTED_VERSION, as in Kafka.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from lacuna.agent import placement
+from lacuna.agent.admin.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from lacuna.agent.api import Api, Call
+from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.consumer_groups_pb2 import DescribeGroupConfigs
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.wire.messages.list_config_resources import (
+    LIST_CONFIG_RESOURCES_REQUEST,
+    LIST_CONFIG_RESOURCES_RESPONSE,
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+
+TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+FIRST_TYPES = 1
+
+
+async def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    """Answer from the view of the cluster."""
+    asked = {CLIENT_METRICS}
+    if call.version >= FIRST_TYPES:
+        asked = set(request.resource_types or TYPES)
+    if not asked <= set(TYPES):
+        return refuse(call, request, ErrorCode.UNSUPPORTED_VERSION)
+    await view_with(call.context)
+    groups = await _groups(call.context) if GROUP in asked else ()
+    return ListConfigResourcesResponse(
+        config_resources=[
+            each for each in (*_resources(call.context), *groups) if each.resource_type in asked
+        ]
+    )
+
+
+def refuse(
+    _call: Call, _request: ListConfigResourcesRequest, error_code: int
+) -> ListConfigResourcesResponse:
+    """Answer with the error and nothing else."""
+    return ListConfigResourcesResponse(error_code=error_code)
+
+
+def _resources(context: "AgentContext") -> Iterator[ConfigResource]:
+    for name in sorted(context.control.cluster.topics_by_name):
+        yield ConfigResource(name, TOPIC)
+    for agent in placement.live_agents(context):
+        yield ConfigResource(str(agent.node_id), BROKER)
+        yield ConfigResource(str(agent.node_id), BROKER_LOGGER)
+
+
+async def _groups(context: "AgentContext") -> Iterable[ConfigResource]:
+    command = Command(describe_group_configs=DescribeGroupConfigs(all_groups=True))
+    described = (await context.control.call(command)).group_configs_described
+    return [ConfigResource(each.group_id, GROUP) for each in described.groups]
+
+
+API = Api(
+    request=LIST_CONFIG_RESOURCES_REQUEST,
+    response=LIST_CONFIG_RESOURCES_RESPONSE,
+    max_version=1,
+    handle=handle,
+    refuse=refuse,
+    notes="topics, groups, agents and their loggers; there are no client metrics subscriptions",
+)

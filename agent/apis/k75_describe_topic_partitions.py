@@ -1,0 +1,135 @@
+"""DescribeTopicPartitions v0 (KIP-966): topics in the order of their names, as many partitions as fit.
+
+No topics means all. The answer ends after `response_partition_limit` partitions (at least 1, at most 2000), and
+`next_cursor` says where to go on. If the cursor names none of the requested topics, or a negative partition, every
+topic gets INVALID_REQUEST; if all topics are requested, the cursor's may have been deleted meanwhile. The leader is
+the only replica, and there are no eligible leader replicas. Authorized operations are always given.
+"""
+
+from typing import TYPE_CHECKING
+
+from lacuna.agent import placement
+from lacuna.agent.admin import operations
+from lacuna.agent.api import Api, Call
+from lacuna.agent.apis.k03_metadata import LEADER_EPOCH
+from lacuna.agent.topic_names import is_legal
+from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.wire.messages.describe_topic_partitions import (
+    DESCRIBE_TOPIC_PARTITIONS_REQUEST,
+    DESCRIBE_TOPIC_PARTITIONS_RESPONSE,
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from lacuna.agent.context import AgentContext
+
+#: max.request.partition.size.limit of a broker
+MAX_PARTITIONS = 2000
+
+
+async def handle(
+    call: Call, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Answer from the view of the cluster."""
+    cluster = await view_with(call.context)
+    names = sorted({topic.name for topic in request.topics} or cluster.topics_by_name)
+    first = 0
+    if request.cursor is not None:
+        if request.cursor.partition_index < 0:
+            return refuse(call, request, ErrorCode.INVALID_REQUEST)
+        start = request.cursor.topic_name
+        if start in names:
+            first = request.cursor.partition_index
+        elif request.topics:
+            return refuse(call, request, ErrorCode.INVALID_REQUEST)
+        names = [name for name in names if name >= start]
+    limit = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
+    return _answer(call.context, names, first, limit)
+
+
+def refuse(
+    _call: Call, request: DescribeTopicPartitionsRequest, error_code: int
+) -> DescribeTopicPartitionsResponse:
+    """Answer every named topic with the error."""
+    names = sorted({topic.name for topic in request.topics})
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(error_code, name) for name in names]
+    )
+
+
+def _answer(
+    context: "AgentContext", names: list[str], first: int, left: int
+) -> DescribeTopicPartitionsResponse:
+    """Describe at most `left` partitions of topics `names`, beginning with partition `first` of the first topic."""
+    topics, cursor = [], None
+    for name in names:
+        if not left:
+            cursor = Cursor(name, 0)
+            break
+        known = context.control.cluster.topics_by_name.get(name)
+        if known is None:
+            topics.append(_missing(name))
+            continue
+        end = min(known.partition_count, first + left)
+        topics.append(_known(context, known, range(first, end)))
+        left -= max(0, end - first)
+        if end < known.partition_count:
+            cursor = Cursor(name, end)
+            break
+        first = 0
+    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=cursor)
+
+
+def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    legal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=legal if is_legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION,
+        name=name,
+        topic_authorized_operations=operations.TOPIC,
+    )
+
+
+def _known(
+    context: "AgentContext", topic: Topic, indexes: range
+) -> DescribeTopicPartitionsResponseTopic:
+    node_ids = tuple(agent.node_id for agent in placement.candidates(context))
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[_partition(topic.topic_id, index, node_ids) for index in indexes],
+        topic_authorized_operations=operations.TOPIC,
+    )
+
+
+def _partition(
+    topic_id: bytes, partition: int, node_ids: tuple[int, ...]
+) -> DescribeTopicPartitionsResponsePartition:
+    leader = -1
+    if node_ids:
+        leader = placement.place(placement.partition_key(topic_id, partition), node_ids)
+    nodes = (leader,) if node_ids else ()
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.NONE if node_ids else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition,
+        leader_id=leader,
+        leader_epoch=LEADER_EPOCH,
+        replica_nodes=nodes,
+        isr_nodes=nodes,
+        eligible_leader_replicas=(),
+        last_known_elr=(),
+    )
+
+
+API = Api(
+    request=DESCRIBE_TOPIC_PARTITIONS_REQUEST,
+    response=DESCRIBE_TOPIC_PARTITIONS_RESPONSE,
+    max_version=0,
+    handle=handle,
+    refuse=refuse,
+)

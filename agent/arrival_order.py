@@ -1,0 +1,48 @@
+"""Lets requests of a connection be prepared concurrently, and go on in the order in which they arrived (S12)."""
+
+import asyncio
+
+
+class ArrivalOrder:
+    """The order of the requests of one connection; the connection bounds how many there are."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: asyncio.Future[None] | None = None
+
+    def add(self) -> "Arrival":
+        """Return the arrival of a request after all those added before. The caller must `end` it."""
+        before, self._last = self._last, asyncio.get_running_loop().create_future()
+        return Arrival(self, before, self._last)
+
+    def ended(self, done: asyncio.Future[None]) -> None:
+        """End an arrival, so that the one that waits for it goes on. Called by `Arrival`."""
+        done.set_result(None)
+        if self._last is done:
+            self._last = None
+
+
+class Arrival:
+    """One request's place in the order."""
+
+    __slots__ = ("_before", "_done", "_order")
+
+    def __init__(
+        self, order: ArrivalOrder, before: asyncio.Future[None] | None, done: asyncio.Future[None]
+    ) -> None:
+        self._order = order
+        self._before = before
+        self._done = done
+
+    async def is_next(self) -> None:
+        """Wait until all earlier requests have ended."""
+        if self._before is not None:
+            await asyncio.shield(self._before)
+
+    def end(self) -> None:
+        """Let the next request go on, in a later iteration of the event loop, once all earlier ones have ended too."""
+        if self._before is None or self._before.done():
+            self._order.ended(self._done)
+        else:
+            self._before.add_done_callback(lambda _: self._order.ended(self._done))

@@ -1,0 +1,14 @@
+"""The error code that a fenced producer gets, by the version of its request."""
+
+from lacuna.controlplane.shared.errors import ErrorCode
+
+_FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+
+
+def fenced(error_code: int, knows_producer_fenced: bool) -> int:
+    """Return PRODUCER_FENCED or INVALID_PRODUCER_EPOCH, whichever the client knows; other codes stay as they are.
+
+    `knows_producer_fenced` says whether the request's version has PRODUCER_FENCED (KIP-588)."""
+    if error_code not in _FENCED:
+        return error_code
+    return int(_FENCED[0] if knows_producer_fenced else _FENCED[1])

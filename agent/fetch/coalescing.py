@@ -1,0 +1,79 @@
+"""Coalesces spans of small batches into large batches (S19); pure.
+
+At most COALESCE_SOURCE_BYTES (or one piece) are coalesced at once, which bounds the cost.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.fetch.buffers import ReadBuffer
+from lacuna.agent.fetch.loading import ExtentCorruptError
+from lacuna.agent.fetch.stretch import Span
+from lacuna.logstore.records.errors import RecordsError
+from lacuna.logstore.records.kernel import coalesce, walk_stored
+
+if TYPE_CHECKING:
+    from lacuna.logstore.records.layout import WalkedBatches
+
+COALESCE_SOURCE_BYTES: Final = 1 << 20
+COALESCED_BATCH_BYTES: Final = 64 * 1024
+
+
+def coalescible(spans: Sequence[Span]) -> Iterator[Span | list[Span]]:
+    """Yield the spans in order; consecutive spans of small batches as a list, to be coalesced together.
+
+    A long span of small batches is cut into parts first. A small batch that stands alone is yielded as it is.
+    """
+    group: list[Span] = []
+    size = 0
+    for span in spans:
+        is_small = span.is_small
+        for part in _in_parts(span) if is_small else (span,):
+            if group and not (is_small and size + part.size <= COALESCE_SOURCE_BYTES):
+                yield _one_or_all(group)
+                group, size = [], 0
+            if is_small:
+                group.append(part)
+                size += part.size
+            else:
+                yield part
+    if group:
+        yield _one_or_all(group)
+
+
+def coalesced(group: Sequence[Span]) -> "tuple[ReadBuffer, WalkedBatches]":
+    """Return the group's records in fewer batches, and the columns of these. Raises ExtentCorruptError."""
+    first = group[0]
+    base_offset = first.stretch.base_offsets[first.first]
+    data = ReadBuffer()
+    try:
+        for batch in coalesce([span.view for span in group], -1, COALESCED_BATCH_BYTES):
+            data += batch
+        return data, walk_stored(data, base_offset, False)
+    except (RecordsError, ValueError) as error:
+        raise ExtentCorruptError(
+            f"offsets from {base_offset} on cannot be coalesced: {error}"
+        ) from error
+
+
+def _one_or_all(group: list[Span]) -> Span | list[Span]:
+    first = group[0]
+    return first if len(group) == 1 and first.end - first.first == 1 else group
+
+
+def _in_parts(span: Span) -> Iterator[Span]:
+    """Yield the span in parts of at most COALESCE_SOURCE_BYTES, or of one piece."""
+    pieces = span.stretch.pieces
+    first, size = span.first_piece, 0
+    for index in range(first, span.end_piece):
+        if index > first and size + pieces[index].size > COALESCE_SOURCE_BYTES:
+            yield _part(span, first, index)
+            first, size = index, 0
+        size += pieces[index].size
+    yield _part(span, first, span.end_piece)
+
+
+def _part(span: Span, first: int, end: int) -> Span:
+    part = span.stretch.part(first, end)
+    assert part is not None, "every piece of what was read has a batch"
+    return part

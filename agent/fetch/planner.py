@@ -1,0 +1,176 @@
+"""From interests to plans: looks at the views, and waits until there is enough to send (S7, S13).
+
+It never polls: a fetch that finds nothing listens to the views of its partitions, and plans those that changed again.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.fetch.answers import READ_COMMITTED
+from lacuna.agent.fetch.plan import NOTHING, FetchPlan, plan_fetch, refuse
+from lacuna.agent.fetch.sessions import Interest, Opened, Watch
+from lacuna.agent.fetch.tails import Tails
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import ReadPartitions
+from lacuna.wire.messages.fetch import FetchRequest
+
+if TYPE_CHECKING:
+    from lacuna.agent.trust import Trust
+    from lacuna.controlplane.client import ControlClient, PartitionView
+
+# A partition may take this much of an answer, even if others have records too.
+SMALLEST_SHARE_BYTES: Final = 2 << 20
+
+
+class Planner:
+    """Plans the fetches of one worker. `limit_of` returns how many bytes the answer to a request may hold now."""
+
+    def __init__(
+        self, control: "ControlClient", trust: "Trust", limit_of: Callable[[FetchRequest], int]
+    ) -> None:
+        self.tails = Tails()
+        self._control = control
+        self._trust = trust
+        self._limit_of = limit_of
+        self._waiting: dict[Watch, None] = {}  # an ordered set
+        self._is_ending = False
+
+    async def plan(
+        self, request: FetchRequest, opened: Opened
+    ) -> tuple[dict[Interest, FetchPlan], int]:
+        """Wait until there is enough to send or no time left (S13).
+
+        Return the plan of each interest that may have something, and how many bytes the answer may hold.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        deadline = began + request.max_wait_ms / 1000
+        watch = opened.watch
+        plans: dict[Interest, FetchPlan] = {}
+        while True:
+            limit = self._limit_of(request)
+            plans.update(await self._survey(request, watch, limit))
+            if opened.session is not None:
+                for interest in plans:
+                    watch.listen_to(interest)
+            total = sum(plan.promise for plan in plans.values())
+            is_failed = any(plan.error_code for plan in plans.values())
+            # As in Kafka, a fetch does not wait for more bytes than its answer may hold.
+            enough = min(request.min_bytes, limit)
+            is_over = self._is_ending or loop.time() >= deadline or enough <= 0
+            if is_failed or total >= max(enough, 1) or (is_over and total):
+                return plans, limit
+            # A fetch that waited has heard by then of changes answered before it began; one that did not has to ask.
+            has_waited = request.max_wait_ms > 0 and enough > 0
+            if is_over and (has_waited or self._is_ending or self._trust.holds(began)):
+                return plans, limit
+            if opened.session is None:
+                watch.listen()
+            if is_over:
+                await self._trust.restore(began)
+                continue
+            self.tails.remember(watch, plans)
+            self._waiting[watch] = None
+            try:
+                await watch.wait(deadline)
+            finally:
+                if not watch.is_waited_for:
+                    self._waiting.pop(watch, None)
+
+    def plan_one(self, interest: Interest, is_committed: bool, max_bytes: int) -> FetchPlan:
+        """Plan one interest with what its view shows now, without waiting."""
+        view = interest.view
+        if view is None or view.is_deleted:
+            return refuse(self.unknown(interest))
+        if interest.current_leader_epoch > 0:
+            return refuse(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        offset = interest.fetch_offset
+        if not view.log_start_offset <= offset <= view.high_watermark:
+            return refuse(ErrorCode.OFFSET_OUT_OF_RANGE)
+        end_offset = view.last_stable_offset if is_committed else view.high_watermark
+        if offset >= end_offset:
+            return NOTHING
+        dead = view.dead if is_committed else None
+        limit = min(interest.partition_max_bytes, max_bytes)
+        return plan_fetch(view.extents, dead, offset, end_offset, limit)
+
+    def unknown(self, interest: Interest) -> int:
+        """Return the error code for an interest whose partition does not exist."""
+        if interest.name or interest.topic_id in self._control.cluster.topics_by_id:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.UNKNOWN_TOPIC_ID
+
+    async def confirm(self, views: "Iterable[PartitionView]") -> None:
+        """Make a confirming read (S7): afterwards the views have everything that the control plane has now."""
+        partitions = [
+            TopicPartition(topic_id=view.topic_id, partition=view.partition) for view in views
+        ]
+        began = asyncio.get_running_loop().time()
+        await self._control.call(Command(read_partitions=ReadPartitions(partitions=partitions)))
+        self._trust.renew(began)
+
+    def end_waits(self) -> None:
+        """Plan with what there is from now on, without waiting for records, as the agent is stopping."""
+        self._is_ending = True
+        for watch in self._waiting:
+            watch.wake()
+
+    async def _survey(
+        self, request: FetchRequest, watch: Watch, max_bytes: int
+    ) -> dict[Interest, FetchPlan]:
+        """Plan the dirty interests; those that have nothing are not dirty any more."""
+        is_committed = request.isolation_level == READ_COMMITTED
+        confirmed: set[Interest] = set()
+        while True:
+            await self._make_ready(watch)
+            left = max_bytes
+            plans: dict[Interest, FetchPlan] = {}
+            waiting = len(watch.dirty)
+            for interest in watch.look():
+                # Each gets a share, so that neighbours in the bucket are read together.
+                share = max(left // max(waiting, 1), SMALLEST_SHARE_BYTES)
+                waiting -= 1
+                plan = plans[interest] = self.plan_one(interest, is_committed, min(left, share))
+                left -= plan.promise
+                if plan is NOTHING:
+                    del watch.dirty[interest]
+                if left <= 0:
+                    break
+            # Their views may be out of date, so a confirming read (S7) must come first.
+            suspects = [
+                interest
+                for interest, plan in plans.items()
+                if plan.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and interest not in confirmed
+            ]
+            if not suspects:
+                return plans
+            await self.confirm(one.view for one in suspects if one.view is not None)
+            confirmed.update(suspects)
+
+    async def _make_ready(self, watch: Watch) -> None:
+        """Find the views of the dirty interests, and wait until they are current (S3) and trusted (S7)."""
+        cluster = self._control.cluster
+        while True:
+            while not cluster.is_current:
+                await cluster.ready()
+            views = self._find_views(watch)
+            stale = [view for view in views if not view.is_current]
+            if not stale and self._trust.holds():
+                return
+            await asyncio.gather(self._trust.restore(), *(view.ready() for view in stale))
+
+    def _find_views(self, watch: Watch) -> "list[PartitionView]":
+        """Set and return the views of the dirty interests, whose topics may have been created or deleted."""
+        cluster = self._control.cluster
+        for interest in watch.dirty:
+            topic = cluster.topics_by_name.get(interest.name)
+            if not interest.name:
+                topic = cluster.topics_by_id.get(interest.topic_id)
+            if topic is None or not 0 <= interest.partition < topic.partition_count:
+                interest.view = None
+                continue
+            interest.view = self._control.partition(topic.topic_id, interest.partition)
+        return [interest.view for interest in watch.dirty if interest.view is not None]

@@ -1,0 +1,123 @@
+"""Flow control of one connection: counts what it holds, and pauses reading.
+
+Reading pauses while the connection holds too many requests or bytes, or the agent as a whole too many bytes. A frame
+of which a part has arrived is always read to its end. The states are a table in agent/connection_states.py.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from lacuna.agent.budget import ByteBudget
+from lacuna.agent.connection import RequestFrame
+from lacuna.agent.connection_states import READING, Flow, Reading, Room, step
+from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.settings import AgentSettings
+
+_ON, _FREE = Reading.ON, Room.FREE  # members of an Enum are slow to look up in Python 3.11
+
+
+class FlowControl:
+    """Counts the requests and bytes of one connection, and pauses its transport at the bounds."""
+
+    __slots__ = (
+        "_budget",
+        "_bytes",
+        "_incoming",
+        "_metrics",
+        "_reading",
+        "_settings",
+        "_transport",
+        "requests",
+    )
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        metrics: AgentMetrics,
+        budget: ByteBudget,
+        transport: asyncio.Transport,
+    ) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._budget = budget
+        self._transport = transport
+        self._reading = Reading.ON
+        self._bytes = 0
+        self._incoming = 0
+        #: Requests that were read and not answered yet.
+        self.requests = 0
+
+    @property
+    def stalled_bytes(self) -> int:
+        """The size in bytes of the frame that has arrived in part; 0 if there is none or reading is paused."""
+        return self._incoming if self._reading is Reading.ON else 0
+
+    def received(self, frames: Sequence[RequestFrame], incoming: int) -> None:
+        """Count complete frames, and `incoming`, the size of a frame that has arrived in part (or 0)."""
+        more = incoming - self._incoming
+        for frame in frames:
+            more += frame.size
+        self.requests += len(frames)
+        self._incoming = incoming
+        self._bytes += more
+        self._metrics.request_bytes_now += more
+        self._budget.take(more)
+
+    def released(self, requests: int, size: int) -> None:
+        """Stop counting answered or dropped requests of `size` bytes; resume reading if there is room."""
+        self.requests -= requests
+        self._bytes -= size
+        self._metrics.request_bytes_now -= size
+        self._budget.give_back(size)
+        if self._reading is not _ON:
+            self.adjust()
+
+    def adjust(self) -> None:
+        """Pause or resume reading, as the bounds demand."""
+        room = self._room()
+        if room is not _FREE or self._reading is not _ON:
+            self._heard(room)
+
+    def stop(self) -> None:
+        """Stop reading for good: the agent is stopping."""
+        self._heard(Room.STOP)
+
+    def end(self) -> None:
+        """Stop reading for good: the connection is closing, and its transport reads no more by itself."""
+        self._heard(Room.END)
+
+    def release_unread(self) -> None:
+        """Stop counting a frame that has arrived in part; its rest will not come."""
+        unread, self._incoming = self._incoming, 0
+        self.released(0, unread)
+
+    def _room(self) -> Room:
+        if (
+            self.requests >= self._settings.max_in_flight_requests
+            or self._bytes - self._incoming >= self._settings.max_in_flight_bytes
+        ):
+            return Room.FULL
+        if self._budget.is_full and not self._incoming:
+            return Room.CROWDED
+        return _FREE
+
+    def _called(self) -> None:
+        self._heard(Room.CALLED)
+        self.adjust()
+
+    def _heard(self, room: Room) -> None:
+        self._reading, actions = step(READING, self._reading, room)
+        for action in actions:
+            self._do(action)
+
+    def _do(self, action: Flow) -> None:
+        match action:
+            case Flow.PAUSE:
+                self._metrics.reading_paused += 1
+                self._transport.pause_reading()
+            case Flow.RESUME:
+                self._transport.resume_reading()
+            case Flow.QUEUE:
+                self._budget.when_free(self._called)
+            case Flow.LEAVE_QUEUE:
+                self._budget.forget(self._called)

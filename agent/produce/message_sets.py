@@ -1,0 +1,116 @@
+"""Message sets of magic 0 and 1, which clients before 0.11 produce (S22-S24): Produce v0-v2.
+
+A set becomes one batch of magic 2 and goes the way of every other, with the same checks; such producers have no
+id and no transactions. As Kafka, which never looked, all three versions take sets of both magics and single
+batches of magic 2. A message that is cut off at the end is left out, and a set that has none is answered without an
+offset. v1 answers a throttle time, v2 (KIP-32) the time of a LogAppendTime topic.
+
+Requests of a connection are converted side by side and go on in the order in which they came (S12).
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.conversions import convert
+from lacuna.agent.produce.check import failed, refuse_batch
+from lacuna.controlplane.shared.topic_configs import effective
+from lacuna.logstore.records.errors import BatchTooLargeError, RecordsError
+from lacuna.logstore.records.layout import MAGIC, MAGIC_AT
+from lacuna.logstore.records.legacy import to_batch
+from lacuna.logstore.records.legacy.errors import EmptyMessageSetError
+from lacuna.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from lacuna.agent.arrival_order import ArrivalOrder
+    from lacuna.agent.produce.service import ProduceService
+    from lacuna.controlplane.client import ClusterView
+
+_NEWEST_SET: Final = 1
+# The smallest message takes 26 bytes in a set and 7 in a batch: a set that is larger than so many times
+# max.message.bytes cannot become a batch that is not, and is not converted in vain.
+LARGEST_SHRINKING: Final = 4
+# Of all wrappers of a set together; old producers compress some ten kB at a time, at most about a megabyte.
+MAX_DECOMPRESSED_BYTES: Final = 16 << 20
+
+
+async def produce_message_sets(
+    service: "ProduceService", request: ProduceRequest, version: int, order: "ArrivalOrder"
+) -> ProduceResponse:
+    """Convert, and produce what could be converted. `order` is that of the connection's requests."""
+    arrival = order.add()
+    try:
+        cluster = service.control.cluster
+        if not cluster.is_current:
+            await cluster.ready()
+        limits = [_max_batch_bytes(cluster, topic.name) for topic in request.topic_data]
+        outcomes = await convert(_convert_all, request, limits)
+        await arrival.is_next()
+    finally:
+        arrival.end()  # who comes next goes on once this one has to wait
+    topics = [
+        topic._replace(
+            partition_data=[one for one in some if isinstance(one, PartitionProduceData)]
+        )
+        for topic, some in zip(request.topic_data, outcomes, strict=True)
+    ]
+    response = await service.produce(request._replace(topic_data=topics), version)
+    return ProduceResponse(
+        [
+            topic._replace(partition_responses=_whole(some, topic.partition_responses))
+            for topic, some in zip(response.responses, outcomes, strict=True)
+        ]
+    )
+
+
+def _whole(
+    outcomes: "list[PartitionProduceData | PartitionProduceResponse]",
+    produced: Sequence[PartitionProduceResponse],
+) -> list[PartitionProduceResponse]:
+    """The answers in the order of the request."""
+    rest = iter(produced)
+    return [next(rest) if isinstance(one, PartitionProduceData) else one for one in outcomes]
+
+
+def _max_batch_bytes(cluster: "ClusterView", name: str) -> int | None:
+    """max.message.bytes of a topic, None where there is no such topic."""
+    topic = cluster.topics_by_name.get(name)
+    return None if topic is None else int(effective(topic.configs, "max.message.bytes"))
+
+
+def _convert_all(
+    request: ProduceRequest, limits: Sequence[int | None]
+) -> list[list[PartitionProduceData | PartitionProduceResponse]]:
+    return [
+        [asked if limit is None else _convert(asked, limit) for asked in topic.partition_data]
+        for topic, limit in zip(request.topic_data, limits, strict=True)
+    ]
+
+
+def _convert(
+    asked: PartitionProduceData, max_batch_bytes: int
+) -> PartitionProduceData | PartitionProduceResponse:
+    """The partition with a batch of magic 2, or why there is none."""
+    records = asked.records
+    if records is None or (len(records) > MAGIC_AT and records[MAGIC_AT] == MAGIC):
+        return asked
+    bound = max_batch_bytes * LARGEST_SHRINKING
+    try:
+        if len(records) > bound:
+            raise BatchTooLargeError("the message set", len(records), bound)
+        # The topic's own demands are those of its batches.
+        batch = to_batch(
+            records,
+            max_bytes=max(bound, MAX_DECOMPRESSED_BYTES),
+            requires_key=False,
+            magic=_NEWEST_SET,
+        )
+    except EmptyMessageSetError:
+        return failed(asked.index_, 0)
+    except RecordsError as error:
+        return refuse_batch(asked.index_, error)
+    return asked._replace(records=memoryview(batch))

@@ -1,0 +1,105 @@
+"""Moves: producers that come here from another agent, through which batches of theirs may still be in flight (S12).
+
+Clients change agents when agents come and go, and not all wait for what is in flight through the old one. What they
+send here may then be decided first. The control plane refuses it as out of order or, if it does not know the producer
+in that partition, accepts it as the first batch. Either is fatal to the producer: by the time its client hears of the
+gap, the missing batch may be acknowledged, so that the client seems to be at fault.
+
+So for a while after agents have come or gone, or after this one was without a session, the first batch of a producer
+in a partition must follow the last one that the control plane knows. If it does not, the client is told to send it
+again, for as long as another agent may repeat a commit. Most clients do so once everything in flight is answered, and
+then it follows. After that time the client gets the control plane's error.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.produce.buffer import NO_PRODUCER_ID, PendingBatch, ProducerKey
+from lacuna.controlplane.shared.batches import FLAG_FOLLOWS
+
+if TYPE_CHECKING:
+    from lacuna.controlplane.client import ClusterView
+
+# The longest that clients take to notice a change: metadata.max.age.ms and the like are five minutes.
+_HEARING_SECONDS: Final = 300.0
+_MAX_PRODUCERS: Final = 10_000
+
+
+class Moves:
+    """Remembers which producers have gone on here since agents came or went, or since this agent's session began.
+
+    The outcome of another agent's commit is known at most `commit_seconds` after its first attempt. At most
+    `_MAX_PRODUCERS` are remembered; a producer that was forgotten may be told to send again for as long once more.
+    """
+
+    def __init__(self, cluster: "ClusterView", commit_seconds: float) -> None:
+        self._cluster = cluster
+        # Half as long again, for the PUT before the commit, and for the answer to arrive.
+        self._patience = 1.5 * commit_seconds
+        self._session = 0
+        self._nodes: frozenset[int] = frozenset()
+        self._until = 0.0
+        self._settled: set[ProducerKey] = set()
+        #: Until when (loop time) each producer is told to send again.
+        self._told: dict[ProducerKey, float] = {}
+        cluster.add_listener(self._on_cluster)
+        if cluster.sessions:
+            self._on_cluster()
+
+    def close(self) -> None:
+        """Stop listening to changes of the cluster."""
+        self._cluster.remove_listener(self._on_cluster)
+
+    def mark(self, batches: Iterable[PendingBatch]) -> None:
+        """Set FLAG_FOLLOWS on batches that must follow the last one that the control plane knows."""
+        if not self._is_unsettled():
+            return
+        now = asyncio.get_running_loop().time()
+        for batch in batches:
+            key = batch.producer_key
+            if (
+                batch.producer_id != NO_PRODUCER_ID
+                and batch.base_sequence != 0
+                and key not in self._settled
+                and self._told.get(key, now) >= now
+            ):
+                batch.flags |= FLAG_FOLLOWS
+
+    def went_on(self, batch: PendingBatch) -> None:
+        """Remember that the batch was committed, so that its producer's next batches need not be checked."""
+        if self._is_unsettled() and batch.producer_id != NO_PRODUCER_ID:
+            if len(self._settled) >= _MAX_PRODUCERS:
+                self._settled.clear()
+            self._settled.add(batch.producer_key)
+
+    def tell(self, batch: PendingBatch) -> None:
+        """Remember that the batch's client is told to send it again, and until when it may be."""
+        if len(self._told) >= _MAX_PRODUCERS:
+            self._told.clear()
+        until = asyncio.get_running_loop().time() + self._patience
+        self._told.setdefault(batch.producer_key, until)
+
+    def _is_unsettled(self) -> bool:
+        if self._until and asyncio.get_running_loop().time() >= self._until:
+            self._until = 0.0
+        return self._until > 0.0
+
+    def _on_cluster(self) -> None:
+        """Begin to check producers if agents came or went or our session is new: clients may move then.
+
+        The first agent of a cluster, or one that comes before there are topics, takes no clients from another.
+        """
+        session, nodes = self._cluster.sessions, _nodes(self._cluster)
+        is_first = self._session == 0
+        has_returned = not is_first and session != self._session
+        is_changed = nodes != self._nodes and (is_first or bool(self._nodes))
+        self._session, self._nodes = session, nodes
+        if has_returned or (is_changed and self._cluster.topics_by_id):
+            self._until = asyncio.get_running_loop().time() + _HEARING_SECONDS + self._patience
+            self._settled.clear()
+            self._told.clear()
+
+
+def _nodes(cluster: "ClusterView") -> frozenset[int]:
+    return frozenset(agent.node_id for agent in cluster.agents)

@@ -1,0 +1,200 @@
+"""Serves the requests of one connection: decides which one runs, and sends answers in order.
+
+    waiting frames -> handlers -> slots -> the connection, in the order of the requests
+
+One request is served at a time, as in Kafka. Requests of a pipelined API (Produce) are the
+exception: they start in order and finish in any order, so that several share a flush; a request of
+another API waits until they are answered. A slot keeps the place of each answer. A handler begins as
+soon as its request is complete and allowed to run; it gets a task only if it has to wait.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lacuna.agent.api import Api, Call, MalformedRequest, Peer
+from lacuna.agent.connection import RequestFrame, answer_buffers
+from lacuna.agent.context import AgentContext
+from lacuna.agent.eager import start
+from lacuna.agent.registry import (
+    ADD_OFFSETS_TO_TXN_KEY,
+    ADD_PARTITIONS_TO_TXN_KEY,
+    response_header_version,
+)
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.layout import Buffer
+
+if TYPE_CHECKING:
+    from lacuna.agent.client_connection import ClientConnection
+
+log = logging.getLogger("lacuna.agent")
+
+
+def _for_clients(error_code: int) -> int:
+    """Hide codes below -1, which Kafka does not have: they are for use within the cluster."""
+    unknown = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return max(error_code, unknown)
+
+
+class _Slot:
+    """The place of one answer. `buffers` stays empty for a request that wants no answer."""
+
+    __slots__ = ("api", "buffers", "is_done", "size", "task")
+
+    def __init__(self, api: Api[Any, Any], size: int) -> None:
+        self.api = api
+        self.size = size
+        self.is_done = False
+        self.buffers: Sequence[Buffer] = ()
+        self.task: asyncio.Task[None] | None = None
+
+
+class Serving:
+    """The requests of one connection, from the complete frame to the answer.
+
+    The first slot is never done. If its request is not pipelined, it is the only slot.
+    """
+
+    __slots__ = ("_connection", "_context", "_frames", "_slots", "name", "owes_offsets", "peer")
+
+    def __init__(self, context: AgentContext, peer: Peer, connection: "ClientConnection") -> None:
+        self._context = context
+        self._connection = connection
+        self._frames: deque[RequestFrame] = deque()
+        self._slots: deque[_Slot] = deque()
+        self.peer = peer
+        #: host:port of the client, for the log.
+        self.name = f"{peer.host}:{peer.port}"
+        #: Whether the last request was AddOffsetsToTxn, not counting AddPartitionsToTxn, which may come beside it.
+        self.owes_offsets = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being served."""
+        return bool(self._slots)
+
+    def add(self, frames: Sequence[RequestFrame]) -> None:
+        """Serve these requests after all earlier ones."""
+        self._frames.extend(frames)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Begin the requests that may begin now. Called when requests arrive or are answered, or writing may go on."""
+        while self._frames and self._connection.may_serve:
+            frame = self._frames[0]
+            api = self._context.registry.get(frame.api_key, frame.api_version)
+            assert api is not None, "the frame reader lets no other through"
+            if self._slots and not (api.pipelined and self._slots[0].api.pipelined):
+                return
+            self._frames.popleft()
+            self._begin(api, frame)
+
+    def cancel_wait(self) -> None:
+        """Cancel the running request if it only waits for others, as the client has left."""
+        if self._slots and self._slots[0].api.waits:
+            self._cancel_soon(self._slots[0])
+
+    def drop(self) -> tuple[int, int]:
+        """Drop the requests that have not begun, and cancel the running one unless it is pipelined.
+
+        Return how many requests were dropped, and their total size in bytes."""
+        dropped = len(self._frames), sum(frame.size for frame in self._frames)
+        self._frames.clear()
+        if self._slots and not self._slots[0].api.pipelined:
+            self._cancel_soon(self._slots[0])
+        return dropped
+
+    def _begin(self, api: Api[Any, Any], frame: RequestFrame) -> None:
+        if api.key != ADD_PARTITIONS_TO_TXN_KEY:
+            self.owes_offsets = api.key == ADD_OFFSETS_TO_TXN_KEY
+        slot = _Slot(api, frame.size)
+        self._slots.append(slot)
+        slot.task = start(self._answer(frame, slot), f"{self.name} API {frame.api_key}")
+        if slot.task is not None:
+            slot.task.add_done_callback(self._ended)
+            if api.waits and self._connection.is_abandoned:
+                self._cancel_soon(slot)
+
+    def _cancel_soon(self, slot: _Slot) -> None:
+        # Not before the task's first step, or the coroutine in it would not learn that it ends.
+        if slot.task is not None:
+            asyncio.get_running_loop().call_soon(slot.task.cancel)
+
+    def _ended(self, _task: asyncio.Task[None]) -> None:
+        self.go_on()
+
+    async def _answer(self, frame: RequestFrame, slot: _Slot) -> None:
+        try:
+            body = await self._respond(slot.api, frame)
+            if body is not None:
+                header_version = response_header_version(frame.api_key, frame.api_version)
+                slot.buffers = answer_buffers(frame.correlation_id, header_version, body)
+        except MalformedRequest as error:
+            self._connection.close_malformed(error)
+        except Exception:
+            # Not even an error could be sent; without an answer the client would wait for ever.
+            self._context.metrics.requests_failed += 1
+            log.exception(
+                "%s: connection closed by an unexpected error; please report it", self.name
+            )
+            self._connection.abort()
+        finally:
+            slot.is_done = True
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        requests = size = 0
+        answers: list[Buffer] = []
+        slots = self._slots
+        while slots and slots[0].is_done:
+            slot = slots.popleft()
+            requests += 1
+            size += slot.size
+            answers += slot.buffers
+        if requests:
+            self._connection.answered(answers, requests, size)
+
+    async def _respond(self, api: Api[Any, Any], frame: RequestFrame) -> Sequence[Buffer] | None:
+        """Return the answer's body, or None if no answer is wanted."""
+        metrics = self._context.metrics
+        metrics.requests[frame.api_key] += 1
+        request = api.read(frame.body, frame.api_version)
+        call = Call(self._context, self._peer_of(frame), frame.api_version)
+        try:
+            response = await api.handle(call, request)
+            return None if response is None else api.write(response, frame.api_version)
+        except ControlPlaneUnavailable as error:
+            metrics.requests_unavailable += 1
+            log.debug(
+                "%s: API %d: the control plane is unavailable: %s", self.name, frame.api_key, error
+            )
+            return _refusal(api, call, request, api.unavailable)
+        except CommandRefused as error:
+            metrics.requests_failed += 1
+            refusal = _refusal(api, call, request, _for_clients(error.code))
+            log.warning("%s: API %d was refused: %s", self.name, frame.api_key, error)
+            return refusal
+        except MalformedRequest:
+            raise
+        except Exception:
+            metrics.requests_failed += 1
+            log.exception(
+                "%s: unexpected error in API %d version %d; please report it",
+                self.name,
+                frame.api_key,
+                frame.api_version,
+            )
+            return _refusal(api, call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _peer_of(self, frame: RequestFrame) -> Peer:
+        if frame.client_id != self.peer.client_id:
+            self.peer = replace(self.peer, client_id=frame.client_id)
+        return self.peer
+
+
+def _refusal(api: Api[Any, Any], call: Call, request: Any, error_code: int) -> Sequence[Buffer]:
+    return api.write(api.refuse(call, request, error_code), call.version)

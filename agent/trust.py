@@ -1,0 +1,57 @@
+"""Trust: whether clients may be answered from the views, which depends on when they were last known to be right (S7).
+
+Changes made through other agents reach an agent over its session, a moment after they were answered there. An agent
+that was suspended, or whose session stalls, does not know that its views are out of date: when it resumes, it could
+answer from views as old as its sleep before it has read what came meanwhile. So every reply to a call marks the views
+as right at the time when the call began, since a reply comes after all changes that it saw (adr/0003). Time is that
+of the event loop, which goes on while the process is suspended. Renewing the lease is such a call; a request that
+needs younger views makes one.
+"""
+
+import asyncio
+import math
+from typing import TYPE_CHECKING
+
+from lacuna.controlplane.client import confirm
+
+if TYPE_CHECKING:
+    from lacuna.agent.metrics import AgentMetrics
+    from lacuna.controlplane.client import ControlClient
+
+
+class Trust:
+    """Tracks how old the views of one agent are. They are trusted for `lasts` seconds, as long as a lease lasts."""
+
+    def __init__(self, control: "ControlClient", metrics: "AgentMetrics") -> None:
+        self.lasts = math.inf
+        self._control = control
+        self._metrics = metrics
+        self._as_of = -math.inf
+        self._asking: asyncio.Task[None] | None = None
+
+    def renew(self, as_of: float) -> None:
+        """Note that the views are at least as new as `as_of`, the loop time at which a call now answered was made."""
+        self._as_of = max(self._as_of, as_of)
+
+    def holds(self, since: float = -math.inf) -> bool:
+        """Whether the views are trusted now, and have every change answered anywhere before `since` (loop time)."""
+        now = asyncio.get_running_loop().time()
+        return self._as_of >= since and self._as_of >= now - self.lasts
+
+    async def restore(self, since: float = -math.inf) -> None:
+        """Wait until `holds(since)`; concurrent waiters share one call. Raises ControlPlaneUnavailable."""
+        while not self.holds(since):
+            if self._asking is None:
+                self._asking = asyncio.get_running_loop().create_task(self._ask(), name="trust")
+                # If everyone who waits is cancelled, nobody else looks at its error.
+                self._asking.add_done_callback(lambda task: task.cancelled() or task.exception())
+            await asyncio.shield(self._asking)
+
+    async def _ask(self) -> None:
+        began = asyncio.get_running_loop().time()
+        self._metrics.views_confirmed += 1
+        try:
+            await confirm(self._control)
+        finally:
+            self._asking = None
+        self.renew(began)

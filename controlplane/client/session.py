@@ -1,0 +1,308 @@
+"""A ControlClient over a Session stream that carries many commands in each message.
+
+While one message is being written, commands are collected for the next. When the stream ends, calls whose command
+was sent fail (their outcome is not known), calls whose command was not sent keep waiting, and every view becomes
+stale. The client then reconnects, with growing pauses, and subscribes again. Once it has been without a session for
+`give_up_after` seconds, calls and `ready` fail at once.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from lacuna.controlplane.client.calls import Calls
+from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.client.subscriptions import Subscriptions
+from lacuna.controlplane.client.views import ClusterView, PartitionView
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
+
+_log = logging.getLogger("lacuna.controlplane.client")
+
+
+class StreamBroken(Exception):
+    """A stream cannot be used any more, or could not be opened. The message says why."""
+
+
+class Stream(Protocol):
+    """One Session stream, as its client uses it. It is opened by the first `read`."""
+
+    async def read(self) -> SessionResponse | None:
+        """Return the next message, or None once the control plane has ended the stream. Raises StreamBroken."""
+        ...
+
+    async def write(self, request: SessionRequest) -> None:
+        """Send a message. Raises StreamBroken."""
+        ...
+
+    def cancel(self) -> None:
+        """End the stream; a `read` that waits is cancelled."""
+        ...
+
+
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Stream]]
+"""Makes a stream, and closes its connection on leaving."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLimits:
+    """Bounds on subscribed partitions, waiting calls, and the commands and bytes in a message. Times are in seconds.
+
+    A message can exceed `max_message_bytes` by one command of at most `max_command_bytes`; the service accepts
+    messages of that size.
+    """
+
+    max_partitions: int = 10_000
+    max_calls: int = 100_000
+    max_message_commands: int = 1_000
+    max_message_bytes: int = 4 << 20
+    max_command_bytes: int = 32 << 20
+    first_pause: float = 0.02
+    longest_pause: float = 2.0
+    give_up_after: float = 5.0
+
+
+class SessionClient:
+    """A ControlClient for the control plane at `address`, to which `connect` makes streams. Call `start` first.
+
+    `random` returns numbers in [0, 1); `sleep` takes seconds.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        connect: Connect,
+        random: Callable[[], float],
+        limits: SessionLimits | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._address = address
+        self._connect = connect
+        self._random = random
+        self._limits = limits or SessionLimits()
+        self._sleep = sleep
+        self._calls = Calls(self._limits.max_calls)
+        self._unsent: deque[Command] = deque()
+        self.journal_position = 0
+        #: Per partition, what the next message asks for: True to subscribe, False to unsubscribe.
+        self._wishes: dict[PartitionKey, bool] = {}
+        self._wake = asyncio.Event()
+        self._subscriptions = Subscriptions(
+            self._limits.max_partitions,
+            lambda keys: self._wish(keys, True),
+            lambda keys: self._wish(keys, False),
+        )
+        self._failure: ControlPlaneUnavailable | None = None
+        self._give_up: asyncio.TimerHandle | None = None
+        self._is_connected = False
+        self._write_error: Exception | None = None
+        self._is_closed = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start connecting in the background; calls wait until there is a session."""
+        self._arm()
+        self._task = asyncio.create_task(self._run())
+
+    @property
+    def cluster(self) -> ClusterView:
+        """The view of topics and live agents."""
+        return self._subscriptions.cluster
+
+    async def call(self, command: Command) -> Reply:
+        if self._failure is not None:
+            raise ControlPlaneUnavailable(str(self._failure))
+        future = self._calls.add(command)
+        self._unsent.append(command)
+        self._wake.set()
+        try:
+            return await future
+        finally:
+            self._calls.forget(command.command_id)
+
+    def give_up_unsent(self, reason: str) -> None:
+        unsent = [command.command_id for command in self._unsent]
+        self._unsent.clear()
+        for command_id in unsent:
+            self._calls.refuse(command_id, ControlPlaneUnavailable(reason))
+
+    def partition(self, topic_id: bytes, partition: int) -> PartitionView:
+        return self._subscriptions.partition(topic_id, partition)
+
+    async def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._disarm()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._subscriptions.interrupt()
+        self._fail(ControlPlaneUnavailable("this client is closed"))
+
+    async def _run(self) -> None:
+        try:
+            await self._serve_forever()
+        except Exception as error:
+            _log.critical(
+                "the client of the control plane stops after an unexpected error; please report it",
+                exc_info=error,
+            )
+            self._subscriptions.interrupt()
+            self._fail(ControlPlaneUnavailable(f"this client has failed: {error!r}"))
+
+    async def _serve_forever(self) -> None:
+        """Run one session after another, with a pause between them."""
+        failures = 0
+        while True:
+            async with self._connect() as stream:
+                reason = await self._serve(stream)
+            failures = 1 if self._is_connected else failures + 1
+            self._interrupt(reason)
+            await self._sleep(self._pause(failures))
+
+    async def _serve(self, stream: Stream) -> str:
+        """Run one session until it ends, and return the reason."""
+        writer: asyncio.Task[None] | None = None
+        try:
+            while True:
+                response = await stream.read()
+                if response is None:
+                    return f"the control plane at {self._address} ended the session"
+                if 0 < response.journal_position < self.journal_position:
+                    return self._is_older(response.journal_position)
+                if writer is None:
+                    self._connected()
+                    writer = asyncio.create_task(self._write(stream))
+                self._receive(response)
+        except StreamBroken as error:
+            return f"no control plane answers at {self._address}: {error}"
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._write_error is None or (task is not None and task.cancelling()):
+                raise
+            return f"sending to the control plane failed: {self._write_error!r}"
+        finally:
+            stream.cancel()
+            if writer is not None:
+                writer.cancel()
+                await asyncio.gather(writer, return_exceptions=True)
+
+    def _is_older(self, position: int) -> str:
+        """Say that the journal is shorter than it was when earlier replies came. Going on would hide the loss."""
+        return (
+            f"the journal of the control plane at {self._address} ends at position {position}, but had reached "
+            f"{self.journal_position}: it was damaged, cut short, or restored from an older copy. Restore the complete "
+            "journal, or start the control plane with --accept-loss"
+        )
+
+    async def _write(self, stream: Stream) -> None:
+        """Send the collected commands and subscriptions whenever there are any.
+
+        If the stream ends, the reader finds out why. Any other error ends the session, since nothing more would be
+        sent on it and calls would wait forever.
+        """
+        self._write_error = None
+        try:
+            while True:
+                await self._wake.wait()
+                await stream.write(self._next_request())
+        except StreamBroken:
+            return
+        except Exception as error:
+            _log.error(
+                "sending failed: this session ends, and a new one will be opened", exc_info=error
+            )
+            self._write_error = error
+            stream.cancel()
+
+    def _next_request(self) -> SessionRequest:
+        request = SessionRequest()
+        for (topic_id, partition), is_wanted in self._wishes.items():
+            keys = request.subscribe if is_wanted else request.unsubscribe
+            keys.append(TopicPartition(topic_id=topic_id, partition=partition))
+        self._wishes.clear()
+        size = 0
+        while (
+            self._unsent
+            and len(request.commands) < self._limits.max_message_commands
+            and size < self._limits.max_message_bytes
+        ):
+            command = self._unsent.popleft()
+            command_size = command.ByteSize()
+            if command_size > self._limits.max_command_bytes:
+                self._calls.refuse(command.command_id, self._too_large(command_size))
+            elif self._calls.is_waiting(command.command_id):
+                size += command_size
+                request.commands.append(command)
+        if not self._unsent:
+            self._wake.clear()
+        return request
+
+    def _too_large(self, command_size: int) -> CommandRefused:
+        """Refuse a command that would make the service end the session and so fail all other calls."""
+        bound = self._limits.max_command_bytes
+        message = f"a command of {command_size} bytes is beyond the bound of {bound}: send less"
+        return CommandRefused(ErrorCode.INVALID_REQUEST, message)
+
+    def _receive(self, response: SessionResponse) -> None:
+        self.journal_position = response.journal_position or self.journal_position
+        self._subscriptions.apply(response.partitions, response.cluster)
+        self._calls.resolve(response.replies)
+
+    def _connected(self) -> None:
+        self._disarm()
+        self._is_connected = True
+        self._failure = None
+        self._subscriptions.restore()
+        self._wishes = dict.fromkeys(self._subscriptions.keys(), True)
+        self._wake.set()
+
+    def _interrupt(self, reason: str) -> None:
+        """Mark views stale and fail the calls that were sent: the session ended, or could not be opened."""
+        error = ControlPlaneUnavailable(reason)
+        self._subscriptions.interrupt()
+        self._calls.fail(error, kept={command.command_id for command in self._unsent})
+        if self._is_connected:
+            self._is_connected = False
+            self._arm()
+        elif self._failure is not None:
+            self._failure = error
+
+    def _wish(self, keys: Sequence[PartitionKey], is_wanted: bool) -> None:
+        for key in keys:
+            self._wishes[key] = is_wanted
+        self._wake.set()
+
+    def _pause(self, failures: int) -> float:
+        longest = self._limits.first_pause * float(2 ** min(failures, 30))
+        return min(self._limits.longest_pause, longest) * (0.5 + self._random() / 2)
+
+    def _arm(self) -> None:
+        def give_up() -> None:
+            seconds = self._limits.give_up_after
+            self._fail(
+                ControlPlaneUnavailable(
+                    f"no control plane at {self._address} for {seconds:g} s: is it running?"
+                )
+            )
+
+        loop = asyncio.get_running_loop()
+        self._give_up = loop.call_later(self._limits.give_up_after, give_up)
+
+    def _disarm(self) -> None:
+        if self._give_up is not None:
+            self._give_up.cancel()
+            self._give_up = None
+
+    def _fail(self, error: ControlPlaneUnavailable) -> None:
+        self._failure = error
+        self._unsent.clear()
+        self._calls.fail(error)
+        self._subscriptions.fail(error)

@@ -1,0 +1,255 @@
+"""Salvages the intact part of a damaged or outdated journal, once an operator has accepted the loss.
+
+The intact part is the newest undamaged snapshot and the batches that follow it without a gap. It becomes a new
+journal, whose positions and ids begin beyond any that the lost part can have used (`lacuna.controlplane.eras`). Copies
+of the old files are kept beside it. If this is interrupted at any step, either the old files are still in place and
+refuse to start, or the new ones have replaced them.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.eras import first_of_next_era
+from lacuna.controlplane.journal.connections import (
+    Connection,
+    configure,
+    connect,
+    connect_read_only,
+    errors_of,
+)
+from lacuna.controlplane.journal.evidence import Evidence, gather
+from lacuna.controlplane.journal.journal import (
+    JournalBatch,
+    JournalCorrupt,
+    JournalError,
+    JournalOfAnotherVersion,
+    Snapshot,
+)
+from lacuna.controlplane.journal.rows import checksum, encode_records
+from lacuna.controlplane.journal.snapshots import SnapshotDatabase, load_newest, snapshots_path
+from lacuna.controlplane.journal.sqlite import take_lock
+from lacuna.controlplane.journal.tables import create, last_position, read_batches, read_meta
+from lacuna.controlplane.journal.witness import read_witness, witness_path
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from lacuna.logstore.objects.filesystem import sync
+
+
+@dataclass(frozen=True, slots=True)
+class Salvage:
+    """The intact part of a journal: the `state` at `position`.
+
+    At least everything up to `reached` was acknowledged. `problems` has a sentence for each thing that is wrong.
+    """
+
+    path: str
+    cluster_id: str
+    fencing_token: int
+    position: int
+    reached: int
+    state: State
+    problems: Sequence[str]
+
+
+@contextmanager
+def locked(path: str) -> Iterator[None]:
+    """Hold the journal's lock, so that no control plane can open it. Raises JournalInUse."""
+    lock = take_lock(path)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def salvage(path: str) -> Salvage:
+    """Read the intact part of the journal and change nothing. The caller holds the lock.
+
+    Raises JournalError if nothing is intact, or if another version wrote the journal.
+    """
+    problems: list[str] = []
+    evidence = _gather(path, problems)
+    cluster_id, fencing_token = _owner(path, problems)
+    snapshot = _snapshot(path, cluster_id, problems)
+    batches = list(_batches(path, 0 if snapshot is None else snapshot.position, problems))
+    state, position = _replayed(path, snapshot, batches, problems)
+    if position < evidence.position:
+        problems.append(
+            f"the readable part ends at position {position}, but the journal reached {evidence.position}"
+        )
+    reached = max(evidence.position, evidence.witnessed)
+    return Salvage(path, cluster_id, fencing_token, position, reached, state, problems)
+
+
+def replace(found: Salvage, lost_lease_ids: Sequence[int], now_ms: int) -> str:
+    """Replace the journal with a new one made from `found`, and return the folder with copies of the old files.
+
+    `lost_lease_ids` are leases that the lost part of the journal gave out. The caller holds the lock.
+    """
+    path = found.path
+    position = first_of_next_era(max(found.position, found.reached))
+    records = [
+        each.SerializeToString()
+        for each in machine.accept_loss(found.state, lost_lease_ids, now_ms)
+    ]
+    kept = _keep(path)
+    _store_snapshot(found, Snapshot(position, machine.snapshot(found.state)))
+    _write(path + ".new", found, position, records)
+    for name in (f"{path}-wal", f"{path}-shm"):
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+    os.replace(path + ".new", path)
+    _sync_directory(path)
+    return kept
+
+
+def _gather(path: str, problems: list[str]) -> Evidence:
+    try:
+        evidence = gather(path)
+    except JournalError as error:
+        problems.append(str(error))
+        return Evidence(path, 0, read_witness(witness_path(path), None), None)
+    if evidence.is_loss:
+        problems.append(evidence.describe())
+    return evidence
+
+
+def _owner(path: str, problems: list[str]) -> tuple[str, int]:
+    """Return the cluster id and the last fencing token.
+
+    If the journal cannot be read, the id comes from the snapshots and the token is 0. Raises JournalOfAnotherVersion,
+    since a journal of another version is not damaged.
+    """
+    try:
+        with _reading(path) as connection:
+            stored = read_meta(connection)
+        if stored is not None:
+            return str(stored["cluster_id"]), int(stored["fencing_token"])
+    except JournalOfAnotherVersion as error:
+        raise JournalOfAnotherVersion(f"{path}: {error.what}") from error
+    except JournalError as error:
+        problems.append(f"the id of the journal's cluster cannot be read: {error}")
+    with suppress(JournalError), _reading(snapshots_path(path)) as connection:
+        row = connection.execute("SELECT cluster_id FROM snapshots LIMIT 1").fetchone()
+        if row is not None:
+            return str(row[0]), 0
+    said = ". ".join(problems) or f"{path} is empty"
+    raise JournalCorrupt(f"no part of the journal can be read: restore it from a backup ({said})")
+
+
+def _snapshot(path: str, cluster_id: str, problems: list[str]) -> Snapshot | None:
+    if not os.path.exists(snapshots_path(path)):
+        return None
+    try:
+        with _reading(snapshots_path(path)) as connection:
+            return load_newest(connection, cluster_id)
+    except JournalError as error:
+        problems.append(f"no snapshot can be read: {error}")
+        return None
+
+
+def _batches(path: str, position: int, problems: list[str]) -> Iterator[JournalBatch]:
+    try:
+        with _reading(path) as connection:
+            if last_position(connection) < position:
+                problems.append(f"{path} ends before its snapshot at position {position}")
+            while found := read_batches(connection, position):
+                yield from found
+                position = found[-1].position
+    except (JournalError, ValueError) as error:
+        problems.append(f"{path} cannot be read after position {position}: {error}")
+
+
+def _replayed(
+    path: str,
+    snapshot: Snapshot | None,
+    batches: Sequence[JournalBatch],
+    problems: list[str],
+) -> tuple[State, int]:
+    """Return the state after the last batch that can be replayed, and that batch's position."""
+    state = State() if snapshot is None else machine.restore(snapshot.state)
+    position = 0 if snapshot is None else snapshot.position
+    for number, batch in enumerate(batches):
+        try:
+            for record in batch.records:
+                machine.replay(state, JournalRecord.FromString(record))
+        except machine.UnknownRecordError as error:
+            # The journal is not damaged, so the records from here on must not be given up.
+            raise JournalOfAnotherVersion(
+                f"{path} has {error}, up to position {batch.position}"
+            ) from error
+        except (DecodeError, LookupError, ValueError, OverflowError) as error:
+            problems.append(f"a record up to position {batch.position} does not follow: {error!r}")
+            return _replayed(path, snapshot, batches[:number], problems)
+        position = batch.position
+    return state, position
+
+
+def _keep(path: str) -> str:
+    """Copy all files of the journal to a new folder beside it, and return that folder."""
+    number = 1
+    while os.path.exists(f"{path}.kept-{number}"):
+        number += 1
+    folder = f"{path}.kept-{number}"
+    os.mkdir(folder)
+    names = ("", "-wal", ".snapshots", ".snapshots-wal", ".acknowledged")
+    for name in (path + suffix for suffix in names):
+        if os.path.exists(name):
+            shutil.copy2(name, folder)
+    return folder
+
+
+def _store_snapshot(found: Salvage, snapshot: Snapshot) -> None:
+    path = snapshots_path(found.path)
+    try:
+        _store(path, found.cluster_id, snapshot)
+    except JournalError:
+        for name in (path, f"{path}-wal", f"{path}-shm"):
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+        _store(path, found.cluster_id, snapshot)
+
+
+def _store(path: str, cluster_id: str, snapshot: Snapshot) -> None:
+    with errors_of(path):
+        database = SnapshotDatabase(path, cluster_id)
+        try:
+            database.store(snapshot)
+        finally:
+            database.close()
+
+
+def _write(path: str, found: Salvage, position: int, records: Sequence[bytes]) -> None:
+    """Write a journal that begins after the snapshot at `position`."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    connection = connect(path)
+    try:
+        configure(connection)
+        create(connection, found.cluster_id, found.fencing_token, position)
+        position += len(records)
+        blob = encode_records(records)
+        row = (position, len(records), checksum(position, blob), blob)
+        connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", row)
+    finally:
+        connection.close()  # closing also moves the whole write-ahead log into the database
+    sync(path)
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[Connection]:
+    with errors_of(path):
+        connection = connect_read_only(path)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+def _sync_directory(path: str) -> None:
+    sync(os.path.dirname(os.path.abspath(path)))

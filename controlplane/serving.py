@@ -1,0 +1,112 @@
+"""Serves one Session stream, whatever carries it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from google.protobuf.message import DecodeError
+
+from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.host import HostSession
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Reply, SessionRequest, SessionResponse
+from lacuna.controlplane.v1.log_pb2 import PartitionDelta
+
+
+async def serve_session(
+    plane: Runtime,
+    requests: AsyncIterator[SessionRequest],
+    write: Callable[[SessionResponse], Awaitable[None]],
+    max_outbox: int,
+) -> None:
+    """Serve a session of `plane` until it ends. Raises ControlPlaneUnavailable with the reason, always.
+
+    A session is ended if more than `max_outbox` deltas and replies wait for `write`.
+    """
+    outbox = _Outbox(max_outbox)
+    session = plane.open_session(outbox)
+    reader = asyncio.create_task(_read(plane, requests, session, outbox))
+    try:
+        while True:
+            await write(await outbox.take())
+    finally:
+        session.close()
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+
+
+async def _read(
+    plane: Runtime,
+    requests: AsyncIterator[SessionRequest],
+    session: HostSession,
+    outbox: "_Outbox",
+) -> None:
+    """Pass requests to the session, as fast as the runtime decides them."""
+    try:
+        async for request in requests:
+            await plane.room()
+            if request.unsubscribe:
+                session.unsubscribe(_keys(request.unsubscribe))
+            if request.subscribe:
+                session.subscribe(_keys(request.subscribe))
+            if request.commands:
+                session.submit(request.commands)
+        outbox.lost(ControlPlaneUnavailable("the client has ended the session"))
+    except ControlPlaneUnavailable as error:
+        outbox.lost(error)
+    except DecodeError:
+        outbox.lost(
+            ControlPlaneUnavailable("the client sent something that is not a SessionRequest")
+        )
+
+
+def _keys(partitions: Sequence[TopicPartition]) -> list[PartitionKey]:
+    return [key_of(partition) for partition in partitions]
+
+
+class _Outbox:
+    """The next message of a session's stream; it is collected while the one before is being written."""
+
+    def __init__(self, max_items: int) -> None:
+        self._max_items = max_items
+        self._items = 0
+        self._response = SessionResponse()
+        self._wake = asyncio.Event()
+        self._lost: ControlPlaneUnavailable | None = None
+
+    def deliver(
+        self,
+        partitions: Sequence[PartitionDelta],
+        cluster: Sequence[ClusterDelta],
+        replies: Sequence[Reply],
+        position: int,
+    ) -> None:
+        if self._lost is not None:
+            return
+        self._items += len(partitions) + len(cluster) + len(replies)
+        if self._items > self._max_items:
+            self._items = 0
+            self._response = SessionResponse()
+            self.lost(ControlPlaneUnavailable("this client reads too slowly: connect again"))
+            return
+        self._response.partitions.extend(partitions)
+        self._response.cluster.extend(cluster)
+        self._response.replies.extend(replies)
+        self._response.journal_position = position
+        self._wake.set()
+
+    def lost(self, error: ControlPlaneUnavailable) -> None:
+        self._lost = error
+        self._wake.set()
+
+    async def take(self) -> SessionResponse:
+        """Wait for the next message, of at least one item. Raises ControlPlaneUnavailable after the last one."""
+        await self._wake.wait()
+        if self._lost is None:
+            self._wake.clear()
+        elif not self._items:
+            raise self._lost
+        response, self._response = self._response, SessionResponse()
+        self._items = 0
+        return response

@@ -1,0 +1,1 @@
+"""Types shared by agents, the pipeline and the control plane: extents, batches, errors, topic names and configs."""

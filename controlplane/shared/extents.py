@@ -1,0 +1,312 @@
+"""The extents and dead ranges of one partition, as columns.
+
+There are many extents, so they are kept in arrays instead of objects. The control plane's table of a partition is
+authoritative; an agent keeps the same table in its view, updated by deltas. Offsets are log offsets; positions and
+sizes are bytes in an object. docs/adr/0001-flat-extents.md says why an extent is a run of batches.
+"""
+
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from hashlib import blake2b
+from operator import attrgetter
+from struct import Struct
+from typing import Final
+
+from lacuna.controlplane.v1.log_pb2 import ExtentColumns, Extents
+
+FLAG_LOG_APPEND_TIME: Final = 1
+FLAG_TRUE_OFFSETS: Final = 2
+
+#: column name -> array typecode, in the order of the message's fields.
+COLUMNS: Final = {
+    "lease_ids": "q",
+    "sequences": "q",
+    "positions": "q",
+    "sizes": "q",
+    "base_offsets": "q",
+    "next_offsets": "q",
+    "max_timestamps": "q",
+    "producer_ids": "q",
+    "producer_epochs": "h",
+    "transactions": "q",
+    "flags": "B",
+}
+
+#: A new extent as bytes in a journal record or a delta: the values of the columns, in order. Packing and reading such
+#: a row takes a tenth of the time that eleven fields of a message take.
+EXTENT_ROW: Final = Struct("<qqqiqqqqhqB")
+
+_columns_of: Final = attrgetter(*COLUMNS)
+_IS_LITTLE_ENDIAN: Final = sys.byteorder == "little"
+
+
+def extent_rows(extents: Extents) -> bytes:
+    """Encode a message's extents as rows of EXTENT_ROW, one after the other."""
+    return b"".join(map(EXTENT_ROW.pack, *_columns_of(extents)))
+
+
+def to_little_endian(column: "array[int]") -> bytes:
+    """Return the bytes of a column as messages hold them."""
+    if not _IS_LITTLE_ENDIAN:
+        column = column[:]
+        column.byteswap()
+    return column.tobytes()
+
+
+def from_little_endian(typecode: str, data: bytes) -> "array[int]":
+    """Read a column that `to_little_endian` wrote. Raises ValueError if `data` ends within a value."""
+    column = array(typecode, data)
+    if not _IS_LITTLE_ENDIAN:
+        column.byteswap()
+    return column
+
+
+def fence_of(columns: ExtentColumns) -> bytes:
+    """Return a digest (BLAKE2b, 16 bytes) by which a swap identifies extents without sending all their columns.
+
+    It covers the bytes of the columns in order. All rows have the same length, so the columns of two different tables
+    never give the same bytes.
+    """
+    digest = blake2b(digest_size=16)
+    for column in _columns_of(columns):
+        digest.update(column)
+    return digest.digest()
+
+
+class ExtentTable:
+    """Extents ordered by base_offset, with one array for each column. Gaps between neighbours are holes."""
+
+    __slots__ = tuple(COLUMNS)
+
+    lease_ids: "array[int]"
+    sequences: "array[int]"
+    positions: "array[int]"
+    sizes: "array[int]"
+    base_offsets: "array[int]"
+    next_offsets: "array[int]"
+    max_timestamps: "array[int]"
+    producer_ids: "array[int]"
+    producer_epochs: "array[int]"
+    transactions: "array[int]"
+    flags: "array[int]"
+
+    def __init__(self) -> None:
+        for name, typecode in COLUMNS.items():
+            setattr(self, name, array(typecode))
+
+    def __len__(self) -> int:
+        return len(self.base_offsets)
+
+    def append(self, extents: Extents) -> None:
+        """Add extents at the end. Raises ValueError if they begin before the last one's next_offset."""
+        if (
+            len(self)
+            and len(extents.base_offsets)
+            and extents.base_offsets[0] < self.next_offsets[-1]
+        ):
+            raise ValueError(
+                f"extent at offset {extents.base_offsets[0]} overlaps the end {self.next_offsets[-1]}"
+            )
+        for column, values in zip(_columns_of(self), _columns_of(extents), strict=True):
+            column.extend(values)
+
+    def append_row(self, row: Sequence[int]) -> None:
+        """Add one extent, with its values in the order of the columns. Raises ValueError as `append` does."""
+        (
+            lease_id,
+            sequence,
+            position,
+            size,
+            base_offset,
+            next_offset,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            transaction,
+            flags,
+        ) = row
+        if self.next_offsets and base_offset < self.next_offsets[-1]:
+            raise ValueError(
+                f"extent at offset {base_offset} overlaps the end {self.next_offsets[-1]}"
+            )
+        self.lease_ids.append(lease_id)
+        self.sequences.append(sequence)
+        self.positions.append(position)
+        self.sizes.append(size)
+        self.base_offsets.append(base_offset)
+        self.next_offsets.append(next_offset)
+        self.max_timestamps.append(max_timestamp)
+        self.producer_ids.append(producer_id)
+        self.producer_epochs.append(producer_epoch)
+        self.transactions.append(transaction)
+        self.flags.append(flags)
+
+    def columns(self, start: int = 0, stop: int | None = None) -> ExtentColumns:
+        """Return the extents with index in [start, stop), all by default, as the bytes of the columns."""
+        return ExtentColumns(
+            **{name: to_little_endian(getattr(self, name)[start:stop]) for name in COLUMNS}
+        )
+
+    @classmethod
+    def from_columns(cls, columns: ExtentColumns) -> "ExtentTable":
+        """Return a table of the extents that `columns` returned. Raises ValueError if a column ends within a value."""
+        table = cls()
+        for name, typecode in COLUMNS.items():
+            setattr(table, name, from_little_endian(typecode, getattr(columns, name)))
+        return table
+
+    def fence(self, start: int, stop: int) -> bytes:
+        """Return the digest `fence_of` of the extents with index in [start, stop)."""
+        return fence_of(self.columns(start, stop))
+
+    def first_ending_after(self, offset: int) -> int:
+        """Return the index of the first extent whose next_offset is greater than `offset` (len(self) if none)."""
+        return bisect_right(self.next_offsets, offset)
+
+    def first_at_or_after(self, offset: int) -> int:
+        """Return the index of the first extent whose base_offset is at or after `offset` (len(self) if none)."""
+        return bisect_left(self.base_offsets, offset)
+
+    def slice(self, start: int, stop: int) -> Extents:
+        """Return the extents with index in [start, stop) as a message."""
+        return Extents(**{name: getattr(self, name)[start:stop] for name in COLUMNS})
+
+    def replace(self, first_offset: int, end_offset: int, extents: Extents) -> None:
+        """Replace the extents that begin in [first_offset, end_offset) with `extents`."""
+        start, stop = self.range_of(first_offset, end_offset)
+        for name, typecode in COLUMNS.items():
+            getattr(self, name)[start:stop] = array(typecode, getattr(extents, name))
+
+    def range_of(self, first_offset: int, end_offset: int) -> tuple[int, int]:
+        """Return the indexes (start, stop) of the extents that begin in [first_offset, end_offset)."""
+        start = self.first_at_or_after(first_offset)
+        return start, max(start, self.first_at_or_after(end_offset))
+
+    def drop_below(self, offset: int) -> Extents:
+        """Remove and return the extents that end at or below `offset`."""
+        stop = self.first_ending_after(offset)
+        dropped = self.slice(0, stop)
+        for name in COLUMNS:
+            del getattr(self, name)[:stop]
+        return dropped
+
+
+class DeadRanges:
+    """The dead ranges [first, end) of a partition: ordered and disjoint. Ranges that touch are joined into one."""
+
+    __slots__ = ("ends", "firsts")
+
+    def __init__(self) -> None:
+        self.firsts: array[int] = array("q")
+        self.ends: array[int] = array("q")
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    def add(self, first: int, end: int) -> None:
+        """Add [first, end), joining it with the ranges that it touches or overlaps."""
+        ends = self.ends
+        if not ends or first > ends[-1]:  # nearly always: aborted records are new
+            self.firsts.append(first)
+            ends.append(end)
+            return
+        if first == ends[-1]:
+            ends[-1] = end
+            return
+        start = bisect_left(self.ends, first)
+        stop = bisect_right(self.firsts, end)
+        if start < stop:
+            first = min(first, self.firsts[start])
+            end = max(end, self.ends[stop - 1])
+        self.firsts[start:stop] = array("q", (first,))
+        self.ends[start:stop] = array("q", (end,))
+
+    def add_all(self, pairs: "array[int]") -> None:
+        """Add the ranges first, end, first, end, ..., which are in order, in one pass.
+
+        Added one by one, each of many ranges in the middle would move all ranges after it.
+        """
+        if len(pairs) == 2:  # nearly always
+            self.add(pairs[0], pairs[1])
+        elif pairs:
+            self._merge(pairs)
+
+    def _merge(self, pairs: "array[int]") -> None:
+        start = bisect_left(self.ends, pairs[0])
+        stop = bisect_right(self.firsts, pairs[-1])
+        ranges = list(zip(self.firsts[start:stop], self.ends[start:stop], strict=True))
+        ranges.extend(zip(pairs[::2], pairs[1::2], strict=True))
+        ranges.sort()
+        merged = DeadRanges()
+        for first, end in ranges:
+            if merged.ends and first <= merged.ends[-1]:
+                merged.ends[-1] = max(end, merged.ends[-1])
+            else:
+                merged.firsts.append(first)
+                merged.ends.append(end)
+        self.firsts[start:stop] = merged.firsts
+        self.ends[start:stop] = merged.ends
+
+    def remove(self, first: int, end: int) -> None:
+        """Remove [first, end) from the ranges; a range that extends beyond an edge is cut there."""
+        start = bisect_right(self.ends, first)
+        stop = bisect_left(self.firsts, end)
+        if start >= stop:
+            return
+        firsts, ends = array("q"), array("q")
+        if self.firsts[start] < first:
+            firsts.append(self.firsts[start])
+            ends.append(first)
+        if self.ends[stop - 1] > end:
+            firsts.append(end)
+            ends.append(self.ends[stop - 1])
+        self.firsts[start:stop] = firsts
+        self.ends[start:stop] = ends
+
+    def drop_below(self, offset: int) -> None:
+        """Remove the ranges that end at or below `offset`; a range that contains it is not cut.
+
+        An extent that contains the log start is not cut either, and is live or dead as a whole. If its dead range were
+        cut, a merge would take it for a live one.
+        """
+        stop = bisect_right(self.ends, offset)
+        del self.firsts[:stop], self.ends[:stop]
+
+    def skip(self, offset: int) -> int:
+        """Return the end of the range that contains `offset`, or `offset` itself if it is not dead."""
+        index = bisect_right(self.firsts, offset) - 1
+        if index >= 0 and self.ends[index] > offset:
+            return self.ends[index]
+        return offset
+
+    def pairs(self) -> bytes:
+        """Encode all ranges as first, end, first, end, ..., eight bytes each, little-endian."""
+        pairs = array("q", bytes(16 * len(self)))
+        pairs[::2] = self.firsts
+        pairs[1::2] = self.ends
+        return to_little_endian(pairs)
+
+    @classmethod
+    def from_pairs(cls, data: bytes) -> "DeadRanges":
+        """Decode what `pairs` encoded: ranges that are in order and do not touch."""
+        pairs = from_little_endian("q", data)
+        ranges = cls()
+        ranges.firsts, ranges.ends = pairs[::2], pairs[1::2]
+        return ranges
+
+    def add_pairs(self, data: bytes) -> None:
+        """Add ranges that are encoded as by `pairs`."""
+        self.add_all(from_little_endian("q", data))
+
+    def within(self, first: int, end: int) -> "DeadRanges":
+        """Return the parts of the ranges that are within [first, end)."""
+        start = bisect_right(self.ends, first)
+        stop = max(start, bisect_left(self.firsts, end))
+        found = DeadRanges()
+        found.firsts, found.ends = self.firsts[start:stop], self.ends[start:stop]
+        if found.firsts:
+            found.firsts[0] = max(first, found.firsts[0])
+            found.ends[-1] = min(end, found.ends[-1])
+        return found

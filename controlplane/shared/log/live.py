@@ -1,0 +1,96 @@
+"""Finds the live extents: those that no dead range covers (S14, S18).
+
+No extent spans two transactions, so each is live or dead as a whole. Extents are found by bisection, so the cost of a
+walk grows with the number of runs, not of extents.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import compress, count
+from typing import Final
+
+from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
+
+# How many extents' timestamps are compared at once.
+_STEP: Final = 1024
+
+
+def dead_slices(
+    extents: ExtentTable, dead: DeadRanges | None, start: int, stop: int
+) -> Iterator[tuple[int, int]]:
+    """Yield the indexes (start, stop) of the runs of dead extents among those with index in [start, stop), in order.
+
+    `dead` is None for read_uncommitted, for which all extents are live.
+    """
+    if dead is None or start >= stop:
+        return
+    bases, firsts, ends = extents.base_offsets, dead.firsts, dead.ends
+    last = bases[stop - 1]
+    for index in range(bisect_right(ends, bases[start]), len(firsts)):
+        first_offset, end_offset = firsts[index], ends[index]
+        if first_offset > last:
+            return
+        # Where many short transactions follow each other, the next extents are mostly the right ones.
+        if bases[start] < first_offset:
+            start += 1
+            if bases[start] < first_offset:
+                start = bisect_left(bases, first_offset, start, stop)
+        if bases[start] >= end_offset:  # a range without extents
+            continue
+        end = start + 1
+        if end < stop and bases[end] < end_offset:
+            end = bisect_left(bases, end_offset, end, stop)
+        yield start, end
+        if end == stop:
+            return
+        start = end
+
+
+def live_slices(
+    extents: ExtentTable, dead: DeadRanges | None, start: int, stop: int
+) -> Iterator[tuple[int, int]]:
+    """Yield, in order, the half-open index range of each run of live extents within [start, stop)."""
+    for first, end in dead_slices(extents, dead, start, stop):
+        if start < first:
+            yield start, first
+        start = end
+    if start < stop:
+        yield start, stop
+
+
+def runs(
+    extents: ExtentTable, dead: DeadRanges | None, start: int, stop: int
+) -> Iterator[tuple[int, int, bool]]:
+    """Yield the extents with index in [start, stop) as runs (start, stop, is_live), in order."""
+    for first, end in dead_slices(extents, dead, start, stop):
+        if start < first:
+            yield start, first, True
+        yield first, end, False
+        start = end
+    if start < stop:
+        yield start, stop, True
+
+
+def late_extents(
+    extents: ExtentTable, dead: DeadRanges | None, start: int, stop: int, timestamp: int
+) -> Iterator[int]:
+    """Yield the indexes in [start, stop) of live extents with a largest timestamp of at least `timestamp`, in order."""
+    max_timestamps = extents.max_timestamps
+    for begin, end in live_slices(extents, dead, start, stop):
+        for first in range(begin, end, _STEP):
+            latest = max_timestamps[first : min(end, first + _STEP)]
+            if max(latest) >= timestamp:
+                yield from compress(count(first), [each >= timestamp for each in latest])
+
+
+def live_mask(extents: ExtentTable, dead: DeadRanges, start: int, stop: int) -> bytearray:
+    """Return a byte for each extent with index in [start, stop): 1 if it is live, else 0."""
+    mask = bytearray(b"\1") * (stop - start)
+    for first, end in dead_slices(extents, dead, start, stop):
+        mask[first - start : end - start] = bytes(end - first)
+    return mask
+
+
+def is_dead(dead: DeadRanges | None, offset: int) -> bool:
+    """Whether a dead range covers this offset."""
+    return dead is not None and dead.skip(offset) != offset

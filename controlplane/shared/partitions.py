@@ -1,0 +1,13 @@
+"""The key of a partition in dictionaries."""
+
+from typing import TypeAlias
+
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+
+#: (topic id, partition index)
+PartitionKey: TypeAlias = tuple[bytes, int]
+
+
+def key_of(partition: TopicPartition) -> PartitionKey:
+    """Return the key of a partition that a message names."""
+    return partition.topic_id, partition.partition

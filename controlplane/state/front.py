@@ -1,0 +1,65 @@
+"""The front of a log: no live record is removed from it without moving the log start.
+
+Retention, DeleteRecords and compaction remove records from the front; the same journal record says where the log then
+begins. Aborted and superseded records are removed without moving the log start, as in Kafka. A partition's
+`vacated_to` says how far they reached, so that an audit can tell this from a loss.
+"""
+
+from lacuna.controlplane.shared.extents import ExtentTable
+from lacuna.controlplane.shared.log.live import live_slices
+from lacuna.controlplane.shared.topic_configs import effective, is_deleted_by_retention
+from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.v1.log_pb2 import ExtentSwap
+
+#: The timestamp of extents without one; retention.ms never makes them old.
+_NO_TIMESTAMP = -1
+
+
+def retention_ms_of(configs: dict[str, str]) -> int:
+    """Return retention.ms, or -1 (keep forever) if cleanup.policy does not include "delete"."""
+    return int(effective(configs, "retention.ms")) if is_deleted_by_retention(configs) else -1
+
+
+def is_old(timestamp: int, oldest_ms: int) -> bool:
+    """Whether an extent with this maximum timestamp is past its retention; `oldest_ms` is the oldest time to keep."""
+    return _NO_TIMESTAMP < timestamp < oldest_ms
+
+
+def are_old_below(extents: ExtentTable, offset: int, oldest_ms: int) -> bool:
+    """Whether an extent ends at `offset`, and all extents up to there are past their retention."""
+    stop = extents.first_ending_after(offset)
+    is_edge = stop > 0 and extents.next_offsets[stop - 1] == offset
+    return is_edge and all(is_old(each, oldest_ms) for each in extents.max_timestamps[:stop])
+
+
+def takes_live(partition: Partition, swap: ExtentSwap, log_start_offset: int) -> bool:
+    """Whether a swap removes live extents from the front, apart from those that end at or below `log_start_offset`."""
+    extents, dead = partition.extents, partition.dead
+    start, stop = extents.range_of(swap.first_offset, swap.end_offset)
+    if start:
+        return False
+    kept_from = swap.extents.base_offsets[0] if swap.extents.base_offsets else swap.end_offset
+    first = extents.first_ending_after(log_start_offset)
+    stop = min(stop, extents.first_ending_after(kept_from))
+    return any(True for _ in live_slices(extents, dead, first, stop))
+
+
+def first_offset(partition: Partition) -> int:
+    """Return the base offset of the first extent, or the high watermark if there are no extents."""
+    extents = partition.extents
+    return extents.base_offsets[0] if len(extents) else partition.high_watermark
+
+
+def is_accounted_for(partition: Partition) -> bool:
+    """Whether the first extent begins where it should, given what is known to have been removed from the front.
+
+    It does not if an earlier version of Lacuna removed expired records without moving the log start.
+    """
+    known_to = max(partition.log_start_offset, partition.vacated_to, partition.compacted_to)
+    return first_offset(partition) <= known_to
+
+
+def account(partition: Partition) -> None:
+    """Note that whatever is missing at the front now was not live, by setting `vacated_to`."""
+    front = first_offset(partition)
+    partition.vacated_to = front if front > partition.log_start_offset else 0

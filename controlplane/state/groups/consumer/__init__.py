@@ -1,0 +1,1 @@
+"""The state of consumer groups (KIP-848)."""

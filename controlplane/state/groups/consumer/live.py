@@ -1,0 +1,93 @@
+"""The volatile part of consumer groups: their deadlines, which are not journalled (S26).
+
+After a restart every member has its full session timeout, and a member that was revoking partitions has its full
+rebalance timeout.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
+from lacuna.controlplane.state.groups.consumer.member import Member
+from lacuna.controlplane.state.groups.consumer.states import LEAVING_STATIC_EPOCH, MemberState
+
+
+class Deadline(IntEnum):
+    """The kinds of deadlines: the reason why a member is removed when one passes."""
+
+    SESSION = 0  # it sent no heartbeat
+    REVOCATION = 1  # it did not give up partitions that it should
+    JOIN = 2  # a classic member was told of a rebalance and did not join
+    SYNC = 3  # a classic member joined and did not fetch its assignment
+
+
+@dataclass(slots=True)
+class LiveConsumerGroup:
+    """The deadlines of one group, in milliseconds, by (member id, kind)."""
+
+    deadlines: dict[tuple[str, Deadline], int] = field(default_factory=dict)
+    # A lower bound of all deadlines; heartbeats move deadlines later without changing it.
+    due_ms: int | None = None
+    # The version of the cluster's topics against which the group's epoch was last checked; None if never.
+    topics_version: int | None = None
+
+    @classmethod
+    def wake(
+        cls, group: ConsumerGroup, session_timeout_ms: int, now_ms: int
+    ) -> "LiveConsumerGroup":
+        """Set full deadlines for a group that was restored from the journal."""
+        live = cls()
+        for member in group.members.values():
+            live.expect_heartbeat(member, session_timeout_ms, now_ms)
+            live.follow(None, member, now_ms)
+        return live
+
+    def expect_heartbeat(self, member: Member, session_timeout_ms: int, now_ms: int) -> None:
+        """Restart the member's session, with its own timeout if it speaks the classic protocol, else the group's."""
+        classic = member.subscription.classic
+        timeout_ms = session_timeout_ms if classic is None else classic.session_timeout_ms
+        self.set(member.member_id, Deadline.SESSION, now_ms + timeout_ms)
+
+    def follow(self, before: Member | None, member: Member, now_ms: int) -> None:
+        """Start or clear a member's revocation deadline if its state has changed since `before`."""
+        if before is not None and before.current == member.current:
+            return
+        is_revoking = (
+            member.current.state is MemberState.UNREVOKED_PARTITIONS
+            and member.current.member_epoch != LEAVING_STATIC_EPOCH
+        )
+        if is_revoking and not member.is_classic:
+            due_ms = now_ms + max(member.subscription.rebalance_timeout_ms, 0)
+            self.set(member.member_id, Deadline.REVOCATION, due_ms)
+        else:
+            self.clear(member.member_id, Deadline.REVOCATION)
+
+    def set(self, member_id: str, kind: Deadline, deadline_ms: int) -> None:
+        """Set or move a deadline."""
+        self.deadlines[member_id, kind] = deadline_ms
+        if self.due_ms is None or deadline_ms < self.due_ms:
+            self.due_ms = deadline_ms
+
+    def set_if_absent(self, member_id: str, kind: Deadline, deadline_ms: int) -> None:
+        """Set a deadline unless the member already has one of this kind."""
+        if (member_id, kind) not in self.deadlines:
+            self.set(member_id, kind, deadline_ms)
+
+    def clear(self, member_id: str, kind: Deadline) -> None:
+        """Remove a deadline, as the member did what was expected."""
+        self.deadlines.pop((member_id, kind), None)
+
+    def forget(self, member_id: str) -> None:
+        """Remove all deadlines of a member that left or was removed."""
+        for kind in Deadline:
+            self.clear(member_id, kind)
+
+    def overdue(self, now_ms: int) -> Iterator[tuple[str, Deadline]]:
+        """Return the (member id, kind) of the deadlines at or before `now_ms`, ordered by time."""
+        due = [(at_ms, key) for key, at_ms in self.deadlines.items() if at_ms <= now_ms]
+        return (key for _, key in sorted(due))
+
+    def refresh_due(self) -> None:
+        """Recompute the lower bound of all deadlines."""
+        self.due_ms = min(self.deadlines.values(), default=None)

@@ -1,0 +1,212 @@
+"""A member of a consumer group: its subscription, its target, and what it currently holds."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+from lacuna.controlplane.state.groups.consumer.assignments import (
+    Assignment,
+    read_assignment,
+    write_assignment,
+)
+from lacuna.controlplane.state.groups.consumer.states import JOINING_EPOCH, MemberState
+from lacuna.controlplane.state.groups.live import Protocols, size_of
+from lacuna.controlplane.v1.consumer_groups_pb2 import (
+    ClassicProtocol,
+    ConsumerCurrent,
+    ConsumerMember,
+    ConsumerSubscription,
+    ConsumerTarget,
+)
+from lacuna.controlplane.v1.groups_pb2 import GroupProtocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classic:
+    """What a member says of itself in addition if it speaks the classic protocol."""
+
+    session_timeout_ms: int
+    protocols: Protocols
+
+
+#: The length of the longest topic name. Longer names can be subscribed to, but no topic has one.
+_LONGEST_SHARED: Final = 249
+
+
+def shared_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return topic names as subscriptions hold them: sorted and without duplicates.
+
+    Most members want the same topics, so equal names are one string. That saves memory, and lets subscriptions be
+    compared by comparing pointers.
+    """
+    ordered = sorted(set(names))
+    return tuple(name if len(name) > _LONGEST_SHARED else first_equal(name) for name in ordered)
+
+
+@lru_cache(maxsize=65_536)
+def first_equal(name: str) -> str:
+    """Return the first string passed here that is equal to `name`. sys.intern never frees strings in CPython 3.12."""
+    return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a member says of itself. A string is empty if the member did not give it."""
+
+    group_instance_id: str = ""
+    rack_id: str = ""
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    server_assignor: str = ""
+    topic_names: tuple[str, ...] = ()  # as `shared_names` returns them
+    topic_regex: str = ""
+    classic: Classic | None = None  # None if it speaks the consumer protocol
+
+    def to_record(self) -> ConsumerSubscription:
+        """Return the message that journal records hold."""
+        record = ConsumerSubscription(
+            group_instance_id=self.group_instance_id,
+            rack_id=self.rack_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            server_assignor=self.server_assignor,
+            topic_names=self.topic_names,
+            topic_regex=self.topic_regex,
+        )
+        if self.classic is not None:
+            protocols = [
+                GroupProtocol(name=name, metadata=metadata)
+                for name, metadata in self.classic.protocols
+            ]
+            timeout_ms = self.classic.session_timeout_ms
+            record.classic.CopyFrom(
+                ClassicProtocol(session_timeout_ms=timeout_ms, protocols=protocols)
+            )
+        return record
+
+    @classmethod
+    def from_record(cls, record: ConsumerSubscription) -> "Subscription":
+        """Read the message that journal records hold."""
+        classic = None
+        if record.HasField("classic"):
+            protocols = tuple((each.name, each.metadata) for each in record.classic.protocols)
+            timeout_ms = record.classic.session_timeout_ms
+            classic = Classic(session_timeout_ms=timeout_ms, protocols=protocols)
+        return cls(
+            group_instance_id=record.group_instance_id,
+            rack_id=record.rack_id,
+            client_id=record.client_id,
+            client_host=record.client_host,
+            rebalance_timeout_ms=record.rebalance_timeout_ms,
+            server_assignor=record.server_assignor,
+            topic_names=shared_names(record.topic_names),
+            topic_regex=record.topic_regex,
+            classic=classic,
+        )
+
+
+def size_of_subscription(subscription: Subscription) -> int:
+    """Return about how many bytes a subscription takes. For a classic member, its protocols count, as in its groups."""
+    if subscription.classic is not None:
+        return size_of(subscription.classic.protocols)
+    texts = (
+        subscription.group_instance_id,
+        subscription.rack_id,
+        subscription.client_id,
+        subscription.client_host,
+        subscription.topic_regex,
+    )
+    names = subscription.topic_names
+    return sum(map(len, texts)) + sum(map(len, names)) + len(names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Current:
+    """The epochs and state of a member, and its partitions: assigned ones, and ones that it was told to give up.
+
+    It owns both kinds, the second until it says that it has given them up.
+    """
+
+    member_epoch: int = JOINING_EPOCH
+    previous_member_epoch: int = JOINING_EPOCH
+    state: MemberState = MemberState.STABLE
+    assigned: Assignment = field(default_factory=dict)
+    revoking: Assignment = field(default_factory=dict)
+
+    def to_record(self) -> ConsumerCurrent:
+        """Return the message that journal records hold."""
+        return ConsumerCurrent(
+            member_epoch=self.member_epoch,
+            previous_member_epoch=self.previous_member_epoch,
+            state=self.state,
+            assigned=write_assignment(self.assigned),
+            revoking=write_assignment(self.revoking),
+        )
+
+    @classmethod
+    def from_record(cls, record: ConsumerCurrent) -> "Current":
+        """Read the message that journal records hold."""
+        return cls(
+            member_epoch=record.member_epoch,
+            previous_member_epoch=record.previous_member_epoch,
+            state=MemberState(record.state),
+            assigned=read_assignment(record.assigned),
+            revoking=read_assignment(record.revoking),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member. It is immutable; changing a member makes a new one."""
+
+    member_id: str
+    subscription: Subscription = field(default_factory=Subscription)
+    target: Assignment = field(default_factory=dict)
+    current: Current = field(default_factory=Current)
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether the member speaks the classic protocol."""
+        return self.subscription.classic is not None
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        """Whether the member holds exactly its target of this assignment epoch."""
+        current = self.current
+        return current.state is MemberState.STABLE and current.member_epoch == assignment_epoch
+
+    def to_record(self, before: "Member | None" = None) -> ConsumerMember:
+        """Return the message that journal records hold, with all parts or only those that differ from `before`."""
+        record = ConsumerMember(member_id=self.member_id)
+        if before is None or self.subscription != before.subscription:
+            record.subscription.CopyFrom(self.subscription.to_record())
+        if before is None or self.target != before.target:
+            record.target.CopyFrom(ConsumerTarget(partitions=write_assignment(self.target)))
+        if before is None or self.current != before.current:
+            record.current.CopyFrom(self.current.to_record())
+        return record
+
+    @classmethod
+    def from_record(cls, record: ConsumerMember, before: "Member | None" = None) -> "Member":
+        """Read the message that journal records hold; parts that it lacks are taken from `before`."""
+        before = before or cls(member_id=record.member_id)
+        return cls(
+            member_id=record.member_id,
+            subscription=(
+                Subscription.from_record(record.subscription)
+                if record.HasField("subscription")
+                else before.subscription
+            ),
+            target=(
+                read_assignment(record.target.partitions)
+                if record.HasField("target")
+                else before.target
+            ),
+            current=(
+                Current.from_record(record.current)
+                if record.HasField("current")
+                else before.current
+            ),
+        )

@@ -1,0 +1,203 @@
+"""Committed offsets, and offsets pending until the outcome of a transaction; both are durable (S26, S4, S6)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.group_records_pb2 import (
+    GroupsSnapshot,
+    KeptOffset,
+    KeptOffsets,
+    OffsetsWritten,
+    PendingOffsets,
+    TxnOffsetsPended,
+)
+from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredOffset:
+    """One committed or pending offset. Of two, the one with the higher `sequence` was written later."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    written_at_ms: int
+    sequence: int
+
+    def to_kept(self, key: PartitionKey) -> KeptOffset:
+        """Return the message that snapshots hold."""
+        return KeptOffset(
+            offset=self.to_committed(key),
+            written_at_ms=self.written_at_ms,
+            sequence=self.sequence,
+        )
+
+    def to_committed(self, key: PartitionKey) -> CommittedOffset:
+        """Return the message that replies and journal records hold."""
+        return CommittedOffset(
+            partition=TopicPartition(topic_id=key[0], partition=key[1]),
+            offset=self.offset,
+            leader_epoch=self.leader_epoch,
+            metadata=self.metadata,
+        )
+
+    @classmethod
+    def from_committed(
+        cls, committed: CommittedOffset, written_at_ms: int, sequence: int
+    ) -> "StoredOffset":
+        """Read the message that journal records and snapshots hold, adding when it was written."""
+        return cls(
+            offset=committed.offset,
+            leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+            written_at_ms=written_at_ms,
+            sequence=sequence,
+        )
+
+
+OffsetsOfGroup = dict[PartitionKey, StoredOffset]
+
+
+@dataclass(slots=True)
+class Offsets:
+    """All committed and pending offsets. Only replays change them."""
+
+    committed: dict[str, OffsetsOfGroup] = field(default_factory=dict)
+    pending: dict[int, dict[str, OffsetsOfGroup]] = field(default_factory=dict)
+    # Derived from `pending`: group id → the producers with pending offsets in it.
+    pending_producers: dict[str, dict[int, None]] = field(default_factory=dict)
+    last_sequence: int = 0
+
+    def write(self, record: OffsetsWritten) -> None:
+        """Commit offsets that are not part of a transaction."""
+        offsets = self.committed.setdefault(record.group_id, {})
+        self._store(offsets, record.offsets, record.written_at_ms)
+
+    def pend(self, record: TxnOffsetsPended) -> None:
+        """Store offsets as pending until the outcome of the producer's transaction."""
+        offsets = self._pending_of(record.producer_id, record.group_id)
+        self._store(offsets, record.offsets, record.written_at_ms)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """Commit a producer's pending offsets, or drop them if its transaction was aborted.
+
+        As in Kafka, an offset that was committed after the pending one was written is kept.
+        """
+        for group_id, offsets in self.pending.pop(producer_id, {}).items():
+            self._unindex(group_id, producer_id)
+            if not committed:
+                continue
+            kept = self.committed.setdefault(group_id, {})
+            for key, offset in offsets.items():
+                previous = kept.get(key)
+                if previous is None or previous.sequence < offset.sequence:
+                    kept[key] = offset
+
+    def forget_group(self, group_id: str) -> None:
+        """Drop a deleted group's offsets, including the pending ones."""
+        self.committed.pop(group_id, None)
+        for producer_id in list(self.pending_producers.get(group_id, ())):
+            self._drop_pending(producer_id, group_id)
+
+    def forget_topic(self, topic_id: bytes) -> None:
+        """Drop a deleted topic's offsets, including the pending ones (S6)."""
+        for group_id, offsets in list(self.committed.items()):
+            _drop_topic(offsets, topic_id)
+            if not offsets:
+                del self.committed[group_id]
+        for producer_id, groups in list(self.pending.items()):
+            for group_id, offsets in list(groups.items()):
+                _drop_topic(offsets, topic_id)
+                if not offsets:
+                    self._drop_pending(producer_id, group_id)
+
+    def expire(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Drop expired committed offsets."""
+        offsets = self.committed.get(group_id, {})
+        for partition in partitions:
+            offsets.pop(key_of(partition), None)
+        if not offsets:
+            self.committed.pop(group_id, None)
+
+    def is_pending(self, group_id: str, key: PartitionKey) -> bool:
+        """Whether the group has a pending offset of this partition."""
+        return any(
+            key in self.pending[producer_id][group_id]
+            for producer_id in self.pending_producers.get(group_id, ())
+        )
+
+    def has_group(self, group_id: str) -> bool:
+        """Whether the group has committed or pending offsets."""
+        return group_id in self.committed or group_id in self.pending_producers
+
+    def group_ids(self) -> Iterator[str]:
+        """Yield the groups with committed or pending offsets; a group can be yielded twice."""
+        yield from self.committed
+        yield from self.pending_producers
+
+    def to_snapshot(self, snapshot: GroupsSnapshot) -> None:
+        """Add everything to a snapshot, in an order that depends only on the content."""
+        snapshot.last_sequence = self.last_sequence
+        for group_id, offsets in sorted(self.committed.items()):
+            snapshot.offsets.append(KeptOffsets(group_id=group_id, offsets=_kept(offsets)))
+        for producer_id, groups in sorted(self.pending.items()):
+            for group_id, offsets in sorted(groups.items()):
+                snapshot.pending.append(
+                    PendingOffsets(
+                        producer_id=producer_id, group_id=group_id, offsets=_kept(offsets)
+                    )
+                )
+
+    @classmethod
+    def from_snapshot(cls, snapshot: GroupsSnapshot) -> "Offsets":
+        """Restore the offsets from a snapshot."""
+        offsets = cls(last_sequence=snapshot.last_sequence)
+        for group in snapshot.offsets:
+            _load(offsets.committed.setdefault(group.group_id, {}), group.offsets)
+        for pending in snapshot.pending:
+            _load(offsets._pending_of(pending.producer_id, pending.group_id), pending.offsets)
+        return offsets
+
+    def _store(
+        self, offsets: OffsetsOfGroup, written: Iterable[CommittedOffset], written_at_ms: int
+    ) -> None:
+        for committed in written:
+            self.last_sequence += 1
+            offsets[key_of(committed.partition)] = StoredOffset.from_committed(
+                committed, written_at_ms, self.last_sequence
+            )
+
+    def _pending_of(self, producer_id: int, group_id: str) -> OffsetsOfGroup:
+        self.pending_producers.setdefault(group_id, {})[producer_id] = None
+        return self.pending.setdefault(producer_id, {}).setdefault(group_id, {})
+
+    def _drop_pending(self, producer_id: int, group_id: str) -> None:
+        groups = self.pending[producer_id]
+        del groups[group_id]
+        if not groups:
+            del self.pending[producer_id]
+        self._unindex(group_id, producer_id)
+
+    def _unindex(self, group_id: str, producer_id: int) -> None:
+        producers = self.pending_producers[group_id]
+        del producers[producer_id]
+        if not producers:
+            del self.pending_producers[group_id]
+
+
+def _drop_topic(offsets: OffsetsOfGroup, topic_id: bytes) -> None:
+    for key in [key for key in offsets if key[0] == topic_id]:
+        del offsets[key]
+
+
+def _kept(offsets: OffsetsOfGroup) -> list[KeptOffset]:
+    return [offset.to_kept(key) for key, offset in sorted(offsets.items())]
+
+
+def _load(offsets: OffsetsOfGroup, kept: Iterable[KeptOffset]) -> None:
+    for entry in kept:
+        offsets[key_of(entry.offset.partition)] = StoredOffset.from_committed(
+            entry.offset, entry.written_at_ms, entry.sequence
+        )

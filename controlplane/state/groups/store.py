@@ -1,0 +1,160 @@
+"""All groups and their offsets: the durable state and the volatile state."""
+
+from dataclasses import dataclass, field
+
+from lacuna.controlplane.shared.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
+from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
+from lacuna.controlplane.state.groups.consumer.subscriptions import Resolver
+from lacuna.controlplane.state.groups.live import LiveGroup, LiveGroups
+from lacuna.controlplane.state.groups.offsets import Offsets
+from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep, GroupConfigs
+from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration, GroupsSnapshot
+
+
+@dataclass(slots=True)
+class Groups:
+    """All groups and offsets. A group is either a classic group or a consumer group.
+
+    `generations` (of classic groups), `consumers`, `offsets` and `configs` (group id → configs set on it, even if there
+    is no such group) are durable, and only replays change them. `live`, `live_consumers` and the cache of `resolver`
+    are volatile.
+    """
+
+    settings: GroupSettings = field(default_factory=GroupSettings)
+    generations: dict[str, GroupGeneration] = field(default_factory=dict)
+    offsets: Offsets = field(default_factory=Offsets)
+    consumers: dict[str, ConsumerGroup] = field(default_factory=dict)
+    configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    live: LiveGroups = field(default_factory=LiveGroups)
+    live_consumers: dict[str, LiveConsumerGroup] = field(default_factory=dict)
+    resolver: Resolver = field(default_factory=Resolver)
+
+    # For replay.
+
+    def keep_generation(self, generation: GroupGeneration) -> None:
+        """Store the latest generation of a group, which is a classic group from now on."""
+        group_id = generation.group_id
+        self.generations[group_id] = generation
+        self.consumers.pop(group_id, None)
+        self.live_consumers.pop(group_id, None)
+        if group_id in self.live.groups:
+            return
+        # The members' sessions begin when the group is first used or at a tick, not when the journal is read.
+        if generation.members:
+            self.live.asleep.add(group_id)
+        else:
+            self.live.asleep.discard(group_id)
+
+    def take_step(self, step: ConsumerGroupStep) -> None:
+        """Apply one step to a group, which is a consumer group from now on."""
+        group = self.consumers.get(step.group_id)
+        if group is None:
+            group = self.consumers[step.group_id] = ConsumerGroup(group_id=step.group_id)
+            self.generations.pop(step.group_id, None)
+            self.live.groups.pop(step.group_id, None)
+            self.live.asleep.discard(step.group_id)
+        group.apply(step)
+
+    def set_configs(self, group: GroupConfigs) -> None:
+        """Replace all configs of a group."""
+        if group.configs:
+            self.configs[group.group_id] = dict(group.configs)
+        else:
+            self.configs.pop(group.group_id, None)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """Commit a producer's pending offsets, or drop them. Part of replaying the outcome."""
+        self.offsets.end_transaction(producer_id, committed)
+
+    def forget_topic(self, topic_id: bytes) -> None:
+        """Drop all offsets of a deleted topic (S6). Part of replaying the deletion."""
+        self.offsets.forget_topic(topic_id)
+
+    # For replay and for decisions.
+
+    def forget_token(self, token: int) -> None:
+        """Forget a parked command that nobody waits for any more. Its member stays until its session ends."""
+        self.live.parked.discard(token)
+
+    def exists(self, group_id: str) -> bool:
+        """Whether a group has members, a journalled generation or offsets."""
+        return (
+            group_id in self.live.groups
+            or group_id in self.generations
+            or group_id in self.consumers
+            or self.offsets.has_group(group_id)
+        )
+
+    def group_ids(self) -> list[str]:
+        """Return the ids of all groups, sorted and without duplicates."""
+        return sorted(
+            {*self.live.groups, *self.generations, *self.consumers, *self.offsets.group_ids()}
+        )
+
+    def find(self, group_id: str, now_ms: int) -> LiveGroup | None:
+        """Return a classic group, loading it from its generation if necessary; None if there is no such group."""
+        group = self.live.groups.get(group_id)
+        if group is None and group_id not in self.consumers and self.exists(group_id):
+            return self.open(group_id, now_ms)
+        return group
+
+    def open(self, group_id: str, now_ms: int) -> LiveGroup:
+        """Return a classic group, loading it from its generation or creating it if necessary."""
+        group = self.live.groups.get(group_id)
+        if group is None:
+            generation = self.generations.get(group_id)
+            if generation is None:
+                group = LiveGroup(group_id=group_id)
+            else:
+                group = LiveGroup.from_generation(generation, now_ms)
+            self.live.groups[group_id] = group
+            self.live.asleep.discard(group_id)
+        return group
+
+    def open_consumer(self, group: ConsumerGroup, now_ms: int) -> LiveConsumerGroup:
+        """Return the deadlines of a consumer group, setting full ones if it was restored from the journal."""
+        live = self.live_consumers.get(group.group_id)
+        if live is None:
+            timeout_ms = self.consumer_session_timeout_ms(group.group_id)
+            live = LiveConsumerGroup.wake(group, timeout_ms, now_ms)
+            self.live_consumers[group.group_id] = live
+        return live
+
+    def consumer_session_timeout_ms(self, group_id: str) -> int:
+        """Return after how long without a heartbeat a member with the consumer protocol is removed."""
+        own = self.configs.get(group_id, {}).get(SESSION_TIMEOUT)
+        return self.settings.consumer_session_timeout_ms if own is None else int(own)
+
+    def consumer_heartbeat_interval_ms(self, group_id: str) -> int:
+        """Return how often a member with the consumer protocol should send heartbeats."""
+        own = self.configs.get(group_id, {}).get(HEARTBEAT_INTERVAL)
+        return self.settings.consumer_heartbeat_interval_ms if own is None else int(own)
+
+    def to_snapshot(self) -> GroupsSnapshot:
+        """Return all durable state; equal states give equal messages."""
+        snapshot = GroupsSnapshot(
+            generations=[generation for _, generation in sorted(self.generations.items())],
+            consumer_groups=[group.to_step() for _, group in sorted(self.consumers.items())],
+            configs=[
+                GroupConfigs(group_id=group_id, configs=configs)
+                for group_id, configs in sorted(self.configs.items())
+            ],
+        )
+        self.offsets.to_snapshot(snapshot)
+        return snapshot
+
+    @classmethod
+    def from_snapshot(
+        cls, snapshot: GroupsSnapshot, settings: GroupSettings | None = None
+    ) -> "Groups":
+        """Restore the state from a snapshot. Session timeouts start over at the first use or tick after it (S26)."""
+        groups = cls(settings=settings or GroupSettings(), offsets=Offsets.from_snapshot(snapshot))
+        for generation in snapshot.generations:
+            groups.keep_generation(generation)
+        for step in snapshot.consumer_groups:
+            groups.take_step(step)
+        for group in snapshot.configs:
+            groups.set_configs(group)
+        return groups

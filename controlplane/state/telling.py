@@ -1,0 +1,162 @@
+"""Describes what happens in a cluster, in a line for each event that interests operators (`--verbose`)."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from lacuna.controlplane.state.groups.consumer.member import Member, Subscription
+from lacuna.controlplane.state.state import NO_NODE, State
+from lacuna.controlplane.v1.consumer_groups_pb2 import (
+    ConsumerGroupStep,
+    ConsumerMember,
+    ConsumerSubscription,
+)
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration, GroupMember, GroupRecord
+from lacuna.controlplane.v1.journal_pb2 import (
+    AgentJoined,
+    JournalRecord,
+    LeasesEnded,
+    PartitionsAdded,
+    ProducerInitialized,
+    TopicsAdded,
+    TopicsRemoved,
+    TransactionEnded,
+)
+
+#: How many names a line lists at most.
+_MOST: Final = 10
+
+
+def describe(state: State, command: Command | None, record: JournalRecord) -> str:
+    """Say what a record does that is about to be replayed; "" if it is an everyday event.
+
+    `command` is the command that the record was decided for, or None if it was time for it.
+    """
+    event = record.WhichOneof("event")
+    tell = _TELLERS.get(event) if event else None
+    return "" if tell is None else tell(state, command, getattr(record, event))
+
+
+def _topics_added(_state: State, _command: Command | None, record: TopicsAdded) -> str:
+    return "created " + _some([f"{each.name} ({each.partition_count})" for each in record.topics])
+
+
+def _topics_removed(state: State, _command: Command | None, record: TopicsRemoved) -> str:
+    return "deleted " + _some([_topic(state, topic_id) for topic_id in record.topic_ids])
+
+
+def _partitions_added(state: State, _command: Command | None, record: PartitionsAdded) -> str:
+    grown = zip(record.topic_ids, record.partition_counts, strict=True)
+    return "grew " + _some([f"{_topic(state, topic_id)} to {count}" for topic_id, count in grown])
+
+
+def _agent_joined(_state: State, _command: Command | None, record: AgentJoined) -> str:
+    return f"agent {record.host}:{record.port} (node {record.node_id}) has joined"
+
+
+def _leases_ended(state: State, command: Command | None, record: LeasesEnded) -> str:
+    why = "its lease expired" if command is None else "it was shut down"
+    nodes = {node.node_id: node for node in state.nodes.values()}
+    gone = []
+    for lease_id in record.lease_ids:
+        lease = state.leases.get(lease_id)
+        if lease is not None and lease.node_id != NO_NODE:
+            node = nodes[lease.node_id]
+            gone.append(f"agent {node.host}:{node.port} (node {node.node_id})")
+    return f"{_some(gone)} has left: {why}" if gone else ""
+
+
+def _transaction_ended(state: State, command: Command | None, record: TransactionEnded) -> str:
+    if record.committed:
+        return ""
+    name = state.producers[record.producer_id].transactional_id
+    return f"aborted the transaction of {name!r}: {_by_whom(command)}"
+
+
+def _by_whom(command: Command | None) -> str:
+    if command is None:
+        return "it took longer than its timeout"
+    if command.WhichOneof("verb") == "abort_txn":
+        return "an operator asked for it"
+    return "its producer asked for it"
+
+
+def _producer_initialized(
+    state: State, _command: Command | None, record: ProducerInitialized
+) -> str:
+    found = state.transactional_ids.get(record.transactional_id)
+    if not record.has_transactional_id or found is None or not found.is_ongoing:
+        return ""
+    return (
+        f"aborted the transaction of {record.transactional_id!r}: a producer with the same "
+        "transactional id has started"
+    )
+
+
+def _group(state: State, _command: Command | None, record: GroupRecord) -> str:
+    match record.WhichOneof("record"):
+        case "group_generation":
+            return _generation(state, record.group_generation)
+        case "consumer_group_step":
+            return _epoch(state, record.consumer_group_step)
+        case _:
+            return ""
+
+
+def _generation(state: State, record: GroupGeneration) -> str:
+    # The same generation is written again when a static member comes back under another id.
+    before = state.groups.generations.get(record.group_id)
+    if before is not None and before.generation_id == record.generation_id:
+        return ""
+    members = _members([_client(each) for each in record.members])
+    return f"group {record.group_id!r} rebalanced: generation {record.generation_id}, {members}"
+
+
+def _epoch(state: State, record: ConsumerGroupStep) -> str:
+    before = state.groups.consumers.get(record.group_id)
+    if before is not None and before.group_epoch == record.group_epoch:
+        return ""
+    clients = {} if before is None else _clients(before.members.values())
+    for member_id in record.removed_member_ids:
+        clients.pop(member_id, None)
+    # A member without a new subscription was already there.
+    clients |= _clients(each for each in record.members if each.HasField("subscription"))
+    members = _members(sorted(clients.values()))
+    return f"group {record.group_id!r} rebalances: epoch {record.group_epoch}, {members}"
+
+
+def _clients(members: Iterable[Member | ConsumerMember]) -> dict[str, str]:
+    return {each.member_id: _client(each.subscription) for each in members}
+
+
+def _client(member: GroupMember | Subscription | ConsumerSubscription) -> str:
+    # Client hosts begin with a slash, as in Kafka.
+    return f"{member.client_id}@{member.client_host.removeprefix('/')}"
+
+
+def _members(names: list[str]) -> str:
+    if not names:
+        return "no members"
+    return f"{len(names)} member{'s' if len(names) > 1 else ''}: {_some(names)}"
+
+
+def _topic(state: State, topic_id: bytes) -> str:
+    found = state.topics.get(topic_id)
+    return topic_id.hex() if found is None else found.name
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return ", ".join(names[:_MOST]) + more
+
+
+_TELLERS: Final[Mapping[str, Callable[[State, Command | None, Any], str]]] = {
+    "topics_added": _topics_added,
+    "topics_removed": _topics_removed,
+    "group": _group,
+    "partitions_added": _partitions_added,
+    "agent_joined": _agent_joined,
+    "leases_ended": _leases_ended,
+    "producer_initialized": _producer_initialized,
+    "transaction_ended": _transaction_ended,
+}

@@ -1,0 +1,157 @@
+"""The leases of agents and jobs: RegisterAgent, OpenLease, RenewLease, ReleaseLease."""
+
+from collections.abc import Iterable
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.settings import LEASE_DURATION_MS, LONGEST_JOB_LEASE_MS, MAX_PER_TICK
+from lacuna.controlplane.state.state import NO_NODE, Lease, State
+from lacuna.controlplane.v1.cluster_pb2 import (
+    Agent,
+    AgentRegistered,
+    LeaseOpened,
+    LeaseReleased,
+    LeaseRenewed,
+    OpenLease,
+    RegisterAgent,
+    ReleaseLease,
+    RenewLease,
+)
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.journal_pb2 import (
+    AgentJoined,
+    JobLeaseOpened,
+    JournalRecord,
+    LeasesEnded,
+    LeasesUsedLate,
+)
+from lacuna.controlplane.verbs import presence
+from lacuna.controlplane.verbs.refusals import MalformedCommand
+from lacuna.controlplane.verbs.turn import Turn
+
+
+def register_agent(turn: Turn, command: RegisterAgent) -> Reply:
+    """Give an agent a new lease. An address keeps its node id forever, and the workers of one agent share it."""
+    if not command.host or not 0 < command.port < 65536:
+        raise MalformedCommand("an agent must register the host and port that it advertises")
+    state = turn.state
+    node = state.nodes.get((command.host, command.port))
+    record = AgentJoined(
+        lease_id=state.next_lease_id,
+        node_id=state.next_node_id if node is None else node.node_id,
+        host=command.host,
+        port=command.port,
+        zone=command.zone,
+    )
+    answer = AgentRegistered(
+        node_id=record.node_id,
+        lease_id=record.lease_id,
+        lease_duration_ms=LEASE_DURATION_MS,
+        cluster_id=state.cluster_id,
+    )
+    presence.appear(turn, record.lease_id)
+    turn.journal(JournalRecord(agent_joined=record))
+    return Reply(agent_registered=answer)
+
+
+def open_lease(turn: Turn, command: OpenLease) -> Reply:
+    """Open a lease for a job that writes segments. It has no node, so Metadata never shows it."""
+    duration_ms = command.duration_ms or LEASE_DURATION_MS
+    if not 0 < duration_ms <= LONGEST_JOB_LEASE_MS:
+        raise MalformedCommand(f"a job's lease must last from 1 to {LONGEST_JOB_LEASE_MS} ms")
+    record = JobLeaseOpened(lease_id=turn.state.next_lease_id, duration_ms=duration_ms)
+    answer = LeaseOpened(
+        lease_id=record.lease_id, lease_duration_ms=duration_ms, cluster_id=turn.state.cluster_id
+    )
+    turn.journal(JournalRecord(job_lease_opened=record))
+    return Reply(lease_opened=answer)
+
+
+def renew_lease(turn: Turn, command: RenewLease) -> Reply:
+    """Renew a lease. This is not journalled, since after a restart every lease has its full duration again."""
+    lease = turn.state.leases.get(command.lease_id)
+    if lease is None:
+        used_late(turn, [command.lease_id])
+        answer = LeaseRenewed(error_code=ErrorCode.LEASE_EXPIRED)
+        return Reply(lease_renewed=answer)
+    turn.state.lease_deadlines.set(lease.lease_id, turn.now_ms + lease.duration_ms)
+    if lease.node_id != NO_NODE:
+        presence.appear(turn, lease.lease_id)
+    return Reply(lease_renewed=LeaseRenewed())
+
+
+def release_lease(turn: Turn, command: ReleaseLease) -> Reply:
+    """End a lease after a clean stop. Its agent counts as missed all the same: some clients keep asking for it."""
+    if command.lease_id not in turn.state.leases:
+        used_late(turn, [command.lease_id])
+        answer = LeaseReleased(error_code=ErrorCode.LEASE_EXPIRED)
+        return Reply(lease_released=answer)
+    presence.miss(turn.state, [command.lease_id], turn.now_ms)
+    turn.journal(leases_ended([command.lease_id]))
+    return Reply(lease_released=LeaseReleased())
+
+
+def leases_ended(lease_ids: Iterable[int]) -> JournalRecord:
+    """Return the journal record that ends these leases; later commits under them are refused."""
+    return JournalRecord(leases_ended=LeasesEnded(lease_ids=lease_ids))
+
+
+def used_late(turn: Turn, lease_ids: Iterable[int]) -> None:
+    """Have what these leases hold swept once more, those of them that have ended.
+
+    Whoever uses a lease that has ended was suspended, or cut off. Its PUTs may come after the sweep, which would not
+    look for their objects again.
+    """
+    state = turn.state
+    ended = sorted(
+        lease_id
+        for lease_id in set(lease_ids)
+        if 0 < lease_id < state.next_lease_id and lease_id not in state.leases
+    )
+    if ended:
+        turn.journal(JournalRecord(leases_used_late=LeasesUsedLate(lease_ids=ended)))
+
+
+def tick_leases(turn: Turn) -> None:
+    """End overdue leases. A lease that has not been renewed since the start gets its full duration first."""
+    state = turn.state
+    for lease_id, lease in state.leases.items():
+        if lease_id not in state.lease_deadlines:
+            state.lease_deadlines.set(lease_id, turn.now_ms + lease.duration_ms)
+    due = state.lease_deadlines.due(turn.now_ms, MAX_PER_TICK)
+    presence.miss(state, due, turn.now_ms)
+    if due:
+        turn.journal(leases_ended(due))
+
+
+def replay_agent_joined(state: State, record: AgentJoined, _now_ms: int) -> None:
+    """Begin an agent's lease."""
+    before = presence.seen(state)
+    node = Agent(node_id=record.node_id, host=record.host, port=record.port, zone=record.zone)
+    state.nodes[record.host, record.port] = node
+    state.next_node_id = max(state.next_node_id, record.node_id + 1)
+    state.next_lease_id = max(state.next_lease_id, record.lease_id + 1)
+    state.leases[record.lease_id] = Lease(record.lease_id, record.node_id)
+    presence.tell(state, before)
+
+
+def replay_job_lease_opened(state: State, record: JobLeaseOpened, _now_ms: int) -> None:
+    """Begin a job's lease. The agents do not change."""
+    state.next_lease_id = max(state.next_lease_id, record.lease_id + 1)
+    state.leases[record.lease_id] = Lease(record.lease_id, NO_NODE, record.duration_ms)
+
+
+def replay_leases_ended(state: State, record: LeasesEnded, now_ms: int) -> None:
+    """End leases for good; objects that were written under them but not committed are swept later."""
+    before = presence.seen(state)
+    for lease_id in record.lease_ids:
+        del state.leases[lease_id]
+        state.ended_leases[lease_id] = now_ms
+        state.lease_deadlines.discard(lease_id)
+        presence.forget(state, lease_id)
+    presence.tell(state, before)
+
+
+def replay_leases_used_late(state: State, record: LeasesUsedLate, now_ms: int) -> None:
+    """Count the time until the sweep of ended leases from now on, whether or not they were swept."""
+    for lease_id in record.lease_ids:
+        state.ended_leases[lease_id] = now_ms

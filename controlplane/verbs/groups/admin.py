@@ -1,0 +1,129 @@
+"""DescribeGroups (of classic groups), ListGroups and DeleteGroups (of both kinds)."""
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.groups.live import LiveGroup, LiveMember
+from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.group_records_pb2 import GroupDeleted, GroupRecord
+from lacuna.controlplane.v1.groups_pb2 import (
+    DeleteGroups,
+    DescribedGroup,
+    DescribedMember,
+    DescribeGroups,
+    GroupsDeleted,
+    GroupsDescribed,
+    GroupsListed,
+    ListedGroup,
+    ListGroups,
+)
+from lacuna.controlplane.verbs.turn import Turn
+
+CLASSIC = "classic"
+CONSUMER = "consumer"
+
+
+def describe_groups(turn: Turn, command: DescribeGroups) -> Reply:
+    """Describe classic groups and their members; a group that does not exist is Dead, with GROUP_ID_NOT_FOUND."""
+    groups = [_describe(turn, group_id) for group_id in command.group_ids]
+    return Reply(groups_described=GroupsDescribed(groups=groups))
+
+
+def _describe(turn: Turn, group_id: str) -> DescribedGroup:
+    group = turn.groups.find(group_id, turn.now_ms)
+    if group is None:
+        return DescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=(
+                f"Group {group_id} is not a classic group."
+                if group_id in turn.groups.consumers
+                else f"Group {group_id} not found."
+            ),
+            state=GroupState.DEAD,
+        )
+    # During a rebalance the protocol and the assignments are not settled, so they are not shown.
+    is_stable = group.state is GroupState.STABLE
+    return DescribedGroup(
+        group_id=group_id,
+        state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name if is_stable else "",
+        members=[_describe_member(group, member) for member in group.members.values()],
+    )
+
+
+def _describe_member(group: LiveGroup, member: LiveMember) -> DescribedMember:
+    is_stable = group.state is GroupState.STABLE
+    return DescribedMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        metadata=member.metadata_of(group.protocol_name) if is_stable else b"",
+        assignment=member.assignment if is_stable else b"",
+    )
+
+
+def list_groups(turn: Turn, command: ListGroups) -> Reply:
+    """List the groups in one of the states and of one of the types, ignoring case; empty lists do not filter."""
+    states = {state.lower() for state in command.states}
+    types = {group_type.lower() for group_type in command.types}
+    listed = [_list(turn, group_id) for group_id in turn.groups.group_ids()]
+    groups = [
+        group
+        for group in listed
+        if (not states or group.state.lower() in states)
+        and (not types or group.group_type in types)
+    ]
+    return Reply(groups_listed=GroupsListed(groups=groups))
+
+
+def _list(turn: Turn, group_id: str) -> ListedGroup:
+    consumer = turn.groups.consumers.get(group_id)
+    if consumer is not None:
+        return ListedGroup(
+            group_id=group_id, protocol_type=CONSUMER, state=consumer.state, group_type=CONSUMER
+        )
+    group = turn.groups.open(group_id, turn.now_ms)
+    return ListedGroup(
+        group_id=group_id,
+        protocol_type=group.protocol_type,
+        state=group.state,
+        group_type=CLASSIC,
+    )
+
+
+def delete_groups(turn: Turn, command: DeleteGroups) -> Reply:
+    """Delete groups that have no members, with their offsets."""
+    deleted: set[str] = set()
+    error_codes = [_delete(turn, group_id, deleted) for group_id in command.group_ids]
+    return Reply(groups_deleted=GroupsDeleted(error_codes=error_codes))
+
+
+def _delete(turn: Turn, group_id: str, deleted: set[str]) -> ErrorCode:
+    if group_id in deleted or not turn.groups.exists(group_id):
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    consumer = turn.groups.consumers.get(group_id)
+    if consumer is not None:
+        if consumer.members:
+            return ErrorCode.NON_EMPTY_GROUP
+    else:
+        group = turn.groups.open(group_id, turn.now_ms)
+        if group.state is not GroupState.EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        group.transition_to(GroupState.DEAD)
+    deleted.add(group_id)
+    turn.journal_group(GroupRecord(group_deleted=GroupDeleted(group_id=group_id)))
+    return ErrorCode.NONE
+
+
+def replay_group_deleted(state: State, record: GroupDeleted, _now_ms: int) -> None:
+    """Remove a group of either kind with its offsets."""
+    groups, group_id = state.groups, record.group_id
+    groups.generations.pop(group_id, None)
+    groups.consumers.pop(group_id, None)
+    groups.live_consumers.pop(group_id, None)
+    groups.live.groups.pop(group_id, None)
+    groups.live.asleep.discard(group_id)
+    groups.offsets.forget_group(group_id)

@@ -1,0 +1,230 @@
+"""OffsetCommit, OffsetFetch and TxnOffsetCommit: who may commit offsets (KIP-447 fences members), and reading them."""
+
+from collections.abc import Iterable
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
+from lacuna.controlplane.state.groups.live import LiveGroup
+from lacuna.controlplane.state.groups.offsets import OffsetsOfGroup
+from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.group_records_pb2 import GroupRecord, OffsetsWritten, TxnOffsetsPended
+from lacuna.controlplane.v1.groups_pb2 import (
+    CommittedOffset,
+    FetchedGroup,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetsCommitted,
+    OffsetsFetched,
+    TxnOffsetCommit,
+)
+from lacuna.controlplane.verbs.groups.dropping import of_one_group
+from lacuna.controlplane.verbs.groups.membership import find_member_error
+from lacuna.controlplane.verbs.turn import Turn
+
+_NO_OFFSET = -1
+
+
+@of_one_group
+def offset_commit(turn: Turn, command: OffsetCommit) -> Reply:
+    """Commit offsets. Only a commit without a generation can create its group; others get GROUP_ID_NOT_FOUND."""
+    group = turn.groups.find(command.group_id, turn.now_ms)
+    consumer = turn.groups.consumers.get(command.group_id)
+    if consumer is not None:
+        error_code = _find_consumer_writer_error(consumer, command)
+    else:
+        error_code = _find_writer_error(group, command)
+    if error_code:
+        return _refused(command.offsets, error_code)
+    if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+        group.expect_heartbeat(group.members[command.member_id], turn.now_ms)
+    written, error_codes = _sort_out(turn, command.offsets)
+    if written:
+        record = OffsetsWritten(
+            group_id=command.group_id, offsets=written, written_at_ms=turn.now_ms
+        )
+        turn.journal_group(GroupRecord(offsets_written=record))
+    return Reply(offsets_committed=OffsetsCommitted(error_codes=error_codes))
+
+
+def commit_in_transaction(turn: Turn, command: TxnOffsetCommit) -> Reply:
+    """Store offsets as pending until the transaction's outcome. The caller has checked the transaction itself."""
+    if not command.group_id:
+        return _refused(command.offsets, ErrorCode.INVALID_GROUP_ID)
+    group = turn.groups.find(command.group_id, turn.now_ms)
+    consumer = turn.groups.consumers.get(command.group_id)
+    if consumer is not None:
+        error_code = _find_consumer_txn_writer_error(consumer, command)
+    else:
+        error_code = _find_txn_writer_error(group, command)
+    if error_code:
+        return _refused(command.offsets, error_code)
+    written, error_codes = _sort_out(turn, command.offsets)
+    if written:
+        record = TxnOffsetsPended(
+            producer_id=command.producer_id,
+            group_id=command.group_id,
+            offsets=written,
+            written_at_ms=turn.now_ms,
+        )
+        turn.journal_group(GroupRecord(txn_offsets_pended=record))
+    return Reply(offsets_committed=OffsetsCommitted(error_codes=error_codes))
+
+
+def _find_writer_error(group: LiveGroup | None, command: OffsetCommit) -> ErrorCode:
+    if group is None:
+        is_standalone = command.generation_id < 0
+        return ErrorCode.NONE if is_standalone else ErrorCode.GROUP_ID_NOT_FOUND
+    if _is_standalone(group, command.generation_id):
+        return ErrorCode.NONE
+    error_code = _find_generation_error(group, command)
+    if error_code:
+        return error_code
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        # The member learned of the generation from JoinGroup, and has no assignment in it yet.
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _find_txn_writer_error(group: LiveGroup | None, command: TxnOffsetCommit) -> ErrorCode:
+    if group is None:
+        is_standalone = command.generation_id < 0
+        return ErrorCode.NONE if is_standalone else ErrorCode.ILLEGAL_GENERATION
+    if _is_standalone(group, command.generation_id) or not _names_member(command):
+        return ErrorCode.NONE
+    return _find_generation_error(group, command)
+
+
+def _find_consumer_writer_error(group: ConsumerGroup, command: OffsetCommit) -> ErrorCode:
+    member = group.members.get(command.member_id)
+    if member is not None and not member.is_classic and not command.knows_member_epochs:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return _find_epoch_error(group, command.member_id, command.generation_id)
+
+
+def _find_consumer_txn_writer_error(group: ConsumerGroup, command: TxnOffsetCommit) -> ErrorCode:
+    if not _names_member(command):
+        return ErrorCode.NONE
+    error_code = _find_epoch_error(group, command.member_id, command.generation_id)
+    is_stale = error_code is ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.ILLEGAL_GENERATION if is_stale else error_code
+
+
+def _names_member(command: TxnOffsetCommit) -> bool:
+    """Whether the command names a member. Before TxnOffsetCommit v3 none did; the producer's epoch fences those."""
+    return bool(command.generation_id >= 0 or command.member_id or command.group_instance_id)
+
+
+def _find_epoch_error(group: ConsumerGroup, member_id: str, member_epoch: int) -> ErrorCode:
+    """Return an error code unless the member's epoch is current, or there are no members and no epoch is given."""
+    if member_epoch < 0 and not group.members:
+        return ErrorCode.NONE
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if member_epoch == member.current.member_epoch:
+        return ErrorCode.NONE
+    is_classic = member.is_classic
+    return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def _is_standalone(group: LiveGroup, generation_id: int) -> bool:
+    """Whether an admin client or a consumer without group management commits, which is allowed without members."""
+    return generation_id < 0 and group.state is GroupState.EMPTY
+
+
+def _find_generation_error(group: LiveGroup, command: OffsetCommit | TxnOffsetCommit) -> ErrorCode:
+    error_code = find_member_error(group, command.member_id, command.group_instance_id)
+    if error_code:
+        return error_code
+    if command.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    return ErrorCode.NONE
+
+
+def _sort_out(
+    turn: Turn, offsets: Iterable[CommittedOffset]
+) -> tuple[list[CommittedOffset], list[int]]:
+    """Return the offsets that can be stored, and an error code for each offset that was sent."""
+    error_codes = [_find_offset_error(turn, offset) for offset in offsets]
+    written = [
+        CommittedOffset(
+            partition=offset.partition,
+            offset=offset.offset,
+            leader_epoch=offset.leader_epoch,
+            metadata=offset.metadata,
+        )
+        for offset, error_code in zip(offsets, error_codes, strict=True)
+        if not error_code
+    ]
+    return written, [int(error_code) for error_code in error_codes]
+
+
+def _find_offset_error(turn: Turn, offset: CommittedOffset) -> ErrorCode:
+    partition = offset.partition
+    if key_of(partition) not in turn.state.partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if len(offset.metadata) > turn.groups.settings.offset_metadata_max_bytes:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def offset_fetch(turn: Turn, command: OffsetFetch) -> Reply:
+    """Return committed offsets.
+
+    With require_stable, a partition whose offset an open transaction may replace gets UNSTABLE_OFFSET_COMMIT instead.
+    """
+    groups = [_fetch_group(turn, entry, command.require_stable) for entry in command.groups]
+    return Reply(offsets_fetched=OffsetsFetched(groups=groups))
+
+
+def _fetch_group(turn: Turn, entry: OffsetFetchGroup, require_stable: bool) -> FetchedGroup:
+    consumer = turn.groups.consumers.get(entry.group_id)
+    if consumer is not None and (entry.member_id or entry.member_epoch > 0):
+        error_code = _find_epoch_error(consumer, entry.member_id, entry.member_epoch)
+        if error_code:
+            return FetchedGroup(error_code=error_code)
+    kept = turn.groups.offsets.committed.get(entry.group_id, {})
+    partitions: Iterable[TopicPartition] = entry.partitions
+    if entry.all_partitions:
+        partitions = [TopicPartition(topic_id=key[0], partition=key[1]) for key in sorted(kept)]
+    offsets = [
+        _fetch_offset(turn, entry.group_id, kept, partition, require_stable)
+        for partition in partitions
+    ]
+    return FetchedGroup(offsets=offsets)
+
+
+def _fetch_offset(
+    turn: Turn,
+    group_id: str,
+    kept: OffsetsOfGroup,
+    partition: TopicPartition,
+    require_stable: bool,
+) -> CommittedOffset:
+    key = key_of(partition)
+    nothing = CommittedOffset(partition=partition, offset=_NO_OFFSET, leader_epoch=-1)
+    if require_stable and turn.groups.offsets.is_pending(group_id, key):
+        nothing.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+        return nothing
+    stored = kept.get(key)
+    return nothing if stored is None else stored.to_committed(key)
+
+
+def _refused(offsets: Iterable[CommittedOffset], error_code: ErrorCode) -> Reply:
+    error_codes = [int(error_code) for _ in offsets]
+    return Reply(offsets_committed=OffsetsCommitted(error_code=error_code, error_codes=error_codes))
+
+
+def replay_offsets_written(state: State, record: OffsetsWritten, _now_ms: int) -> None:
+    """Commit offsets."""
+    state.groups.offsets.write(record)
+
+
+def replay_txn_offsets_pended(state: State, record: TxnOffsetsPended, _now_ms: int) -> None:
+    """Store pending offsets."""
+    state.groups.offsets.pend(record)

@@ -1,0 +1,58 @@
+"""Group configs: AlterConfigs, DescribeConfigs and ListConfigResources for the resource type GROUP.
+
+As in Kafka, a group need not exist to have configs, and they outlive it.
+"""
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.group_configs import alter
+from lacuna.controlplane.shared.topic_configs import InvalidConfig
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.consumer_groups_pb2 import (
+    AlterGroupConfigs,
+    DescribeGroupConfigs,
+    GroupConfigs,
+    GroupConfigsAltered,
+    GroupConfigsDescribed,
+)
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
+from lacuna.controlplane.verbs.groups.dropping import of_one_group
+from lacuna.controlplane.verbs.turn import Turn
+
+
+@of_one_group
+def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
+    """Apply all changes or none. With `replaces_all`, configs that are not named return to their defaults."""
+    before = turn.groups.configs.get(command.group_id, {})
+    configs = {} if command.replaces_all else before
+    if not command.group_id:
+        return _refuse(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    if len({change.name for change in command.changes}) < len(command.changes):
+        return _refuse(ErrorCode.INVALID_REQUEST, "A config is named twice.")
+    try:
+        for change in command.changes:
+            configs = alter(configs, change.name, change.operation, change.value)
+    except InvalidConfig as invalid:
+        return _refuse(ErrorCode.INVALID_CONFIG, str(invalid))
+    if configs != before and not command.validate_only:
+        record = GroupConfigs(group_id=command.group_id, configs=configs)
+        turn.journal_group(GroupRecord(group_configs_changed=record))
+    return Reply(group_configs_altered=GroupConfigsAltered())
+
+
+def describe_group_configs(turn: Turn, command: DescribeGroupConfigs) -> Reply:
+    """Return the configs that were set on the named groups, or on all groups."""
+    kept = turn.groups.configs
+    named = sorted(kept) if command.all_groups else dict.fromkeys(command.group_ids)
+    groups = [GroupConfigs(group_id=each, configs=kept[each]) for each in named if each in kept]
+    return Reply(group_configs_described=GroupConfigsDescribed(groups=groups))
+
+
+def _refuse(error_code: ErrorCode, message: str) -> Reply:
+    altered = GroupConfigsAltered(error_code=error_code, error_message=message)
+    return Reply(group_configs_altered=altered)
+
+
+def replay_group_configs_changed(state: State, record: GroupConfigs, _now_ms: int) -> None:
+    """Replace all configs of a group."""
+    state.groups.set_configs(record)

@@ -1,0 +1,103 @@
+"""What follows from a change in a consumer group: a new epoch, new targets, and the step that is journalled."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from lacuna.controlplane.state.groups.consumer.group import Draft
+from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
+from lacuna.controlplane.state.groups.consumer.member import Member
+from lacuna.controlplane.state.groups.consumer.subscriptions import TopicCounts
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep
+from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
+from lacuna.controlplane.verbs.groups.consumer.assignors import Assign, Subscriber, assign_range
+from lacuna.controlplane.verbs.groups.consumer.uniform import assign_uniform
+from lacuna.controlplane.verbs.turn import Turn
+
+#: Kafka's name of an assignor -> the function; the first is the default.
+ASSIGNORS: Mapping[str, Assign] = {"uniform": assign_uniform, "range": assign_range}
+
+
+def preferred_assignor(members: dict[str, Member]) -> str:
+    """Return the name of the assignor that most members ask for; in a tie, the one listed first in ASSIGNORS."""
+    votes = Counter(
+        each.subscription.server_assignor
+        for each in members.values()
+        if each.subscription.server_assignor
+    )
+    return max(ASSIGNORS, key=votes.__getitem__)
+
+
+def take_account(turn: Turn, draft: Draft, *, has_changed: bool) -> None:
+    """Increase the group's epoch if `has_changed`, or if the topics that its members want have changed.
+
+    Topics are created, grow and are deleted. Checking them costs little while nothing has changed in the cluster.
+    """
+    live = turn.groups.live_consumers.get(draft.group_id)
+    version = turn.topics.version
+    if not has_changed and live is not None and live.topics_version == version:
+        return
+    topics: dict[bytes, int] = {}
+    for each in _distinct(_resolve(turn, member) for member in draft.members.values()):
+        topics.update(each)
+    if has_changed or topics != draft.topics:
+        draft.group_epoch += 1
+    draft.topics = topics
+    draft.topics_version = version
+
+
+def assign_if_stale(turn: Turn, draft: Draft) -> None:
+    """Assign a new target to every member, if the group's epoch is ahead of the assignment epoch."""
+    if draft.group_epoch <= draft.assignment_epoch:
+        return
+    subscribers = [
+        Subscriber(
+            member_id=member_id,
+            group_instance_id=member.subscription.group_instance_id,
+            topics=_resolve(turn, member),
+            target=member.target,
+        )
+        for member_id, member in sorted(draft.members.items())
+    ]
+    every: dict[bytes, int] = {}
+    for topics in _distinct(each.topics for each in subscribers):
+        every.update(topics)
+    ordered = dict(sorted(every.items(), key=lambda each: turn.topics.name_of(each[0]) or ""))
+    assign = ASSIGNORS[preferred_assignor(draft.members)]
+    draft.retarget(assign(subscribers, ordered))
+
+
+def _resolve(turn: Turn, member: Member) -> TopicCounts:
+    wanted = member.subscription
+    return turn.groups.resolver.resolve(turn.topics, wanted.topic_names, wanted.topic_regex)
+
+
+def _distinct(resolved: Iterable[TopicCounts]) -> Iterable[TopicCounts]:
+    """Return the distinct values; the resolver returns the same object for equal subscriptions."""
+    return {id(each): each for each in resolved}.values()
+
+
+def keep(turn: Turn, draft: Draft) -> LiveConsumerGroup:
+    """Journal what the draft changed, update the group's deadlines, and return them."""
+    step = draft.to_step()
+    if step is not None:
+        turn.journal_group(GroupRecord(consumer_group_step=step))
+    if draft.base is None:
+        live = turn.groups.live_consumers.setdefault(draft.group_id, LiveConsumerGroup())
+    else:
+        # After a restart this may be the first use of the group, which begins the sessions of all its members.
+        live = turn.groups.open_consumer(draft.base, turn.now_ms)
+    if draft.topics_version is not None:
+        live.topics_version = draft.topics_version
+    for member_id, before in draft.changed.items():
+        member = draft.members.get(member_id)
+        if member is None:
+            live.forget(member_id)
+        else:
+            live.follow(before, member, turn.now_ms)
+    return live
+
+
+def replay_consumer_group_step(state: State, record: ConsumerGroupStep, _now_ms: int) -> None:
+    """Apply a step to a consumer group, creating the group if it is the first step."""
+    state.groups.take_step(record)

@@ -1,0 +1,135 @@
+"""Finds the consumer group and the member that a request names, and refuses what is wrong (KIP-848, KIP-345)."""
+
+from dataclasses import replace
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.groups.consumer.assignments import Assignment, is_within
+from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup, Draft
+from lacuna.controlplane.state.groups.consumer.member import Current, Member
+from lacuna.controlplane.state.groups.consumer.states import LEAVING_STATIC_EPOCH
+from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.verbs.groups.consumer.converting import upgrade
+from lacuna.controlplane.verbs.refusals import Refused
+from lacuna.controlplane.verbs.turn import Turn
+
+
+def find_group(turn: Turn, group_id: str) -> ConsumerGroup:
+    """Return the consumer group. Raises Refused if it does not exist or is a classic group."""
+    group = turn.groups.consumers.get(group_id)
+    if group is not None:
+        return group
+    if turn.groups.exists(group_id):
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+    raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+
+def find_or_make_group(turn: Turn, group_id: str) -> Draft:
+    """Return a draft of the group that a member joins: the existing one, a new one, or an upgraded classic group."""
+    group = turn.groups.consumers.get(group_id)
+    if group is not None:
+        return Draft(group_id, group)
+    classic = turn.groups.find(group_id, turn.now_ms)
+    if classic is None or classic.state is GroupState.EMPTY:
+        return Draft(group_id, None)
+    return upgrade(turn, classic)
+
+
+def check_room(turn: Turn, draft: Draft, member_id: str) -> None:
+    """Raise Refused if a new member joins a full group."""
+    max_size = turn.groups.settings.group_max_size
+    if len(draft.members) >= max_size and member_id not in draft.members:
+        raise Refused(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {max_size} members.",
+        )
+
+
+def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
+    """Add or replace a member. Raises Refused if it makes the group's subscriptions too large."""
+    before = draft.metadata_size
+    draft.put(member)
+    largest = turn.groups.settings.group_metadata_max_bytes
+    if draft.metadata_size > max(before, largest):
+        raise Refused(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The subscriptions of all members of the consumer group are at most {largest} bytes."
+            " Subscribe to fewer topics, or with SubscribedTopicRegex.",
+        )
+
+
+def check_epoch(member: Member, member_epoch: int, owned: Assignment | None) -> None:
+    """Raise Refused if the epoch is not the member's current one.
+
+    Its previous epoch is accepted if it owns only partitions that are assigned to it now, because the answer with the
+    current epoch may have been lost.
+    """
+    current = member.current
+    if member_epoch == current.member_epoch:
+        return
+    is_retry = (
+        member_epoch == current.previous_member_epoch
+        and member_epoch < current.member_epoch
+        and owned is not None
+        and is_within(owned, current.assigned)
+    )
+    if not is_retry:
+        size = "greater" if member_epoch > current.member_epoch else "smaller"
+        raise Refused(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The consumer group member has a {size} member epoch ({member_epoch}) than the one"
+            f" known by the group coordinator ({current.member_epoch}). The member must abandon all"
+            " its partitions and rejoin.",
+        )
+
+
+def find_dynamic(draft: Draft, member_id: str) -> Member:
+    """Return the member with this id. Raises Refused if there is none."""
+    member = draft.members.get(member_id)
+    if member is None:
+        raise Refused(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"Member {member_id} is not a member of group {draft.group_id}.",
+        )
+    return member
+
+
+def find_static(draft: Draft, member_id: str, instance_id: str) -> Member:
+    """Return a static member. Raises Refused, with FENCED_INSTANCE_ID if another member has its instance id now."""
+    existing = draft.static_members.get(instance_id)
+    if existing is None:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if existing != member_id:
+        raise Refused(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member"
+            f" {existing}.",
+        )
+    return draft.members[existing]
+
+
+def join_static(draft: Draft, member_id: str, instance_id: str, *, is_classic: bool) -> Member:
+    """Return the static member that joins: a new one, or one that replaces the member with its instance id.
+
+    A replacement takes over the target and the partitions of the earlier member. If both speak the consumer protocol
+    and the earlier one has not left, raises Refused with UNRELEASED_INSTANCE_ID.
+    """
+    existing_id = draft.static_members.get(instance_id)
+    if existing_id is None:
+        return draft.members.get(member_id) or Member(member_id=member_id)
+    existing = draft.members[existing_id]
+    is_away = existing.current.member_epoch == LEAVING_STATIC_EPOCH
+    if not is_away and not is_classic and not existing.is_classic:
+        raise Refused(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because"
+            f" the instance id is owned by {existing_id} member.",
+        )
+    current = Current(
+        state=existing.current.state,
+        assigned=existing.current.assigned,
+        revoking=existing.current.revoking,
+    )
+    member = replace(existing, member_id=member_id, current=current)
+    draft.remove(existing_id)
+    draft.put(member)
+    return member

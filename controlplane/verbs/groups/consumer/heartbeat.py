@@ -1,0 +1,252 @@
+"""ConsumerGroupHeartbeat: join, stay, leave (KIP-848).
+
+A heartbeat moves its own member by at most one step. It stores what the member says of itself, increases the group's
+epoch if that or the topics changed, computes new targets if they are older than the epoch, and moves the member
+towards its target. A heartbeat that changes nothing is not journalled.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.groups.consumer.assignments import (
+    Assignment,
+    read_assignment,
+    write_assignment,
+)
+from lacuna.controlplane.state.groups.consumer.group import Draft
+from lacuna.controlplane.state.groups.consumer.live import Deadline
+from lacuna.controlplane.state.groups.consumer.member import Member, Subscription, shared_names
+from lacuna.controlplane.state.groups.consumer.states import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    LEAVING_STATIC_EPOCH,
+)
+from lacuna.controlplane.state.groups.consumer.subscriptions import compile_pattern
+from lacuna.controlplane.v1.consumer_groups_pb2 import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatAnswered,
+)
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.verbs.groups.consumer import finding
+from lacuna.controlplane.verbs.groups.consumer.advance import (
+    ASSIGNORS,
+    assign_if_stale,
+    keep,
+    take_account,
+)
+from lacuna.controlplane.verbs.groups.consumer.converting import (
+    downgrade,
+    end_upgrade,
+    is_downgrade,
+)
+from lacuna.controlplane.verbs.groups.consumer.reconcile import reconcile
+from lacuna.controlplane.verbs.groups.dropping import of_one_group
+from lacuna.controlplane.verbs.refusals import Refused
+from lacuna.controlplane.verbs.turn import Turn
+
+_SAME = -1  # a rebalance timeout with this value did not change
+#: Bytes of the topic names that a member subscribes to. Kafka's bound is max.message.bytes, as it keeps them in one
+#: record.
+_LARGEST_SUBSCRIPTION = 1 << 20
+
+
+@of_one_group
+def consumer_group_heartbeat(turn: Turn, command: ConsumerGroupHeartbeat) -> Reply:
+    """Decide a heartbeat. The reply always comes at once, since the protocol never waits for other members."""
+    try:
+        _check(command)
+        if command.member_epoch in (LEAVING_EPOCH, LEAVING_STATIC_EPOCH):
+            answered = _leave(turn, command)
+        else:
+            answered = _beat(turn, command)
+    except Refused as refused:
+        answered = ConsumerGroupHeartbeatAnswered(
+            error_code=refused.code, error_message=refused.message
+        )
+    return Reply(consumer_group_heartbeat_answered=answered)
+
+
+def _check(command: ConsumerGroupHeartbeat) -> None:
+    """Raise Refused for requests that are invalid whatever the group's state."""
+    if not command.group_id:
+        raise Refused(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+    is_joining = command.member_epoch == JOINING_EPOCH
+    if not command.member_id and (command.needs_member_id or not is_joining):
+        raise Refused(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
+    if command.HasField("rack_id") and not command.rack_id:
+        raise Refused(ErrorCode.INVALID_REQUEST, "RackId can't be empty.")
+    if command.member_epoch < LEAVING_STATIC_EPOCH:
+        raise Refused(ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid.")
+    if command.member_epoch == LEAVING_STATIC_EPOCH and not command.group_instance_id:
+        raise Refused(ErrorCode.INVALID_REQUEST, "InstanceId can't be null.")
+    if is_joining:
+        _check_joining(command)
+    if sum(len(name) + 1 for name in command.topic_names) > _LARGEST_SUBSCRIPTION:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            f"SubscribedTopicNames has {len(command.topic_names)} names, which are more than"
+            f" {_LARGEST_SUBSCRIPTION} bytes. Subscribe with SubscribedTopicRegex.",
+        )
+    assignor = command.server_assignor
+    if command.HasField("server_assignor") and assignor not in ASSIGNORS:
+        known = ", ".join(ASSIGNORS)
+        raise Refused(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {assignor[:100]} is not supported. Supported assignors: {known}.",
+        )
+
+
+def _check_joining(command: ConsumerGroupHeartbeat) -> None:
+    if command.rebalance_timeout_ms == _SAME:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request."
+        )
+    if not command.has_owned or command.owned:
+        raise Refused(ErrorCode.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
+    if not command.has_topic_names and not command.HasField("topic_regex"):
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+        )
+
+
+def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatAnswered:
+    is_joining = command.member_epoch == JOINING_EPOCH
+    if is_joining:
+        draft = finding.find_or_make_group(turn, command.group_id)
+    else:
+        draft = Draft(command.group_id, finding.find_group(turn, command.group_id))
+    finding.check_room(turn, draft, command.member_id)
+    member_id = command.member_id or turn.context.new_id().hex()
+    owned = read_assignment(command.owned) if command.has_owned else None
+    before = _find_member(draft, command, member_id, owned)
+    member = _updated(before, command)
+    _check_regex(before, member)
+    is_new = member_id not in draft.members
+    finding.put_within_bounds(turn, draft, member)
+    has_changed = is_new or _wants_other_topics(before.subscription, member.subscription)
+    take_account(turn, draft, has_changed=has_changed)
+    assign_if_stale(turn, draft)
+    draft.put(_reconciled(draft, member_id, owned))
+    return _end(turn, draft, command, before)
+
+
+def _end(
+    turn: Turn, draft: Draft, command: ConsumerGroupHeartbeat, before: Member
+) -> ConsumerGroupHeartbeatAnswered:
+    """Journal the step, restart the session, and answer, with the member's assignment if it needs to know it."""
+    timeout_ms = turn.groups.consumer_session_timeout_ms(draft.group_id)
+    member = draft.members[before.member_id]
+    live = keep(turn, draft)
+    if draft.upgraded is not None:
+        end_upgrade(turn, draft.upgraded)
+        for each in draft.members.values():
+            live.expect_heartbeat(each, timeout_ms, turn.now_ms)
+    live.expect_heartbeat(member, timeout_ms, turn.now_ms)
+    for kind in (Deadline.JOIN, Deadline.SYNC):
+        live.clear(member.member_id, kind)
+    answered = ConsumerGroupHeartbeatAnswered(
+        member_id=member.member_id,
+        member_epoch=member.current.member_epoch,
+        heartbeat_interval_ms=turn.groups.consumer_heartbeat_interval_ms(draft.group_id),
+    )
+    has_topics = command.has_topic_names or command.HasField("topic_regex")
+    is_full = command.rebalance_timeout_ms != _SAME and has_topics and command.has_owned
+    is_joining = command.member_epoch == JOINING_EPOCH
+    if is_joining or is_full or member.current.assigned != before.current.assigned:
+        answered.has_assignment = True
+        answered.assignment.extend(write_assignment(member.current.assigned))
+    return answered
+
+
+def _find_member(
+    draft: Draft, command: ConsumerGroupHeartbeat, member_id: str, owned: Assignment | None
+) -> Member:
+    """Return the member as it was before this heartbeat; if it joins, that may be a new one. Raises Refused."""
+    instance_id = command.group_instance_id
+    is_joining = command.member_epoch == JOINING_EPOCH
+    if is_joining and instance_id:
+        return finding.join_static(draft, member_id, instance_id, is_classic=False)
+    if is_joining:
+        member = draft.members.get(member_id) or Member(member_id=member_id)
+    elif instance_id:
+        member = finding.find_static(draft, member_id, instance_id)
+    else:
+        member = finding.find_dynamic(draft, member_id)
+    finding.check_epoch(member, command.member_epoch, owned)
+    return member
+
+
+def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
+    """Return the member with what it now says of itself; fields that are not given did not change."""
+    before = member.subscription
+    timeout_ms = command.rebalance_timeout_ms
+    subscription = Subscription(
+        group_instance_id=command.group_instance_id or before.group_instance_id,
+        rack_id=command.rack_id if command.HasField("rack_id") else before.rack_id,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        rebalance_timeout_ms=before.rebalance_timeout_ms if timeout_ms == _SAME else timeout_ms,
+        server_assignor=(
+            command.server_assignor
+            if command.HasField("server_assignor")
+            else before.server_assignor
+        ),
+        topic_names=(
+            shared_names(command.topic_names) if command.has_topic_names else before.topic_names
+        ),
+        topic_regex=command.topic_regex if command.HasField("topic_regex") else before.topic_regex,
+    )
+    if subscription == before:
+        return member
+    return replace(member, subscription=subscription)
+
+
+def _check_regex(before: Member, member: Member) -> None:
+    topic_regex = member.subscription.topic_regex
+    if topic_regex == before.subscription.topic_regex or not topic_regex:
+        return
+    if compile_pattern(topic_regex) is None:
+        raise Refused(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{topic_regex[:100]}` is not a valid regular expression of RE2.",
+        )
+
+
+def _wants_other_topics(before: Subscription, now: Subscription) -> bool:
+    return (before.topic_names, before.topic_regex) != (now.topic_names, now.topic_regex)
+
+
+def _reconciled(draft: Draft, member_id: str, owned: Assignment | None) -> Member:
+    return reconcile(draft.members[member_id], draft.assignment_epoch, draft.owners, owned)
+
+
+def _leave(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatAnswered:
+    draft = Draft(command.group_id, finding.find_group(turn, command.group_id))
+    if command.group_instance_id:
+        member = finding.find_static(draft, command.member_id, command.group_instance_id)
+    else:
+        member = finding.find_dynamic(draft, command.member_id)
+    if command.member_epoch == LEAVING_STATIC_EPOCH:
+        # Its session continues: the member has that long to come back, and keeps its partitions.
+        current = replace(member.current, member_epoch=LEAVING_STATIC_EPOCH, revoking={})
+        draft.put(replace(member, current=current))
+        keep(turn, draft)
+    else:
+        put_out(turn, draft, {member.member_id})
+    return ConsumerGroupHeartbeatAnswered(
+        member_id=member.member_id, member_epoch=command.member_epoch
+    )
+
+
+def put_out(turn: Turn, draft: Draft, member_ids: Collection[str]) -> None:
+    """Remove members that leave or are fenced. If the others all speak the classic protocol, make the group classic."""
+    is_classic_now = is_downgrade(turn, draft, member_ids)
+    for member_id in sorted(member_ids):
+        draft.remove(member_id)
+    if is_classic_now:
+        downgrade(turn, draft, rebalances=True)
+        return
+    take_account(turn, draft, has_changed=True)
+    keep(turn, draft)

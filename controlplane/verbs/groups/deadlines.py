@@ -1,0 +1,138 @@
+"""Ends what is overdue in groups: sessions, joins, syncs, and committed offsets past their retention."""
+
+from collections.abc import Callable
+
+from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
+from lacuna.controlplane.state.groups.live import LiveGroup
+from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.group_records_pb2 import GroupDeleted, GroupRecord, OffsetsExpired
+from lacuna.controlplane.verbs.groups.consumer.converting import CONSUMER_PROTOCOL_TYPE
+from lacuna.controlplane.verbs.groups.consumer.operators import end_overdue_consumers, is_subscribed
+from lacuna.controlplane.verbs.groups.dropping import drop_if_nothing
+from lacuna.controlplane.verbs.groups.rebalance import (
+    complete_join_if_all,
+    end_joining,
+    end_syncing,
+    rebalance_or_complete,
+    remove_member,
+)
+from lacuna.controlplane.verbs.groups.subscribed import subscribed_topics
+from lacuna.controlplane.verbs.turn import Turn
+
+
+def tick_groups(turn: Turn) -> None:
+    """Handle every deadline that has passed, and expire offsets if it is time to check them."""
+    live = turn.groups.live
+    for group_id in sorted(live.asleep):
+        turn.groups.open(group_id, turn.now_ms)
+    for group in list(live.groups.values()):
+        if group.due_ms is not None and group.due_ms <= turn.now_ms:
+            _end_in_group(turn, group)
+            group.refresh_due()
+            drop_if_nothing(turn, group)
+    end_overdue_consumers(turn)
+    check_ms = live.next_expiry_check_ms
+    if check_ms is None or check_ms <= turn.now_ms:
+        interval_ms = turn.groups.settings.offsets_retention_check_interval_ms
+        live.next_expiry_check_ms = turn.now_ms + interval_ms
+        if check_ms is not None:
+            for group_id in turn.groups.group_ids():
+                consumer = turn.groups.consumers.get(group_id)
+                if consumer is not None:
+                    _expire_offsets_of_consumers(turn, consumer)
+                else:
+                    _expire_offsets(turn, turn.groups.open(group_id, turn.now_ms))
+
+
+def _end_in_group(turn: Turn, group: LiveGroup) -> None:
+    for member_id in [
+        member_id
+        for member_id, member in group.members.items()
+        if member.session_deadline_ms is not None and member.session_deadline_ms <= turn.now_ms
+    ]:
+        _end_session(turn, group, member_id)
+    for member_id, deadline_ms in list(group.pending_joins.items()):
+        if deadline_ms <= turn.now_ms:
+            group.remove(member_id)
+            complete_join_if_all(turn, group)
+    if group.join_deadline_ms is not None and group.join_deadline_ms <= turn.now_ms:
+        end_joining(turn, group)
+    if group.sync_deadline_ms is not None and group.sync_deadline_ms <= turn.now_ms:
+        end_syncing(turn, group)
+
+
+def _end_session(turn: Turn, group: LiveGroup, member_id: str) -> None:
+    member = group.members[member_id]
+    deadline_ms = member.session_deadline_ms
+    if deadline_ms is None or deadline_ms > turn.now_ms:
+        return  # the end of another session has just answered it
+    if member.awaits_answer:
+        member.session_deadline_ms = None
+        return
+    remove_member(turn, group, member_id)
+    rebalance_or_complete(turn, group)
+
+
+def _expire_offsets(turn: Turn, group: LiveGroup) -> None:
+    """Expire offsets of a classic group that were unused for longer than Kafka's offsets.retention.
+
+    In an empty group the time runs since it became empty, or since the commit if it never had members.
+    """
+    if group.state is GroupState.STABLE and group.protocol_type == CONSUMER_PROTOCOL_TYPE:
+        _expire_unsubscribed(turn, group)
+    if group.state is not GroupState.EMPTY or group.pending_joins:
+        return
+    offsets = turn.groups.offsets
+    generation = turn.groups.generations.get(group.group_id)
+    if generation is not None and generation.members:
+        return  # it became empty in this turn
+    horizon_ms = turn.now_ms - turn.groups.settings.offsets_retention_minutes * 60_000
+    expired = [
+        TopicPartition(topic_id=key[0], partition=key[1])
+        for key, stored in sorted(offsets.committed.get(group.group_id, {}).items())
+        if (generation.written_at_ms if generation else stored.written_at_ms) <= horizon_ms
+        and not offsets.is_pending(group.group_id, key)
+    ]
+    if expired:
+        record = OffsetsExpired(group_id=group.group_id, partitions=expired)
+        turn.journal_group(GroupRecord(offsets_expired=record))
+    is_bare = len(expired) == len(offsets.committed.get(group.group_id, {}))
+    if is_bare and group.group_id not in offsets.pending_producers:
+        group.transition_to(GroupState.DEAD)
+        turn.journal_group(GroupRecord(group_deleted=GroupDeleted(group_id=group.group_id)))
+
+
+def _expire_unsubscribed(turn: Turn, group: LiveGroup) -> None:
+    """Expire old offsets of topics that a stable classic group of consumers does not read, if this is known."""
+    topics = subscribed_topics(group)
+    if topics is not None:
+        _expire_old(turn, group.group_id, lambda each: turn.topics.name_of(each) in topics)
+
+
+def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup) -> None:
+    """Expire old offsets of topics that no member of the consumer group wants, counting from their commit."""
+    if any(record.group.consumer_group_step.group_id == group.group_id for record in turn.records):
+        return  # members were removed in this turn
+    offsets = turn.groups.offsets
+    expired = _expire_old(turn, group.group_id, lambda each: is_subscribed(turn, group, each))
+    is_bare = expired == len(offsets.committed.get(group.group_id, {}))
+    if is_bare and not group.members and group.group_id not in offsets.pending_producers:
+        turn.journal_group(GroupRecord(group_deleted=GroupDeleted(group_id=group.group_id)))
+
+
+def _expire_old(turn: Turn, group_id: str, is_wanted: Callable[[bytes], bool]) -> int:
+    """Expire offsets of unwanted topics that were committed longer ago than the retention; return their number."""
+    offsets = turn.groups.offsets
+    horizon_ms = turn.now_ms - turn.groups.settings.offsets_retention_minutes * 60_000
+    expired = [
+        TopicPartition(topic_id=key[0], partition=key[1])
+        for key, stored in sorted(offsets.committed.get(group_id, {}).items())
+        if stored.written_at_ms <= horizon_ms
+        and not is_wanted(key[0])
+        and not offsets.is_pending(group_id, key)
+    ]
+    if expired:
+        record = OffsetsExpired(group_id=group_id, partitions=expired)
+        turn.journal_group(GroupRecord(offsets_expired=record))
+    return len(expired)

@@ -1,0 +1,72 @@
+"""OffsetDelete: an operator deletes committed offsets (KIP-496)."""
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.state.groups.live import LiveGroup
+from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.consumer_groups_pb2 import DeleteOffsets, OffsetsDeleted
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.group_records_pb2 import GroupRecord, OffsetsExpired
+from lacuna.controlplane.verbs.groups.consumer.converting import CONSUMER_PROTOCOL_TYPE
+from lacuna.controlplane.verbs.groups.consumer.operators import is_subscribed
+from lacuna.controlplane.verbs.groups.dropping import of_one_group
+from lacuna.controlplane.verbs.groups.subscribed import subscribed_topics
+from lacuna.controlplane.verbs.turn import Turn
+
+
+@of_one_group
+def delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
+    """Delete committed offsets, except of topics that a member is subscribed to (GROUP_SUBSCRIBED_TO_TOPIC).
+
+    If a group has members but they are not consumers, nothing is deleted (NON_EMPTY_GROUP), as nobody knows what it
+    reads.
+    """
+    if not command.group_id:
+        return _refuse(ErrorCode.INVALID_GROUP_ID)
+    if not turn.groups.exists(command.group_id):
+        return _refuse(ErrorCode.GROUP_ID_NOT_FOUND)
+    group = turn.groups.find(command.group_id, turn.now_ms)
+    has_members = group is not None and group.state is not GroupState.EMPTY
+    if group is not None and has_members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return _refuse(ErrorCode.NON_EMPTY_GROUP)
+    committed = turn.groups.offsets.committed.get(command.group_id, {})
+    named = {partition.topic_id for partition in command.partitions}
+    read = _read_of(turn, command.group_id, group, named)
+    error_codes = []
+    deleted: dict[tuple[bytes, int], TopicPartition] = {}
+    for partition in command.partitions:
+        if partition.topic_id in read:
+            error_codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+            continue
+        error_codes.append(ErrorCode.NONE)
+        if key_of(partition) in committed:
+            deleted[key_of(partition)] = partition
+    if deleted:
+        record = OffsetsExpired(group_id=command.group_id, partitions=deleted.values())
+        turn.journal_group(GroupRecord(offsets_expired=record))
+        if group is not None and len(deleted) == len(committed):
+            group.is_emptied = True
+    return Reply(offsets_deleted=OffsetsDeleted(error_codes=error_codes))
+
+
+def _read_of(turn: Turn, group_id: str, group: LiveGroup | None, named: set[bytes]) -> set[bytes]:
+    """Return those of the named topics that a member of the group is subscribed to."""
+    consumer = turn.groups.consumers.get(group_id)
+    if consumer is not None:
+        return {each for each in named if is_subscribed(turn, consumer, each)}
+    if group is None or group.state is GroupState.EMPTY:
+        return set()
+    topics = subscribed_topics(group)
+    # A subscription that cannot be read may include any topic.
+    return {each for each in named if topics is None or turn.topics.name_of(each) in topics}
+
+
+def _refuse(error_code: ErrorCode) -> Reply:
+    return Reply(offsets_deleted=OffsetsDeleted(error_code=error_code))
+
+
+def replay_offsets_expired(state: State, record: OffsetsExpired, _now_ms: int) -> None:
+    """Remove committed offsets that were deleted by an operator or expired."""
+    state.groups.offsets.expire(record.group_id, record.partitions)

@@ -1,0 +1,15 @@
+"""Journals and replays the generations of classic groups."""
+
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration, GroupRecord
+from lacuna.controlplane.verbs.turn import Turn
+
+
+def keep_generation(turn: Turn, generation: GroupGeneration) -> None:
+    """Journal a generation of a classic group."""
+    turn.journal_group(GroupRecord(group_generation=generation))
+
+
+def replay_group_generation(state: State, record: GroupGeneration, _now_ms: int) -> None:
+    """Store a classic group's generation."""
+    state.groups.keep_generation(record)

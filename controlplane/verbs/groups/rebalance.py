@@ -1,0 +1,179 @@
+"""The rebalance of a classic group, from its cause to the next generation.
+
+prepare_rebalance: all members must join again ─► complete_join: the next generation, all send SyncGroup
+                                              └──► no member is left: Empty
+"""
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.groups.live import LiveGroup, LiveMember
+from lacuna.controlplane.state.groups.states import REBALANCEABLE, GroupState
+from lacuna.controlplane.v1.groups_pb2 import GroupJoined, GroupSynced, JoinedMember
+from lacuna.controlplane.verbs.groups.generations import keep_generation
+from lacuna.controlplane.verbs.groups.waiting import answer_join, answer_sync
+from lacuna.controlplane.verbs.turn import Turn
+
+
+def rebalance_or_complete(turn: Turn, group: LiveGroup) -> None:
+    """Begin a rebalance, or, if one is running, complete the join if all members have joined."""
+    if group.state in REBALANCEABLE:
+        prepare_rebalance(turn, group)
+    else:
+        complete_join_if_all(turn, group)
+
+
+def prepare_rebalance(turn: Turn, group: LiveGroup) -> None:
+    """Have every member join again, and wait as long as the longest rebalance timeout allows."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        for member in group.members.values():
+            member.assignment = b""
+        _answer_syncs(turn, group, ErrorCode.REBALANCE_IN_PROGRESS)
+    group.pending_syncs.clear()
+    group.sync_deadline_ms = None
+    group.is_initial_rebalance = group.state is GroupState.EMPTY
+    group.transition_to(GroupState.PREPARING_REBALANCE)
+    if group.is_initial_rebalance:
+        _prepare_initial(turn, group)
+    elif group.have_all_joined():
+        complete_join(turn, group)
+    else:
+        _await_joins(turn, group, group.rebalance_timeout_ms())
+
+
+def complete_join_if_all(turn: Turn, group: LiveGroup) -> None:
+    """Complete the join if all members have joined; the first rebalance of an empty group has its own delay."""
+    if (
+        group.state is GroupState.PREPARING_REBALANCE
+        and not group.is_initial_rebalance
+        and group.have_all_joined()
+    ):
+        complete_join(turn, group)
+
+
+def end_joining(turn: Turn, group: LiveGroup) -> None:
+    """Handle the deadline for joining: complete the join, or delay a first rebalance to which members still come."""
+    delay_ms = turn.groups.settings.group_initial_rebalance_delay_ms
+    if group.is_initial_rebalance and group.has_new_member and group.initial_remaining_ms > 0:
+        group.has_new_member = False
+        delay_ms = min(delay_ms, group.initial_remaining_ms)
+        group.initial_remaining_ms -= delay_ms
+        _await_joins(turn, group, delay_ms)
+    else:
+        complete_join(turn, group)
+
+
+def complete_join(turn: Turn, group: LiveGroup) -> None:
+    """Begin the next generation with the members that joined; dynamic members that did not are removed."""
+    group.join_deadline_ms = None
+    for member in list(group.members.values()):
+        if member.join_token is None and not member.group_instance_id:
+            group.remove(member.member_id)
+    if not group.members:
+        _become_empty(turn, group)
+    elif not group.elect_joined_leader():
+        # Only static members are left, and none has joined yet: wait until they do or their sessions end.
+        _await_joins(turn, group, group.rebalance_timeout_ms())
+    else:
+        _begin_generation(turn, group)
+
+
+def end_syncing(turn: Turn, group: LiveGroup) -> None:
+    """Handle the deadline for SyncGroup: remove the members that sent none, and rebalance."""
+    group.sync_deadline_ms = None
+    for member_id in sorted(group.pending_syncs):
+        remove_member(turn, group, member_id)
+    prepare_rebalance(turn, group)
+
+
+def remove_member(turn: Turn, group: LiveGroup, member_id: str) -> None:
+    """Remove a member, and answer its parked command with UNKNOWN_MEMBER_ID, so that its client joins again."""
+    member = group.members[member_id]
+    group.remove(member_id)
+    answer_join(turn, member, GroupJoined(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    answer_sync(turn, member, GroupSynced(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+
+
+def joined_reply(group: LiveGroup, member: LiveMember) -> GroupJoined:
+    """Return the answer to a member's JoinGroup; only the leader gets the list of members."""
+    members = joined_members(group) if member.member_id == group.leader else []
+    return GroupJoined(
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader,
+        member_id=member.member_id,
+        members=members,
+    )
+
+
+def joined_members(group: LiveGroup) -> list[JoinedMember]:
+    """Return all members with their metadata, from which the leader assigns partitions."""
+    return [
+        JoinedMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            metadata=member.metadata_of(group.protocol_name),
+        )
+        for member in group.members.values()
+    ]
+
+
+def synced_reply(group: LiveGroup, member: LiveMember) -> GroupSynced:
+    """Return the answer to a member's SyncGroup, with its assignment."""
+    return GroupSynced(
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=member.assignment,
+    )
+
+
+def stabilize(turn: Turn, group: LiveGroup, assignments: dict[str, bytes]) -> None:
+    """Store the leader's assignments, journal the generation, and answer the parked SyncGroups."""
+    for member in group.members.values():
+        member.assignment = assignments.get(member.member_id, b"")
+    group.transition_to(GroupState.STABLE)
+    keep_generation(turn, group.to_generation(turn.now_ms))
+    _answer_syncs(turn, group, ErrorCode.NONE)
+
+
+def _prepare_initial(turn: Turn, group: LiveGroup) -> None:
+    delay_ms = turn.groups.settings.group_initial_rebalance_delay_ms
+    group.has_new_member = False
+    group.initial_remaining_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
+    if delay_ms == 0:
+        complete_join(turn, group)
+    else:
+        _await_joins(turn, group, delay_ms)
+
+
+def _await_joins(turn: Turn, group: LiveGroup, timeout_ms: int) -> None:
+    group.join_deadline_ms = turn.now_ms + timeout_ms
+    group.note_due(group.join_deadline_ms)
+
+
+def _become_empty(turn: Turn, group: LiveGroup) -> None:
+    group.generation_id += 1
+    group.protocol_name = ""
+    group.is_initial_rebalance = False
+    group.transition_to(GroupState.EMPTY)
+    keep_generation(turn, group.to_generation(turn.now_ms))
+
+
+def _begin_generation(turn: Turn, group: LiveGroup) -> None:
+    group.generation_id += 1
+    group.protocol_name = group.select_protocol()
+    group.is_initial_rebalance = False
+    group.transition_to(GroupState.COMPLETING_REBALANCE)
+    group.pending_syncs = set(group.members)
+    for member in group.members.values():
+        member.is_new = False
+        answer_join(turn, member, joined_reply(group, member))
+        group.expect_heartbeat(member, turn.now_ms)
+    group.sync_deadline_ms = turn.now_ms + group.rebalance_timeout_ms()
+    group.note_due(group.sync_deadline_ms)
+
+
+def _answer_syncs(turn: Turn, group: LiveGroup, error_code: ErrorCode) -> None:
+    for member in group.members.values():
+        synced = GroupSynced(error_code=error_code) if error_code else synced_reply(group, member)
+        if answer_sync(turn, member, synced):
+            group.expect_heartbeat(member, turn.now_ms)

@@ -1,0 +1,248 @@
+"""DeleteRecords, the collection of garbage, and the pins that delay it."""
+
+from collections.abc import Iterable
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.topic_configs import is_deleted_by_retention
+from lacuna.controlplane.state.deadlines import NEVER
+from lacuna.controlplane.state.front import account, first_offset, is_accounted_for
+from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.segments import Pin, SegmentKey
+from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS, LONGEST_PIN_MS
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.journal_pb2 import (
+    JournalRecord,
+    LogStartMove,
+    LogStartsMoved,
+    PinProlonged,
+    PinsEnded,
+    PinTaken,
+    SegmentsCollected,
+)
+from lacuna.controlplane.v1.log_pb2 import (
+    CollectionConfirmed,
+    CollectionPlan,
+    ConfirmCollection,
+    DeleteRecords,
+    FilterUncommitted,
+    PartitionState,
+    PinReads,
+    PlanCollection,
+    ReadsPinned,
+    ReadsUnpinned,
+    RecordsDeleted,
+    SegmentId,
+    UncommittedFiltered,
+    UnpinReads,
+)
+from lacuna.controlplane.verbs.refusals import MalformedCommand
+from lacuna.controlplane.verbs.turn import Turn
+
+# DeleteRecords
+
+
+def delete_records(turn: Turn, command: DeleteRecords) -> Reply:
+    """Move log starts up to the given offsets; -1 is the high watermark.
+
+    An offset above the high watermark is OFFSET_OUT_OF_RANGE; one below the log start changes nothing. If
+    cleanup.policy does not include "delete", the answer is POLICY_VIOLATION, as in Kafka.
+    """
+    moves: dict[PartitionKey, LogStartMove] = {}
+    answers = []
+    for wanted in command.partitions:
+        key = key_of(wanted.partition)
+        partition = turn.state.partitions.get(key)
+        if partition is None or key in moves:
+            code = ErrorCode.INVALID_REQUEST if partition else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answers.append(PartitionState(error_code=code))
+            continue
+        if not is_deleted_by_retention(turn.state.topics[key[0]].configs):
+            answers.append(PartitionState(error_code=ErrorCode.POLICY_VIOLATION))
+            continue
+        before = wanted.before_offset
+        offset = partition.high_watermark if before == -1 else before
+        if not 0 <= offset <= partition.high_watermark:
+            answers.append(PartitionState(error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+            continue
+        answer = partition_state(partition)
+        if offset > partition.log_start_offset:
+            moves[key] = LogStartMove(partition=wanted.partition, log_start_offset=offset)
+            answer.version += 1
+            answer.log_start_offset = offset
+            answer.last_stable_offset = max(offset, answer.last_stable_offset)
+        answers.append(answer)
+    if moves:
+        turn.journal(log_starts_moved(moves.values()))
+    return Reply(records_deleted=RecordsDeleted(partitions=answers))
+
+
+def partition_state(partition: Partition) -> PartitionState:
+    """Return the offsets, the size in bytes and the version of a partition."""
+    return PartitionState(
+        version=partition.version,
+        log_start_offset=partition.log_start_offset,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        size=partition.size_bytes,
+    )
+
+
+def log_starts_moved(moves: Iterable[LogStartMove]) -> JournalRecord:
+    """Return the journal record that moves these log starts."""
+    return JournalRecord(log_starts_moved=LogStartsMoved(moves=moves))
+
+
+def replay_log_starts_moved(state: State, record: LogStartsMoved, now_ms: int) -> None:
+    """Move log starts, for DeleteRecords and retention; extents that are wholly below them are removed."""
+    for move in record.moves:
+        partition = state.partitions[key_of(move.partition)]
+        is_known = is_accounted_for(partition) or first_offset(partition) <= move.log_start_offset
+        partition.log_start_offset = move.log_start_offset
+        dropped = partition.extents.drop_below(move.log_start_offset)
+        partition.size_bytes -= sum(dropped.sizes)
+        partition.dead.drop_below(move.log_start_offset)
+        state.segments.release(dropped.lease_ids, dropped.sequences, now_ms)
+        if is_known:
+            account(partition)
+        delta = state.changed(partition)
+        if delta is not None:
+            delta.dropped_below = move.log_start_offset
+
+
+# Collection
+
+
+def plan_collection(turn: Turn, command: PlanCollection) -> Reply:
+    """Return segments to delete, and ended leases whose uncommitted objects must be found by listing the bucket."""
+    state = turn.state
+    if command.lease_id not in state.leases:
+        answer = CollectionPlan(error_code=ErrorCode.LEASE_EXPIRED)
+        return Reply(collection_plan=answer)
+    now_ms = turn.now_ms
+    limit = max(0, command.max_segments)
+    keys = state.segments.collectable(now_ms, COLLECTION_GRACE_MS, limit)
+    swept = [lease_id for lease_id in state.ended_leases if _is_due(state, lease_id, now_ms)]
+    answer = CollectionPlan(segments=_messages(keys), swept_lease_ids=swept)
+    return Reply(collection_plan=answer)
+
+
+def _is_due(state: State, lease_id: int, now_ms: int) -> bool:
+    """Whether an ended lease is to be swept, which nobody has used since the grace began."""
+    ended_ms = state.ended_leases.get(lease_id)
+    return ended_ms is not None and ended_ms + COLLECTION_GRACE_MS <= now_ms
+
+
+def _messages(keys: list[SegmentKey]) -> list[SegmentId]:
+    return [SegmentId(lease_id=lease_id, sequence=sequence) for lease_id, sequence in keys]
+
+
+def filter_uncommitted(turn: Turn, command: FilterUncommitted) -> Reply:
+    """Return those of the listed segments that were not committed and never can be."""
+    state = turn.state
+    strays = [
+        segment
+        for segment in command.segments
+        if (segment.lease_id, segment.sequence) not in state.segments
+        and 0 < segment.lease_id < state.next_lease_id
+        and segment.lease_id not in state.leases
+    ]
+    return Reply(uncommitted_filtered=UncommittedFiltered(segments=strays))
+
+
+def confirm_collection(turn: Turn, command: ConfirmCollection) -> Reply:
+    """Forget deleted segments and swept leases, if the segments were replaced and the leases are due to be swept.
+
+    A lease that was used since the plan is due again later.
+    """
+    state = turn.state
+    replaced = state.segments.replaced
+    segments = [
+        segment for segment in command.segments if (segment.lease_id, segment.sequence) in replaced
+    ]
+    swept = [
+        lease_id for lease_id in command.swept_lease_ids if _is_due(state, lease_id, turn.now_ms)
+    ]
+    if segments or swept:
+        record = SegmentsCollected(segments=segments, swept_lease_ids=swept)
+        turn.journal(JournalRecord(segments_collected=record))
+    return Reply(collection_confirmed=CollectionConfirmed())
+
+
+def replay_segments_collected(state: State, record: SegmentsCollected, _now_ms: int) -> None:
+    """Forget segments that were deleted from the bucket, and ended leases without uncommitted objects."""
+    for segment in record.segments:
+        state.segments.forget((segment.lease_id, segment.sequence))
+    for lease_id in record.swept_lease_ids:
+        state.ended_leases.pop(lease_id, None)
+
+
+# Pins
+
+
+def pin_reads(turn: Turn, command: PinReads) -> Reply:
+    """Take a pin that keeps everything that is live now from being collected, or prolong the pin that is named.
+
+    A pin that has ended cannot be prolonged (PIN_EXPIRED), since what it kept may have been collected.
+    """
+    if not 0 < command.duration_ms <= LONGEST_PIN_MS:
+        raise MalformedCommand(f"a pin must last from 1 to {LONGEST_PIN_MS} ms")
+    ends_ms = turn.now_ms + command.duration_ms
+    if command.pin_id:
+        return _prolong_pin(turn, command.pin_id, ends_ms)
+    record = PinTaken(pin_id=turn.state.next_pin_id, ends_ms=ends_ms)
+    turn.journal(JournalRecord(pin_taken=record))
+    return Reply(reads_pinned=ReadsPinned(pin_id=record.pin_id))
+
+
+def _prolong_pin(turn: Turn, pin_id: int, ends_ms: int) -> Reply:
+    answer = ReadsPinned(pin_id=pin_id)
+    pin = turn.state.segments.pins.get(pin_id)
+    if (
+        pin is None or pin.ends_ms <= turn.now_ms
+    ):  # collection may be ahead of the tick that ends it
+        answer.error_code = ErrorCode.PIN_EXPIRED
+        return Reply(reads_pinned=answer)
+    record = PinProlonged(pin_id=pin_id, ends_ms=max(ends_ms, pin.ends_ms))
+    turn.journal(JournalRecord(pin_prolonged=record))
+    return Reply(reads_pinned=answer)
+
+
+def unpin_reads(turn: Turn, command: UnpinReads) -> Reply:
+    """End a job's pin; if it had already ended, the answer is INVALID_REQUEST, since what the job read may be gone."""
+    if command.pin_id not in turn.state.segments.pins:
+        answer = ReadsUnpinned(error_code=ErrorCode.INVALID_REQUEST)
+        return Reply(reads_unpinned=answer)
+    _end_pins(turn, [command.pin_id])
+    return Reply(reads_unpinned=ReadsUnpinned())
+
+
+def tick_pins(turn: Turn) -> None:
+    """End overdue pins."""
+    pins = turn.state.segments.pins
+    due = [pin_id for pin_id, pin in pins.items() if pin.ends_ms <= turn.now_ms]
+    if due:
+        _end_pins(turn, due)
+
+
+def _end_pins(turn: Turn, pin_ids: list[int]) -> None:
+    turn.journal(JournalRecord(pins_ended=PinsEnded(pin_ids=pin_ids)))
+
+
+def replay_pin_taken(state: State, record: PinTaken, now_ms: int) -> None:
+    """Store a new pin."""
+    state.segments.pins[record.pin_id] = Pin(now_ms, min(record.ends_ms, NEVER))
+    state.next_pin_id = max(state.next_pin_id, record.pin_id + 1)
+
+
+def replay_pin_prolonged(state: State, record: PinProlonged, _now_ms: int) -> None:
+    """Move the end of a pin."""
+    pins = state.segments.pins
+    pins[record.pin_id] = Pin(pins[record.pin_id].starts_ms, min(record.ends_ms, NEVER))
+
+
+def replay_pins_ended(state: State, record: PinsEnded, _now_ms: int) -> None:
+    """Remove pins that ended."""
+    for pin_id in record.pin_ids:
+        state.segments.pins.pop(pin_id, None)

@@ -1,0 +1,98 @@
+"""PlanMerge: finds runs of small or dead extents to be rewritten as larger objects."""
+
+from collections.abc import Iterator
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.log.live import live_mask
+from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.settings import MERGE_PARTITIONS, MERGE_SCAN, MERGE_WINDOW
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.log_pb2 import MergePlan, MergePlanPartition, PlanMerge
+from lacuna.controlplane.verbs.turn import Turn
+
+
+def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
+    """Plan a merge over partitions, continuing after those of the last plan.
+
+    This changes nothing durable. The swap that follows is fenced by the extents themselves.
+    """
+    state = turn.state
+    if command.lease_id not in state.leases:
+        return Reply(merge_plan=MergePlan(error_code=ErrorCode.LEASE_EXPIRED))
+    min_age_ms, now_ms = command.min_age_ms, turn.now_ms
+    horizons = state.merge_horizons
+    horizons.move(state.partitions.values(), min_age_ms, now_ms)
+    planned: list[MergePlanPartition] = []
+    bytes_left, extents_left = command.max_bytes, MERGE_SCAN
+    for partition in _in_turn(state):
+        if bytes_left <= 0 or extents_left <= 0 or len(planned) >= MERGE_PARTITIONS:
+            break
+        state.merge_cursor += 1
+        extents_left -= 1 + min(len(partition.extents), MERGE_WINDOW)
+        end_offset = partition.last_stable_offset
+        if min_age_ms > 0:
+            end_offset = horizons.stable_for(partition.key, min_age_ms, now_ms)
+        run = _find_run(partition, command, bytes_left, end_offset)
+        if run is not None:
+            plan = _plan(partition, *run)
+            planned.append(plan)
+            bytes_left -= sum(plan.extents.sizes)
+    return Reply(merge_plan=MergePlan(partitions=planned))
+
+
+def _in_turn(state: State) -> Iterator[Partition]:
+    """Return each partition once, beginning where the last plan stopped."""
+    partitions = list(state.partitions.values())
+    if not partitions:
+        return iter(())
+    state.merge_cursor %= len(partitions)
+    return iter(partitions[state.merge_cursor :] + partitions[: state.merge_cursor])
+
+
+def _find_run(
+    partition: Partition, command: PlanMerge, max_bytes: int, end_offset: int
+) -> tuple[int, int] | None:
+    """Return the indexes [start, stop) of the first run below `end_offset` that is worth merging, or None.
+
+    A run is worth merging if it has enough extents or a dead one; its live bytes are at most `max_bytes`. Only the
+    newest MERGE_WINDOW extents are looked at. Older ones were looked at before, and come back into the window as newer
+    ones are merged.
+    """
+    extents = partition.extents
+    end = extents.first_ending_after(end_offset)
+    least = max(1, command.min_extents)
+    start = max(0, end - MERGE_WINDOW)
+    if end - start < least and not len(partition.dead):
+        return None
+    run_start, run_bytes, has_dead = start, 0, False
+    is_live = live_mask(extents, partition.dead, start, end)
+    for index in range(start, end):
+        size = extents.sizes[index]
+        is_dead = not is_live[index - start]
+        is_candidate = is_dead or size < command.small_bytes
+        added = 0 if is_dead else size
+        if is_candidate and run_bytes + added <= max_bytes:
+            run_bytes += added
+            has_dead = has_dead or is_dead
+            continue
+        if index - run_start >= least or has_dead:
+            return run_start, index
+        run_start, run_bytes, has_dead = index + 1, 0, False
+    return (run_start, end) if end - run_start >= least or has_dead else None
+
+
+def _plan(partition: Partition, start: int, stop: int) -> MergePlanPartition:
+    extents = partition.extents
+    first_offset, end_offset = extents.base_offsets[start], extents.next_offsets[stop - 1]
+    dead = partition.dead.within(first_offset, end_offset)
+    topic_id, index = partition.key
+    return MergePlanPartition(
+        partition=TopicPartition(topic_id=topic_id, partition=index),
+        first_offset=first_offset,
+        end_offset=end_offset,
+        extents=extents.slice(start, stop),
+        dead_first_offsets=dead.firsts,
+        dead_end_offsets=dead.ends,
+    )

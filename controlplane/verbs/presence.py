@@ -1,0 +1,109 @@
+"""Decides which agents clients are sent to: those with a lease and a session that renews it.
+
+When an agent dies, its session ends at once and its lease seconds later. In between it keeps the rights of its lease
+(its commits are accepted and its objects are not swept), but it is hidden: it leads no partition and coordinates
+nothing, though Metadata still lists it as a broker. After its lease has ended, it is missed: it stays in that list for
+some time. All this is volatile. It is not journalled, and after a restart every agent has time to reconnect.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from lacuna.controlplane.state.settings import (
+    MAX_PER_TICK,
+    MISSED_MS,
+    MOST_MISSED,
+    RECONNECT_GRACE_MS,
+    SESSION_GRACE_MS,
+)
+from lacuna.controlplane.state.state import NO_NODE, State
+from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta
+from lacuna.controlplane.verbs.turn import Turn
+
+
+class Seen(NamedTuple):
+    """The agents at one moment: with a lease (only journal records change these), shown to clients, and all known."""
+
+    leased: list[Agent]
+    shown: list[Agent]
+    known: list[Agent]
+
+
+def seen(state: State) -> Seen:
+    """Return the agents as they are now, to be passed to `tell` after a change."""
+    return Seen(state.leased_agents(), state.live_agents(), state.known_agents())
+
+
+def tell(state: State, before: Seen) -> None:
+    """Send a delta if the agents have changed; it has a new version if those with a lease have."""
+    after = seen(state)
+    if after.leased != before.leased:
+        state.put_agents(state.cluster_changed())
+    elif after != before:
+        # The version is durable, but which agents are hidden is not, so the version must not change.
+        delta = ClusterDelta(version=state.cluster_version)
+        state.changes.append(delta)
+        state.put_agents(delta)
+
+
+def appear(turn: Turn, lease_id: int) -> None:
+    """Note that an agent's lease was given or renewed over the turn's session; the agent is not hidden any more."""
+    state = turn.state
+    state.lease_sessions.setdefault(lease_id, set()).add(turn.context.session)
+    state.absences.discard(lease_id)
+    if lease_id in state.hidden_leases:
+        before = seen(state)
+        state.hidden_leases.discard(lease_id)
+        tell(state, before)
+
+
+def end_session(state: State, session: int, now_ms: int) -> None:
+    """Note that a session ended; leases that have no other session will soon be hidden."""
+    for lease_id, sessions in list(state.lease_sessions.items()):
+        sessions.discard(session)
+        if not sessions:
+            del state.lease_sessions[lease_id]
+            state.absences.set(lease_id, now_ms + SESSION_GRACE_MS)
+
+
+def tick_presence(turn: Turn) -> None:
+    """Hide agents that had no session for some time, and forget agents that have been missed for long."""
+    state = turn.state
+    for lease_id, lease in state.leases.items():
+        if not (lease.node_id == NO_NODE or _is_known(state, lease_id)):
+            state.absences.set(lease_id, turn.now_ms + RECONNECT_GRACE_MS)
+    due = state.absences.due(turn.now_ms, MAX_PER_TICK)
+    forgotten = state.missed.due(turn.now_ms, MAX_PER_TICK) + list(state.missed)[:-MOST_MISSED]
+    if not due and not forgotten:
+        return
+    before = seen(state)
+    for lease_id in due:
+        state.absences.discard(lease_id)
+    for node_id in forgotten:
+        state.missed.discard(node_id)
+    state.hidden_leases.update(lease_id for lease_id in due if lease_id in state.leases)
+    tell(state, before)
+
+
+def miss(state: State, lease_ids: Iterable[int], now_ms: int) -> None:
+    """Keep the nodes of these leases, which are about to end, in the list of brokers for a while."""
+    for lease_id in lease_ids:
+        node_id = state.leases[lease_id].node_id
+        if node_id != NO_NODE:
+            state.missed.discard(node_id)  # set again to be last in the order
+            state.missed.set(node_id, now_ms + MISSED_MS)
+
+
+def _is_known(state: State, lease_id: int) -> bool:
+    return (
+        lease_id in state.lease_sessions
+        or lease_id in state.absences
+        or lease_id in state.hidden_leases
+    )
+
+
+def forget(state: State, lease_id: int) -> None:
+    """Forget the sessions of a lease that has ended."""
+    state.lease_sessions.pop(lease_id, None)
+    state.absences.discard(lease_id)
+    state.hidden_leases.discard(lease_id)

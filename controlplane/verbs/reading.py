@@ -1,0 +1,139 @@
+"""Commands that only read: ReadPartitions, and describing and listing producers and transactions (S7, S21)."""
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.transactional import TransactionalId
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.log_pb2 import PartitionsRead, PartitionState, ReadPartitions
+from lacuna.controlplane.v1.transactions_pb2 import (
+    ActiveProducer,
+    DescribeProducers,
+    DescribeTransactions,
+    ListTransactions,
+    PartitionProducers,
+    ProducersDescribed,
+    TransactionDescription,
+    TransactionListing,
+    TransactionsDescribed,
+    TransactionsListed,
+)
+from lacuna.controlplane.verbs.housekeeping import partition_state
+from lacuna.controlplane.verbs.turn import Turn
+
+#: All of Kafka's states of transactions, including those that do not occur here because the flip is one step.
+KNOWN_STATES = frozenset(
+    (
+        "Empty",
+        "Ongoing",
+        "PrepareCommit",
+        "PrepareAbort",
+        "CompleteCommit",
+        "CompleteAbort",
+        "Dead",
+        "PrepareEpochFence",
+    )
+)
+
+
+def read_partitions(turn: Turn, command: ReadPartitions) -> Reply:
+    """Return the current offsets of partitions (the confirming read of S7)."""
+    answers = []
+    for wanted in command.partitions:
+        partition = turn.state.partitions.get(key_of(wanted))
+        if partition is None:
+            answers.append(PartitionState(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        else:
+            answers.append(partition_state(partition))
+    return Reply(partitions_read=PartitionsRead(partitions=answers))
+
+
+def describe_producers(turn: Turn, command: DescribeProducers) -> Reply:
+    """Describe the producers with an idempotence window in each partition, ordered by producer id."""
+    answers = []
+    for wanted in command.partitions:
+        partition = turn.state.partitions.get(key_of(wanted))
+        if partition is None:
+            answers.append(PartitionProducers(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        else:
+            answers.append(PartitionProducers(producers=_producers(partition)))
+    return Reply(producers_described=ProducersDescribed(partitions=answers))
+
+
+def _producers(partition: Partition) -> list[ActiveProducer]:
+    return [
+        ActiveProducer(
+            producer_id=producer_id,
+            producer_epoch=window.producer_epoch,
+            last_sequence=window.last_sequence,
+            last_timestamp=window.last_timestamp,
+            current_txn_start_offset=partition.ongoing.get(producer_id, -1),
+        )
+        for producer_id, window in sorted(partition.producers.items())
+    ]
+
+
+def describe_transactions(turn: Turn, command: DescribeTransactions) -> Reply:
+    """Describe transactional ids and their ongoing transactions."""
+    answers = []
+    for transactional_id in command.transactional_ids:
+        found = turn.state.transactional_ids.get(transactional_id)
+        if found is not None:
+            answers.append(_description(found))
+            continue
+        code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        if not transactional_id:
+            code = ErrorCode.INVALID_REQUEST
+        answers.append(
+            TransactionDescription(
+                error_code=code,
+                transactional_id=transactional_id,
+                start_time_ms=-1,
+                producer_id=-1,
+                producer_epoch=-1,
+            )
+        )
+    described = TransactionsDescribed(transactions=answers)
+    return Reply(transactions_described=described)
+
+
+def _description(found: TransactionalId) -> TransactionDescription:
+    return TransactionDescription(
+        transactional_id=found.transactional_id,
+        state=found.state.value,
+        transaction_timeout_ms=found.transaction_timeout_ms,
+        start_time_ms=found.start_time_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        partitions=[
+            TopicPartition(topic_id=topic_id, partition=partition)
+            for topic_id, partition in found.partitions
+        ],
+    )
+
+
+def list_transactions(turn: Turn, command: ListTransactions) -> Reply:
+    """List transactional ids, filtered by state, producer id and age of the open transaction (KIP-664, KIP-994)."""
+    states = set(command.states)
+    producer_ids = set(command.producer_ids)
+    listed = [
+        TransactionListing(
+            transactional_id=found.transactional_id,
+            producer_id=found.producer_id,
+            state=found.state.value,
+        )
+        for found in turn.state.transactional_ids.values()
+        if (not states or found.state.value in states)
+        and (not producer_ids or found.producer_id in producer_ids)
+        and _is_older(found, command.duration_ms, turn.now_ms)
+    ]
+    unknown = [name for name in command.states if name not in KNOWN_STATES]
+    answer = TransactionsListed(transactions=listed, unknown_states=unknown)
+    return Reply(transactions_listed=answer)
+
+
+def _is_older(found: TransactionalId, duration_ms: int, now_ms: int) -> bool:
+    if duration_ms <= 0:  # clients that do not know the filter send 0; Kafka lists all for it too
+        return True
+    return found.is_ongoing and now_ms - found.start_time_ms > duration_ms

@@ -1,0 +1,314 @@
+"""CreateTopics, DeleteTopics, CreatePartitions and AlterTopicConfigs."""
+
+import re
+from collections import Counter
+from typing import Final
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.topic_configs import (
+    InvalidConfig,
+    alter,
+    check_all,
+    check_together,
+    shorten,
+)
+from lacuna.controlplane.shared.topic_names import KAFKAS_OWN
+from lacuna.controlplane.state.partition import Partition, deleted_delta
+from lacuna.controlplane.state.settings import (
+    DEFAULT_PARTITIONS,
+    MAX_NEW_PARTITIONS,
+    MAX_PARTITIONS,
+    MAX_TOPIC_NAME,
+)
+from lacuna.controlplane.state.state import State, TopicState, plain
+from lacuna.controlplane.v1.cluster_pb2 import (
+    AlterTopicConfigs,
+    CreatePartitions,
+    CreatePartitionsTopic,
+    CreateTopic,
+    CreateTopics,
+    DeleteTopics,
+    PartitionsCreated,
+    Topic,
+    TopicConfigsAltered,
+    TopicResult,
+    TopicsCreated,
+    TopicsDeleted,
+)
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.journal_pb2 import (
+    ConfigsChanged,
+    JournalRecord,
+    PartitionsAdded,
+    TopicsAdded,
+    TopicsRemoved,
+)
+from lacuna.controlplane.verbs.refusals import Refused
+from lacuna.controlplane.verbs.turn import Turn
+
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+# CreateTopics
+
+
+def create_topics(turn: Turn, command: CreateTopics) -> Reply:
+    """Create topics. Each one succeeds or fails on its own; topics with the same name all fail.
+
+    A command that would make more than MAX_NEW_PARTITIONS partitions creates none.
+    """
+    times = Counter(topic.name for topic in command.topics)
+    total = sum(_count(wanted) for wanted in command.topics if _count(wanted) > 0)
+    created: dict[str, Topic] = {}
+    results = []
+    for wanted in command.topics:
+        try:
+            if times[wanted.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            topic = _new_topic(turn, wanted, created)
+            _check_total(total)
+        except Refused as refused:
+            results.append(_refusal(wanted.name, refused))
+            continue
+        created[plain(topic.name)] = topic
+        count = topic.partition_count
+        results.append(TopicResult(name=topic.name, topic_id=topic.topic_id, partition_count=count))
+    if created and not command.validate_only:
+        turn.journal(JournalRecord(topics_added=TopicsAdded(topics=created.values())))
+    return Reply(topics_created=TopicsCreated(topics=results))
+
+
+def _count(wanted: CreateTopic) -> int:
+    return DEFAULT_PARTITIONS if wanted.partition_count == -1 else wanted.partition_count
+
+
+def _check_total(new_partitions: int) -> None:
+    if new_partitions > MAX_NEW_PARTITIONS:
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION,
+            f"One request can create at most {MAX_NEW_PARTITIONS} partitions, not {new_partitions}: "
+            "send several.",
+        )
+
+
+def _refusal(name: str, refused: Refused) -> TopicResult:
+    return TopicResult(name=name, error_code=refused.code, error_message=refused.message)
+
+
+def _new_topic(turn: Turn, wanted: CreateTopic, created: dict[str, Topic]) -> Topic:
+    state = turn.state
+    _check_name(wanted.name)
+    if wanted.name in state.topics_by_name:
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
+    other = state.topics_by_plain_name.get(plain(wanted.name)) or created.get(plain(wanted.name))
+    if other is not None:
+        raise Refused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{wanted.name}' collides with existing topic: {other.name}",
+        )
+    count = _count(wanted)
+    if count < 1:
+        message = "Number of partitions was set to an invalid non-positive value."
+        raise Refused(ErrorCode.INVALID_PARTITIONS, message)
+    if count > MAX_PARTITIONS:
+        message = f"Number of partitions was {count}; a topic has at most {MAX_PARTITIONS}."
+        raise Refused(ErrorCode.INVALID_PARTITIONS, message)
+    try:
+        configs = check_all(wanted.configs)
+    except InvalidConfig as invalid:
+        raise Refused(ErrorCode.INVALID_CONFIG, str(invalid)) from invalid
+    return Topic(
+        topic_id=turn.context.new_id(),
+        name=wanted.name,
+        partition_count=count,
+        configs=configs,
+    )
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        problem = "the empty string is not allowed"
+    elif name in (".", ".."):
+        problem = f"'{name}' is not allowed"
+    elif len(name) > MAX_TOPIC_NAME:
+        problem = f"the length of '{shorten(name)}' is longer than the max allowed length {MAX_TOPIC_NAME}"
+    elif not _LEGAL_NAME.fullmatch(name):
+        problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    elif name in KAFKAS_OWN:
+        problem = f"'{name}' is an internal topic of Kafka, which Lacuna does not have"
+    else:
+        return
+    raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+
+
+# DeleteTopics
+
+
+def delete_topics(turn: Turn, command: DeleteTopics) -> Reply:
+    """Delete topics by id. Each one succeeds or fails on its own; an id that is repeated fails the second time."""
+    results = []
+    removed: dict[bytes, None] = {}
+    for topic_id in command.topic_ids:
+        topic = turn.state.topics.get(topic_id)
+        if topic is None or topic_id in removed:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            results.append(TopicResult(topic_id=topic_id, error_code=code))
+            continue
+        removed[topic_id] = None
+        count = len(topic.partitions)
+        results.append(TopicResult(name=topic.name, topic_id=topic_id, partition_count=count))
+    if removed:
+        turn.journal(JournalRecord(topics_removed=TopicsRemoved(topic_ids=removed)))
+    return Reply(topics_deleted=TopicsDeleted(topics=results))
+
+
+# CreatePartitions
+
+
+def create_partitions(turn: Turn, command: CreatePartitions) -> Reply:
+    """Add partitions to topics; their number never decreases. Each topic succeeds or fails on its own."""
+    times = Counter(topic.name for topic in command.topics)
+    total = sum(_increase(turn.state, wanted) for wanted in command.topics)
+    record = PartitionsAdded()
+    results = []
+    for wanted in command.topics:
+        try:
+            if times[wanted.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+            topic = _check_increase(turn.state, wanted)
+            _check_total(total)
+        except Refused as refused:
+            results.append(_refusal(wanted.name, refused))
+            continue
+        record.topic_ids.append(topic.topic_id)
+        record.partition_counts.append(wanted.partition_count)
+        count = wanted.partition_count
+        results.append(TopicResult(name=topic.name, topic_id=topic.topic_id, partition_count=count))
+    if record.topic_ids and not command.validate_only:
+        turn.journal(JournalRecord(partitions_added=record))
+    return Reply(partitions_created=PartitionsCreated(topics=results))
+
+
+def _increase(state: State, wanted: CreatePartitionsTopic) -> int:
+    topic = state.topics_by_name.get(wanted.name)
+    return 0 if topic is None else max(0, wanted.partition_count - len(topic.partitions))
+
+
+def _check_increase(state: State, wanted: CreatePartitionsTopic) -> TopicState:
+    topic = _find(state, wanted.name)
+    now = len(topic.partitions)
+    if wanted.partition_count == now:
+        raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {now} partition(s).")
+    if wanted.partition_count < now:
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {wanted.name} currently has {now} partition(s); "
+            f"{wanted.partition_count} would not be an increase.",
+        )
+    if wanted.partition_count > MAX_PARTITIONS:
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITIONS} partitions."
+        )
+    return topic
+
+
+def _find(state: State, name: str) -> TopicState:
+    topic = state.topics_by_name.get(name)
+    if topic is None:
+        message = f"The topic '{shorten(name)}' does not exist."
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    return topic
+
+
+# AlterTopicConfigs
+
+
+def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
+    """Apply all changes to one topic, or none. With `replaces_all`, configs not named return to their defaults."""
+    try:
+        topic = _find(turn.state, command.name)
+        if len({change.name for change in command.changes}) < len(command.changes):
+            raise Refused(ErrorCode.INVALID_REQUEST, "A config is named twice.")
+        configs = {} if command.replaces_all else topic.configs
+        for change in command.changes:
+            configs = alter(configs, change.name, change.operation, change.value)
+        check_together(configs)
+    except Refused as refused:
+        answer = TopicConfigsAltered(error_code=refused.code, error_message=refused.message)
+        return Reply(topic_configs_altered=answer)
+    except InvalidConfig as invalid:
+        code = ErrorCode.INVALID_CONFIG
+        answer = TopicConfigsAltered(error_code=code, error_message=str(invalid))
+        return Reply(topic_configs_altered=answer)
+    if configs != topic.configs and not command.validate_only:
+        record = ConfigsChanged(topic_id=topic.topic_id, configs=configs)
+        turn.journal(JournalRecord(configs_changed=record))
+    return Reply(topic_configs_altered=TopicConfigsAltered())
+
+
+# Replays
+
+
+def replay_topics_added(state: State, record: TopicsAdded, _now_ms: int) -> None:
+    """Add empty topics."""
+    delta = state.cluster_changed()
+    for added in record.topics:
+        topic = TopicState(added.topic_id, added.name, dict(added.configs))
+        state.topics[topic.topic_id] = topic
+        state.topics_by_name[topic.name] = topic
+        state.topics_by_plain_name[plain(topic.name)] = topic
+        _add_partitions(state, topic, added.partition_count)
+        delta.topics.append(topic.message())
+
+
+def _add_partitions(state: State, topic: TopicState, count: int) -> None:
+    for index in range(len(topic.partitions), count):
+        partition = Partition((topic.topic_id, index))
+        topic.partitions.append(partition)
+        state.partitions[partition.key] = partition
+        if partition.key in state.watched:
+            state.changes.append(partition.snapshot_delta())
+
+
+def replay_topics_removed(state: State, record: TopicsRemoved, now_ms: int) -> None:
+    """Remove topics and everything about them, including their partitions in ongoing transactions (S6)."""
+    delta = state.cluster_changed()
+    for topic_id in record.topic_ids:
+        topic = state.topics.pop(topic_id)
+        del state.topics_by_name[topic.name]
+        del state.topics_by_plain_name[plain(topic.name)]
+        for partition in topic.partitions:
+            _remove_partition(state, partition, now_ms)
+        state.groups.forget_topic(topic_id)
+        delta.deleted_topic_ids.append(topic_id)
+    gone = set(record.topic_ids)
+    for producer in state.producers.values():
+        if producer.partitions:
+            kept = {
+                key: ranges for key, ranges in producer.partitions.items() if key[0] not in gone
+            }
+            producer.partitions = kept
+
+
+def _remove_partition(state: State, partition: Partition, now_ms: int) -> None:
+    del state.partitions[partition.key]
+    extents = partition.extents
+    state.segments.release(extents.lease_ids, extents.sequences, now_ms)
+    if partition.key in state.watched:
+        state.changes.append(deleted_delta(partition.key))
+
+
+def replay_partitions_added(state: State, record: PartitionsAdded, _now_ms: int) -> None:
+    """Add partitions to topics."""
+    delta = state.cluster_changed()
+    for topic_id, count in zip(record.topic_ids, record.partition_counts, strict=True):
+        topic = state.topics[topic_id]
+        _add_partitions(state, topic, count)
+        delta.topics.append(topic.message())
+
+
+def replay_configs_changed(state: State, record: ConfigsChanged, _now_ms: int) -> None:
+    """Replace all configs of a topic."""
+    topic = state.topics[record.topic_id]
+    topic.configs = dict(record.configs)
+    state.cluster_changed().topics.append(topic.message())

@@ -1,0 +1,150 @@
+"""AddPartitionsToTxn, AddOffsetsToTxn and TxnOffsetCommit: what joins a transaction (S4, S9)."""
+
+from array import array
+from collections.abc import Sequence
+from typing import Final
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.state.transactional import TransactionalId, TransactionEvent
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.groups_pb2 import OffsetsCommitted, TxnOffsetCommit
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord, TransactionJoined
+from lacuna.controlplane.v1.transactions_pb2 import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    OffsetsAddedToTxn,
+)
+from lacuna.controlplane.verbs.groups.committing import commit_in_transaction
+from lacuna.controlplane.verbs.refusals import Refused
+from lacuna.controlplane.verbs.turn import Turn
+
+_NONE: Final = int(ErrorCode.NONE)
+
+
+def add_partitions_to_txn(turn: Turn, command: AddPartitionsToTxn) -> Reply:
+    """Add all partitions or none; with `verify_only`, check whether each was added."""
+    state = turn.state
+    try:
+        found = _authenticate(
+            state, command.transactional_id, command.producer_id, command.producer_epoch
+        )
+    except Refused as refused:
+        return _added(refused.code, [refused.code] * len(command.partitions))
+    keys = [key_of(partition) for partition in command.partitions]
+    if command.verify_only:
+        codes = [
+            ErrorCode.NONE
+            if found.is_ongoing and key in found.partitions
+            else ErrorCode.TRANSACTION_ABORTABLE
+            for key in keys
+        ]
+        return _added(ErrorCode.NONE, codes)
+    if not state.partitions.keys() >= set(keys):
+        codes = [
+            ErrorCode.OPERATION_NOT_ATTEMPTED
+            if key in state.partitions
+            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            for key in keys
+        ]
+        return _added(ErrorCode.NONE, codes)
+    if not (found.is_ongoing and found.partitions.keys() >= set(keys)):
+        joined = TransactionJoined(
+            producer_id=found.producer_id,
+            transaction=_serial(state, found),
+            partitions=command.partitions,
+        )
+        turn.journal(JournalRecord(transaction_joined=joined))
+    return _added(_NONE, [_NONE] * len(keys))
+
+
+def _added(code: int, codes: Sequence[int]) -> Reply:
+    return Reply(partitions_added_to_txn={"error_code": code, "error_codes": codes})
+
+
+def _authenticate(
+    state: State, transactional_id: str, producer_id: int, producer_epoch: int
+) -> TransactionalId:
+    """Return the transactional id. Raises Refused unless the producer id and epoch are its current ones."""
+    if not transactional_id:
+        raise Refused(ErrorCode.INVALID_REQUEST)
+    found = state.transactional_ids.get(transactional_id)
+    if found is None or found.producer_id != producer_id:
+        raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if found.producer_epoch != producer_epoch:
+        raise Refused(ErrorCode.PRODUCER_FENCED)
+    return found
+
+
+def _serial(state: State, found: TransactionalId) -> int:
+    """Return the serial number of the open transaction, or of the one that is opened now."""
+    return found.transaction if found.is_ongoing else state.next_transaction
+
+
+def add_offsets_to_txn(turn: Turn, command: AddOffsetsToTxn) -> Reply:
+    """Add a group, whose offsets TxnOffsetCommit can then commit."""
+    try:
+        found = _authenticate(
+            turn.state, command.transactional_id, command.producer_id, command.producer_epoch
+        )
+    except Refused as refused:
+        return Reply(offsets_added_to_txn=OffsetsAddedToTxn(error_code=refused.code))
+    if not (found.is_ongoing and command.group_id in found.group_ids):
+        _join_group(turn, found, command.group_id)
+    return Reply(offsets_added_to_txn=OffsetsAddedToTxn())
+
+
+def _join_group(turn: Turn, found: TransactionalId, group_id: str) -> None:
+    record = TransactionJoined(
+        producer_id=found.producer_id, transaction=_serial(turn.state, found), group_id=group_id
+    )
+    turn.journal(JournalRecord(transaction_joined=record))
+
+
+def txn_offset_commit(turn: Turn, command: TxnOffsetCommit) -> Reply:
+    """Store offsets as pending in a transaction, after checking the transaction and then the group (S9, S26).
+
+    With TV2 this also adds the group to the transaction.
+    """
+    try:
+        found = _authenticate(
+            turn.state, command.transactional_id, command.producer_id, command.producer_epoch
+        )
+        is_added = found.is_ongoing and command.group_id in found.group_ids
+        if not is_added and not command.adds_group:
+            raise Refused(ErrorCode.INVALID_TXN_STATE)
+    except Refused as refused:
+        code = refused.code
+        if code is ErrorCode.PRODUCER_FENCED:  # as Kafka answers after verification
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        answer = OffsetsCommitted(error_code=code, error_codes=[code] * len(command.offsets))
+        return Reply(offsets_committed=answer)
+    reply = commit_in_transaction(turn, command)
+    if turn.records and not is_added:
+        _join_group(turn, found, command.group_id)
+        turn.records.reverse()  # the group must join before its offsets are pending
+    return reply
+
+
+def start_transaction(state: State, found: TransactionalId, transaction: int, now_ms: int) -> None:
+    """Open a transaction; its timeout begins now."""
+    found.apply(TransactionEvent.JOIN)
+    found.transaction = transaction
+    found.start_time_ms = now_ms
+    found.last_update_ms = now_ms
+    state.next_transaction = max(state.next_transaction, transaction + 1)
+    state.transaction_deadlines.set(found.producer_id, now_ms + found.transaction_timeout_ms)
+    state.expirations.discard(found.transactional_id)
+
+
+def replay_transaction_joined(state: State, record: TransactionJoined, now_ms: int) -> None:
+    """Add partitions or a group to a transaction, opening it if it is not open."""
+    found = state.producers[record.producer_id]
+    if not found.is_ongoing:
+        start_transaction(state, found, record.transaction, now_ms)
+    found.last_update_ms = now_ms
+    for partition in record.partitions:
+        found.partitions.setdefault(key_of(partition), array("q"))
+    if record.group_id:
+        found.group_ids[record.group_id] = None

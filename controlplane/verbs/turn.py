@@ -1,0 +1,57 @@
+"""A turn: a decision in the making, with what a verb can read and what it has produced so far."""
+
+from lacuna.controlplane.decision import Context, Decision
+from lacuna.controlplane.state.group_topics import TopicsOfGroups
+from lacuna.controlplane.state.groups.store import Groups
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+
+
+class Turn:
+    """Collects journal records and replies while one command, or a tick, is decided.
+
+    Verbs change volatile state at once. Durable state changes only when the records are replayed.
+    """
+
+    __slots__ = ("completions", "context", "now_ms", "records", "state")
+
+    def __init__(self, state: State, context: Context) -> None:
+        self.state = state
+        self.context = context
+        self.now_ms = context.now_ms  # the control plane's clock
+        self.records: list[JournalRecord] = []
+        #: Replies to commands that were parked earlier or in this turn, each with its token.
+        self.completions: list[tuple[int, Reply]] = []
+
+    @property
+    def groups(self) -> Groups:
+        """All groups and their offsets."""
+        return self.state.groups
+
+    @property
+    def topics(self) -> TopicsOfGroups:
+        """The cluster's topics as groups see them."""
+        return TopicsOfGroups(self.state)
+
+    def journal(self, record: JournalRecord) -> None:
+        """Add a journal record, with the time of this turn."""
+        record.now_ms = self.now_ms
+        self.records.append(record)
+
+    def journal_group(self, record: GroupRecord) -> None:
+        """Add a journal record about a group, with the time of this turn."""
+        self.records.append(JournalRecord(now_ms=self.now_ms, group=record))
+
+    def end(self, reply: Reply | None) -> Decision:
+        """Return the decision. If a command was parked and answered in this turn, its answer is the reply."""
+        if not self.completions:
+            return Decision(records=self.records, reply=reply)
+        others: list[tuple[int, Reply]] = []
+        for token, completed in self.completions:
+            if token == self.context.token:
+                reply = completed
+            else:
+                others.append((token, completed))
+        return Decision(records=self.records, reply=reply, completions=others)

@@ -1,0 +1,226 @@
+"""Makes commands from functions: the annotation of each parameter describes it on the command line.
+
+A thin layer over click. typer does the same, but it brings pydantic: seven packages instead of one.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import click
+from click.core import ParameterSource
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Settings(TypedDict, total=False):
+    """The settings of an option or an argument."""
+
+    help: str
+    min: float
+    max: float
+    envvar: str
+    key: str
+    is_eager: bool
+    metavar: str
+    panel: str
+    show_default: bool
+    parser: Callable[[str], Any]
+    callback: Callable[[click.Context, click.Parameter, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """How a parameter's annotation describes it."""
+
+    names: tuple[str, ...]
+    settings: Settings
+    is_argument: bool
+
+
+def option(*names: str, **settings: Unpack[Settings]) -> Described:
+    """Describes an option, for use in `Annotated`. Without `names` it is named after the parameter."""
+    return Described(names, settings, is_argument=False)
+
+
+def argument(**settings: Unpack[Settings]) -> Described:
+    """Describes an argument, for use in `Annotated`. It is named after the parameter."""
+    return Described((), settings, is_argument=True)
+
+
+class Option(click.Option):
+    """An option that the help page shows in the panel `panel`; `key` is its key in config files, if it has one."""
+
+    def __init__(
+        self, names: list[str], panel: str = "Options", key: str = "", **attributes: Any
+    ) -> None:
+        super().__init__(names, **attributes)
+        self.panel = panel
+        self.key = key
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Where the wrong value is from."""
+        source = ctx.get_parameter_source(self.name or "") if ctx is not None else None
+        is_of_file = source is ParameterSource.DEFAULT_MAP
+        return f"{self.key!r} in the config file" if is_of_file else super().get_error_hint(ctx)
+
+
+class Argument(click.Argument):
+    """An argument with a line of help, which click's own class does not have."""
+
+    panel = "Arguments"
+
+    def __init__(self, names: list[str], line: str, **attributes: Any) -> None:
+        super().__init__(names, **attributes)
+        self.help = line
+
+
+class Command(click.Command):
+    """A command with our help page."""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        from lacuna.cli.help_page import print_help
+
+        print_help(self, ctx)
+
+
+class Group(click.Group):
+    """A group of commands with our help page; its `adds` makes a function one of its commands."""
+
+    def __init__(self, name: str | None = None, **attributes: Any) -> None:
+        super().__init__(name, no_args_is_help=True, **attributes)
+
+    def adds(self, name: str) -> Callable[[Function], Function]:
+        """A decorator that adds a function as the command `name`; the function itself is unchanged."""
+
+        def add(function: Function) -> Function:
+            self.add_command(make_command(name, function))
+            return function
+
+        return add
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
+        """The names of the commands, in the order in which they were added."""
+        return list(self.commands)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        from lacuna.cli.help_page import print_help
+
+        print_help(self, ctx)
+
+
+def make_command(name: str, function: Callable[..., Any]) -> Command:
+    """Makes a command that calls `function`. Its help is the function's docstring."""
+    hints = get_type_hints(function, include_extras=True)
+    parameters = inspect.signature(function).parameters.values()
+    contexts = [each.name for each in parameters if hints[each.name] is click.Context]
+    made = [
+        _make_parameter(each.name, hints[each.name], each.default)
+        for each in parameters
+        if each.name not in contexts
+    ]
+
+    def call(**values: Any) -> Any:
+        return function(**values, **dict.fromkeys(contexts, click.get_current_context()))
+
+    return Command(name, params=made, callback=call, help=inspect.getdoc(function))
+
+
+class _Integer(click.IntRange):
+    """click's IntRange, but its errors say "integer" instead of "integer range"."""
+
+    name = "integer"
+
+
+class _Number(click.FloatRange):
+    """click's FloatRange, but its errors say "number" instead of "float range"."""
+
+    name = "number"
+
+
+class _Text(click.types.StringParamType):
+    """Text that must not be empty when typed: an empty one usually comes from an unset variable in a script."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = super().convert(value, param, ctx)
+        if not text and ctx is not None and param is not None and _is_typed(ctx, param):
+            can_be_left_out = isinstance(param, Option) and not param.required
+            said = "it is empty: give a value"
+            self.fail(said + ", or leave the option out" * can_be_left_out, param, ctx)
+        return text
+
+
+def _is_typed(context: click.Context, parameter: click.Parameter) -> bool:
+    return context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+
+
+_TYPES: Final[dict[Any, Any]] = {Path: click.Path(path_type=Path), str: _Text()}
+_NUMBERS: Final[dict[Any, Any]] = {int: _Integer, float: _Number}
+
+
+def _make_parameter(name: str, hint: Any, default: Any) -> click.Parameter:
+    kind, described = _read(name, hint)
+    is_list = get_origin(kind) is list
+    settings = described.settings
+    callback = settings.get("callback")
+    attributes: dict[str, Any] = {
+        "type": settings.get("parser") or _type(get_args(kind)[0] if is_list else kind, settings),
+        "metavar": settings.get("metavar"),
+        "callback": _as_list if is_list else callback,
+    }
+    if default is inspect.Parameter.empty:
+        attributes["required"] = True
+    elif not is_list:
+        attributes["default"] = default
+    if described.is_argument:
+        shown = {"nargs": -1} if is_list else {}
+        return Argument([name], settings["help"], **attributes, **shown)
+    names = described.names or (f"--{name.replace('_', '-')}",)
+    key = settings.get("key", "")
+    variable = f"LACUNA_{key.upper().replace('.', '_')}" if key else None
+    return Option(
+        [name, *names],
+        settings.get("panel", "Options"),
+        key,
+        help=settings["help"],
+        multiple=is_list,
+        is_flag=True if kind is bool else None,
+        envvar=settings.get("envvar", variable),
+        is_eager=settings.get("is_eager", False),
+        show_envvar=True,
+        show_default=settings.get("show_default", default != ""),
+        **attributes,
+    )
+
+
+def _read(name: str, hint: Any) -> tuple[Any, Described]:
+    """The parameter's type without None, and its description."""
+    if get_origin(hint) is not Annotated:
+        raise TypeError(f"{name} is not described: annotate it with option() or argument()")
+    kind, described = get_args(hint)
+    kinds = [each for each in get_args(kind) if each is not NoneType]
+    is_optional = NoneType in get_args(kind)
+    return (kinds[0] if is_optional else kind), described
+
+
+def _type(kind: Any, settings: Settings) -> Any:
+    if "min" in settings or "max" in settings:
+        return _NUMBERS[kind](settings.get("min"), settings.get("max"))
+    return _TYPES.get(kind, kind)
+
+
+def _as_list(context: click.Context, parameter: click.Parameter, value: Any) -> list[Any] | None:  # noqa: ARG001
+    return list(value) or None

@@ -1,0 +1,231 @@
+"""The settings of a command that keeps running: what was given, from where, and the settings of its parts.
+
+An option takes precedence over `--set`, then come environment variables, the config file, and the default. The table
+of settings is in the settings classes (lacuna/setting.py). Options that say where things are (--bucket, --listen) have
+keys too; click reads those, from the same sources in the same order.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.housekeeping import HousekeepingSettings
+from lacuna.agent.housekeeping.merging import MergeSettings
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.settings import AgentSettings
+from lacuna.cli.command_line import Option
+from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.service import ServiceSettings
+from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.errors import UserError
+from lacuna.setting import Setting, SettingsError, Value, as_text, settings_of
+
+Settings = TypeVar("Settings")
+
+AGENT: Final = (AgentSettings, FetchSettings, ProduceSettings, HousekeepingSettings, MergeSettings)
+CONTROL_PLANE: Final = (GroupSettings, RuntimeSettings)
+
+#: The settings by command, key by key.
+TABLES: Final[Mapping[str, Mapping[str, Setting]]] = {
+    command: {row.key: row for kind in kinds for row in settings_of(kind).values()}
+    for command, kinds in {
+        "up": AGENT + CONTROL_PLANE,
+        "agent": AGENT,
+        "controlplane": CONTROL_PLANE,
+    }.items()
+}
+S3_FLUSH_INTERVAL_MS: Final = 250
+_DEFAULT: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The value of a setting, and the source that it came from."""
+
+    value: Value
+    source: str
+
+    @property
+    def is_default(self) -> bool:
+        return self.source == _DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A config file's values by key, with the dots that TOML reads as tables."""
+
+    path: Path
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What was chosen for each setting of a command, by key."""
+
+    chosen: Mapping[str, Chosen]
+    file: ConfigFile | None
+
+    def make(self, kind: type[Settings], **fixed: Any) -> Settings:
+        """Makes settings of a part. Raises UserError for values that do not fit together."""
+        rows = settings_of(kind).items()
+        try:
+            return kind(**{name: self.chosen[row.key].value for name, row in rows}, **fixed)
+        except SettingsError as error:
+            raise UserError(str(error)) from error
+
+    def on(self, store_url: str) -> "Configuration":
+        """The same with the defaults for a store: each PUT to S3 costs money, so a flush waits for records."""
+        key = "produce.flush.interval.ms"
+        if not store_url.startswith("s3://") or not self.chosen[key].is_default:
+            return self
+        return replace(self, chosen={**self.chosen, key: Chosen(S3_FLUSH_INTERVAL_MS, _DEFAULT)})
+
+    def service(self) -> ServiceSettings:
+        """The settings of the control plane's service; those of consumer groups are made separately."""
+        return ServiceSettings(runtime=self.make(RuntimeSettings))
+
+    def arguments(self, command: str) -> list[str]:
+        """What was chosen, as arguments for a process that runs `command`."""
+        return [
+            f"--set={key}={as_text(self.chosen[key].value)}"
+            for key in TABLES[command]
+            if not self.chosen[key].is_default
+        ]
+
+
+def read_file(path: Path) -> ConfigFile:
+    """Reads a config file. Raises UserError if it is not TOML or has a key that no command knows."""
+    try:
+        values = dict(_flattened(tomllib.loads(path.read_text(encoding="utf-8"))))
+    except OSError as error:
+        raise UserError(f"the config file {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"the config file {path} is not TOML: {error}") from error
+    known = [*TABLES["up"], *(option.key for option in keyed_options())]
+    for key in values:
+        if key not in known:
+            raise UserError(f"{path}: {_unknown(key, known)}")
+    return ConfigFile(path, values)
+
+
+def _flattened(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _unknown(key: str, known: Iterable[str]) -> str:
+    near = get_close_matches(key, list(known), n=1)
+    hint = f"did you mean {near[0]}?" if near else "--print-config lists all settings"
+    return f"there is no setting {key}: {hint}"
+
+
+def keyed_options() -> Iterator[Option]:
+    """The options of the commands that have a key, each key once."""
+    from lacuna.cli.app import ENTRIES
+
+    seen = set()
+    for command in TABLES:
+        for option in options_of(ENTRIES[command].load(command)):
+            if option.key not in seen:
+                seen.add(option.key)
+                yield option
+
+
+def options_of(command: click.Command) -> list[Option]:
+    """The options of one command that have a key."""
+    return [each for each in command.params if isinstance(each, Option) and each.key]
+
+
+def configure(
+    context: click.Context,
+    file: ConfigFile | None,
+    assignments: Sequence[str] | None,
+    given: Mapping[str, Value | None],
+) -> Configuration:
+    """Chooses a value for each setting of the command; `given` are those of options, None if not typed.
+
+    Raises UserError for values that are not allowed, and for assignments of what is no setting.
+    """
+    table = TABLES[context.command.name or ""]
+    assigned = dict(_assigned(each, table, context) for each in assignments or ())
+    chosen = {}
+    for key, row in table.items():
+        sources: list[tuple[str, object]] = [
+            (row.option, given.get(key)),
+            ("--set", assigned.get(key)),
+            (row.variable, os.environ.get(row.variable) or None),
+            (str(file.path), file.values.get(key)) if file else ("", None),
+        ]
+        source, value = next(
+            ((source, value) for source, value in sources if value is not None),
+            (_DEFAULT, row.default),
+        )
+        chosen[key] = Chosen(_parsed(row, source, value), source)
+    return Configuration(chosen, file)
+
+
+def _parsed(row: Setting, source: str, value: object) -> Value:
+    try:
+        return row.parse(value)
+    except SettingsError as error:
+        raise UserError(f"{source}: {error}") from error
+
+
+def _assigned(text: str, table: Mapping[str, Setting], context: click.Context) -> tuple[str, str]:
+    key, is_assignment, value = text.partition("=")
+    if not is_assignment:
+        raise UserError(f"--set {text}: write KEY=VALUE")
+    for option in keyed_options():
+        if key == option.key:
+            raise UserError(f"--set {key}: use {option.opts[0]}")
+    if key in TABLES["up"] and key not in table:
+        raise UserError(f"--set {key}: `{context.command_path}` does not have this setting")
+    if key not in table:
+        raise UserError(f"--set: {_unknown(key, table)}")
+    return key, value
+
+
+def print_configuration(context: click.Context, configuration: Configuration) -> None:
+    """Prints all that a command would use as a config file, with the source of each value."""
+    for option in options_of(context.command):
+        value = context.params[option.name or ""]
+        if value not in (None, ""):
+            text = str(value) if isinstance(value, Path) else value
+            click.echo(
+                f"{option.key} = {_as_toml(text)}  # {_source_of(option, context, configuration.file)}"
+            )
+    for key, chosen in configuration.chosen.items():
+        click.echo(f"{key} = {_as_toml(chosen.value)}  # {chosen.source}")
+
+
+def _source_of(option: Option, context: click.Context, file: ConfigFile | None) -> str:
+    source = context.get_parameter_source(option.name or "")
+    if source is ParameterSource.COMMANDLINE:
+        return option.opts[0]
+    if source is ParameterSource.ENVIRONMENT:
+        return str(option.envvar)
+    if source is ParameterSource.DEFAULT_MAP and file is not None:
+        return str(file.path)
+    return _DEFAULT
+
+
+def _as_toml(value: Value) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def variables() -> set[str]:
+    """The environment variables of all settings and of the config file."""
+    rows = {row.variable for row in TABLES["up"].values()}
+    return rows | {str(option.envvar) for option in keyed_options()} | {"LACUNA_CONFIG"}

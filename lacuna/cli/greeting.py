@@ -1,0 +1,49 @@
+"""The text that `lacuna up` prints once it serves."""
+
+from pathlib import Path
+
+from lacuna.cli.agent_options import AgentOptions
+from lacuna.cli.options import DEFAULT_BOOTSTRAP
+from lacuna.cli.running import READY
+from lacuna.moto import CREDENTIALS
+from lacuna.stores import folder_url
+
+
+def greeting(options: AgentOptions, data: Path, bootstrap: str, *, keeps_nothing: bool) -> str:
+    """The lines that say what is served, where the data is, what to try and how to stop.
+
+    The first line, `bootstrap: HOST:PORT`, is for scripts. `keeps_nothing` is for --moto, whose data is in memory.
+    """
+    there = "" if bootstrap == DEFAULT_BOOTSTRAP else f" -b {bootstrap}"
+    lines = [
+        f"{READY}{bootstrap}",
+        f"serves  Kafka clients at {bootstrap}; {_topics(options)}",
+        f"data    {_data(options, data)}",
+        f"try     lacuna topics list{there}   or   lacuna demo{there}",
+        "stop    Ctrl-C; "
+        + (
+            "all data is gone then"
+            if keeps_nothing
+            else "the next start continues with the same data"
+        ),
+    ]
+    if keeps_nothing:
+        keys = " ".join(f"{name}={value}" for name, value in CREDENTIALS.items())
+        lines.append(f"jobs    compact, export and verify need --data {data} and {keys}")
+    if options.health is not None:
+        lines.append(f"health  http://{options.health}/readyz")
+    return "\n".join(lines)
+
+
+def _topics(options: AgentOptions) -> str:
+    settings = options.parts().agent
+    if not settings.auto_create_topics:
+        return "create topics with `lacuna topics create`"
+    count = settings.num_partitions
+    return f"topics are created when first used, with {count} partition{'s' if count > 1 else ''}"
+
+
+def _data(options: AgentOptions, data: Path) -> str:
+    if options.url == folder_url(data / "objects"):
+        return f"{data.resolve()} (records and journal)"
+    return f"records in {options.url}, journal in {data.resolve()}"

@@ -1,0 +1,118 @@
+"""Progress on standard error: a bar on a terminal, or lines."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bars
+from rich.text import Text
+
+from lacuna.cli.console import err
+from lacuna.cli.sizes import show_size
+from lacuna.pipeline.progress import Progress
+
+
+class Shown(Progress):
+    """Progress that a command shows. This base class shows nothing."""
+
+    def end(self) -> None:
+        """Removes a bar, so that output starts on a new line; the next stage shows a new one."""
+
+
+class _Speed(ProgressColumn):
+    """The speed in the units that the commands use everywhere: MiB, not rich's MB."""
+
+    def render(self, task: Task) -> Text:
+        """The speed, for example 12.3 MiB/s; empty until something is done."""
+        speed = task.finished_speed or task.speed
+        text = "" if speed is None else f"{show_size(int(speed))}/s"
+        return Text(text, style="progress.data.speed")
+
+
+class _Bar(Shown):
+    """A bar, shown from the first stage until `end`. A stage that begins when all is done begins at 0."""
+
+    def __init__(self, *columns: ProgressColumn) -> None:
+        # Otherwise rich would send lines for standard output to its console, which is standard error.
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            *columns,
+            console=err,
+            transient=True,
+            redirect_stdout=False,
+        )
+        self._task = self._bars.add_task("", total=None)
+        self._expected = self._done = 0
+
+    def stage(self, text: str) -> None:
+        if self._done >= self._expected:
+            self._reset()
+        self._bars.start()
+        self._bars.update(self._task, description=escape(text))
+
+    def expect(self, amount: int) -> None:
+        self._expected += amount
+        self._bars.update(self._task, total=self._expected)
+
+    def advance(self, amount: int) -> None:
+        self._done += amount
+        self._bars.update(self._task, completed=self._done)
+
+    def end(self) -> None:
+        self._bars.stop()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._expected = self._done = 0
+        self._bars.reset(self._task, total=None)
+
+
+class _Lines(Shown):
+    """One line for each stage, and one for what `expect` adds, if that is said."""
+
+    def __init__(self, expected: Callable[[int], str] | None) -> None:
+        self._expected = expected
+
+    def stage(self, text: str) -> None:
+        err.print(text, markup=False, soft_wrap=True)
+
+    def expect(self, amount: int) -> None:
+        if amount and self._expected is not None:
+            self.stage(self._expected(amount))
+
+
+@contextmanager
+def bytes_done(
+    expected: Callable[[int], str] | None = None, *, has_lines: bool = True
+) -> Iterator[Shown]:
+    """Shows how many bytes are done; without a terminal prints lines, if `has_lines`."""
+    columns = DownloadColumn(binary_units=True), _Speed(), TimeRemainingColumn()
+    with _shown(_Lines(expected) if has_lines else Shown(), *columns) as progress:
+        yield progress
+
+
+@contextmanager
+def tasks_done() -> Iterator[Shown]:
+    """Shows how many tasks are done; without a terminal prints a line for each stage."""
+    with _shown(_Lines(None), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
+        yield progress
+
+
+@contextmanager
+def _shown(without_terminal: Shown, *columns: ProgressColumn) -> Iterator[Shown]:
+    progress = _Bar(*columns) if err.is_terminal else without_terminal
+    try:
+        yield progress
+    finally:
+        progress.end()

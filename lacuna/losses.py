@@ -1,0 +1,252 @@
+"""Continuing after a journal lost something: finds what is missing, and replaces the journal by what is left.
+
+The journal's own files and the objects in the store both tell what is missing.
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Final
+from uuid import UUID
+
+from lacuna.controlplane.clock import SystemClock
+from lacuna.controlplane.journal.salvage import Salvage, locked, replace, salvage
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.state.segments import SegmentKey
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.verbs.losses import leases_of
+from lacuna.logstore.objects import ObjectInfo, ObjectStore, ObjectStoreError
+from lacuna.logstore.segments import (
+    CorruptSegmentError,
+    InvalidPathError,
+    JournalEnd,
+    LaterSegment,
+    SegmentFooter,
+    SegmentId,
+    open_segment,
+    parse_segment_key,
+    read_marker,
+    segments_prefix,
+)
+from lacuna.logstore.segments.marker import check_marker
+
+_READS_AT_ONCE: Final = 8
+_FOOTERS_AHEAD: Final = 256
+
+
+@dataclass(slots=True)
+class LostPartition:
+    """How much of one partition is in segments that the journal does not know; `size` is in bytes."""
+
+    name: str
+    segments: int = 0
+    records: int = 0
+    size: int = 0
+
+
+@dataclass(slots=True)
+class Objects:
+    """What the store shows about the loss.
+
+    `segments` counts the segments that the journal does not know, whose records may be lost, and `size` their bytes.
+    Of them, `unreadable` have no readable footer, and `copies` were written by merges and compactions. `missing` counts
+    the records whose segment is gone from the store, by partition name. `lease_ids` are those that the journal does not
+    know, and `later` is the latest segment written after the journal's end.
+    """
+
+    segments: int = 0
+    size: int = 0
+    unreadable: int = 0
+    copies: int = 0
+    partitions: dict[PartitionKey, LostPartition] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
+    lease_ids: set[int] = field(default_factory=set)
+    later: LaterSegment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedLoss:
+    """A loss that was accepted. `kept` is the folder to which the damaged journal's files were copied.
+
+    The cluster goes on from `position`; the journal had reached at least `reached`.
+    """
+
+    problems: list[str]
+    position: int
+    reached: int
+    objects: Objects | None
+    kept: str
+
+
+def accept_loss(path: str, store: ObjectStore | None) -> AcceptedLoss | None:
+    """Replaces a journal that lost something by one with what is intact; returns None if nothing is missing.
+
+    Without a store it checks the journal's files only, and replaces the journal even if they show no loss: the
+    operator may have learned of one from a store that is not configured here. Raises JournalError, ForeignStoreError,
+    ObjectStoreError.
+    """
+    if not os.path.exists(path):
+        return None
+    with locked(path):
+        found = salvage(path)
+        objects = None if store is None else _look(store, found)
+        problems = list(found.problems)
+        if objects is not None and objects.later is not None:
+            problems.append(_later(found, objects.later))
+        if not problems and store is not None:
+            return None
+        lost_lease_ids = sorted(objects.lease_ids) if objects is not None else []
+        kept = replace(found, lost_lease_ids, SystemClock().now_ms())
+    return AcceptedLoss(problems, found.position, found.reached, objects, kept)
+
+
+def _later(found: Salvage, later: LaterSegment) -> str:
+    said = f" after position {later.journal_position}" if later.journal_position else ""
+    return (
+        f"segment {later.segment_id} was written{said} and is later than position {found.position}, "
+        "where the journal ends"
+    )
+
+
+def _look(store: ObjectStore, found: Salvage) -> Objects:
+    """Lists all segments and reads the footers of those that the journal does not know."""
+    marker = read_marker(store)
+    if marker is not None:
+        check_marker(marker, found.cluster_id)
+    leases = leases_of(found.state)
+    end = JournalEnd(found.position, leases.next_lease_id, {})
+    objects = Objects()
+    listed: set[SegmentKey] = set()
+    with ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="losses") as executor:
+        unknown = _unknown(store, found, set(leases.lease_ids), listed)
+        while some := list(islice(unknown, _FOOTERS_AHEAD)):
+            footers = executor.map(partial(_footer, store), some)
+            for info, footer in zip(some, footers, strict=True):
+                _count(objects, found.state, info, footer, end)
+    _count_missing(objects, found.state, listed)
+    return objects
+
+
+def _unknown(
+    store: ObjectStore, found: Salvage, leases: set[int], listed: set[SegmentKey]
+) -> Iterator[ObjectInfo]:
+    """The segments that the journal neither knows nor has had deleted; adds the keys of all to `listed`."""
+    for info in store.list(segments_prefix(found.cluster_id)):
+        try:
+            _, segment_id = parse_segment_key(info.key)
+        except InvalidPathError:
+            continue
+        key = (segment_id.lease_id, segment_id.sequence)
+        listed.add(key)
+        is_possible = segment_id.lease_id in leases or segment_id.lease_id >= (
+            found.state.next_lease_id
+        )
+        if is_possible and key not in found.state.segments:
+            yield info
+
+
+def _footer(store: ObjectStore, info: ObjectInfo) -> SegmentFooter | None:
+    try:
+        return open_segment(store, info.key, info.size)
+    except (CorruptSegmentError, ObjectStoreError):
+        return None
+
+
+def _count(
+    objects: Objects, state: State, info: ObjectInfo, footer: SegmentFooter | None, end: JournalEnd
+) -> None:
+    _, segment_id = parse_segment_key(info.key)
+    position = 0 if footer is None else footer.journal_position
+    _note_later(objects, LaterSegment(info.key, segment_id, position), end)
+    objects.segments += 1
+    objects.size += info.size
+    if segment_id.lease_id >= state.next_lease_id:
+        objects.lease_ids.add(segment_id.lease_id)
+    if footer is None:
+        objects.unreadable += 1
+    elif footer.identity.has_true_offsets:
+        objects.copies += 1
+    else:
+        _count_slices(objects, state, footer)
+
+
+def _note_later(objects: Objects, segment: LaterSegment, end: JournalEnd) -> None:
+    def age(each: LaterSegment) -> tuple[int, SegmentId]:
+        return each.journal_position, each.segment_id
+
+    if end.is_before(segment) and (objects.later is None or age(segment) > age(objects.later)):
+        objects.later = segment
+
+
+def _count_slices(objects: Objects, state: State, footer: SegmentFooter) -> None:
+    for found in footer.slices:
+        key = (found.topic_id, found.partition)
+        lost = objects.partitions.get(key)
+        if lost is None:
+            lost = objects.partitions[key] = LostPartition(_name(state, key))
+        lost.segments += 1
+        lost.records += found.block_offsets[-1] - found.block_offsets[0]
+        lost.size += found.size
+
+
+def _name(state: State, key: PartitionKey) -> str:
+    topic = state.topics.get(key[0])
+    name = topic.name if topic is not None else f"topic {UUID(bytes=key[0])}, which was lost too,"
+    return f"{name} [{key[1]}]"
+
+
+def _count_missing(objects: Objects, state: State, listed: set[SegmentKey]) -> None:
+    """Counts the records that the journal refers to although their segments have since been collected."""
+    gone = {row.key for row in state.segments if row.live_extents and row.key not in listed}
+    if not gone:
+        return
+    for key, partition in state.partitions.items():
+        extents = partition.extents
+        keys = zip(extents.lease_ids, extents.sequences, strict=True)
+        offsets = zip(extents.base_offsets, extents.next_offsets, strict=True)
+        count = sum(
+            end - base for each, (base, end) in zip(keys, offsets, strict=True) if each in gone
+        )
+        if count:
+            objects.missing[_name(state, key)] = count
+
+
+def describe(loss: AcceptedLoss) -> Iterator[str]:
+    """Describes an accepted loss to the operator, line by line."""
+    for problem in loss.problems:
+        yield f"{problem}."
+    if not loss.problems:
+        yield (
+            "The journal's own files show no loss. No object store is configured here, so it was not "
+            "compared with one."
+        )
+    yield f"The cluster continues from position {loss.position}."
+    if loss.reached > loss.position:
+        yield (
+            f"Lost: positions {loss.position + 1} to {loss.reached}. That is everything acknowledged "
+            "there, including topics, transaction outcomes and group offsets."
+        )
+    if loss.objects is not None:
+        yield from _describe_objects(loss.objects)
+    yield f"A copy of the damaged journal is kept in {loss.kept}."
+
+
+def _describe_objects(objects: Objects) -> Iterator[str]:
+    if objects.segments:
+        yield (
+            f"The store has {objects.segments} segments ({objects.size} bytes) that the journal does "
+            "not know. Their records are lost; some of them may never have been acknowledged:"
+        )
+    for lost in sorted(objects.partitions.values(), key=lambda each: each.name):
+        yield f"  {lost.name}: {lost.records} records, {lost.size} bytes, in {lost.segments} segments"
+    if objects.copies:
+        yield f"  {objects.copies} were written by merges or compactions and hold copies"
+    if objects.unreadable:
+        yield f"  {objects.unreadable} cannot be read, so their contents are unknown"
+    if objects.segments:
+        yield "They will be deleted in about five minutes: copy them first if you want to keep them."
+    for name, count in sorted(objects.missing.items()):
+        yield f"{name}: {count} records that the journal refers to are no longer in the store"

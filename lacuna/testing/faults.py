@@ -1,0 +1,270 @@
+"""An object store with faults such as a network and a bucket cause, scripted or at random.
+
+    store = FaultyStore(MemoryStore())
+    hold = store.hold("put")                              # the next put blocks in its thread
+    ...                                                   # start the agent's flush
+    hold.wait_until_reached()                             # it is on its way; end the lease now
+    hold.release()                                        # and the slow PUT arrives
+
+    store.fail(Fault("put", FaultKind.LOST_REPLY))        # written, but the caller is told not
+    store.fail(Fault("get", FaultKind.FLIPPED_BIT, "c/segments/"))
+
+A scripted fault happens once, at the first call of its operation whose key starts with its prefix; several happen in
+the order in which they were scripted. `rates` adds random faults, drawn from the random source that the store is
+given: the same seed and the same order of calls give the same faults.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, Protocol, TypeAlias
+
+from lacuna.logstore.objects.store import (
+    ObjectInfo,
+    ObjectNotFoundError,
+    ObjectStore,
+    ObjectStoreError,
+    Part,
+    RangeRead,
+    ShortReadError,
+    StoreMetrics,
+    StoreUnavailableError,
+    get_each,
+)
+
+Operation: TypeAlias = Literal["put", "get", "size", "list", "delete"]
+"""`get` stands for `get_all` too."""
+
+_HOLD_TIMEOUT_S = 60.0
+
+
+class RandomSource(Protocol):
+    """The methods of `random.Random` that are used here."""
+
+    def random(self) -> float:
+        """A random float that is at least 0 and below 1."""
+
+    def randrange(self, stop: int, /) -> int:
+        """A random whole number that is at least 0 and below `stop`."""
+
+
+class FaultKind(Enum):
+    """The kinds of fault; each value says what happens."""
+
+    ERROR = "nothing is done and the caller is told so"
+    LOST_REPLY = "it is done and the caller is told that it failed"
+    NOT_FOUND = "the caller is told that the object does not exist"
+    TRUNCATED = "the object ends in the middle of what was asked for"
+    FLIPPED_BIT = "one bit of what was read is wrong"
+
+
+_ANY: tuple[Operation, ...] = ("put", "get", "size", "list", "delete")
+_OPERATIONS: Mapping[FaultKind, tuple[Operation, ...]] = {
+    FaultKind.ERROR: _ANY,
+    FaultKind.LOST_REPLY: _ANY,
+    FaultKind.NOT_FOUND: ("get", "size"),
+    FaultKind.TRUNCATED: ("get",),
+    FaultKind.FLIPPED_BIT: ("get",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault for the next `operation` on a key that starts with `prefix`.
+
+    Raises ValueError if that kind of fault cannot happen to that operation.
+    """
+
+    operation: Operation
+    kind: FaultKind
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        if self.operation not in _OPERATIONS[self.kind]:
+            raise ValueError(f"{self.kind} cannot happen to {self.operation}")
+
+
+class Hold:
+    """Blocks the calls of one operation until `release` is called. `FaultyStore.hold` makes one."""
+
+    def __init__(self, operation: Operation, prefix: str) -> None:
+        self.operation = operation
+        self.prefix = prefix
+        self._reached = threading.Event()
+        self._released = threading.Event()
+
+    def wait_until_reached(self, timeout_s: float = _HOLD_TIMEOUT_S) -> None:
+        """Block until a call is being held. Raises TimeoutError."""
+        if not self._reached.wait(timeout_s):
+            raise TimeoutError(f"no {self.operation} of {self.prefix!r} in {timeout_s} s")
+
+    def is_reached(self) -> bool:
+        """Whether a call has been held, for callers that must not block."""
+        return self._reached.is_set()
+
+    def release(self) -> None:
+        """Let the held calls go on, and hold no more."""
+        self._released.set()
+
+    def is_released(self) -> bool:
+        return self._released.is_set()
+
+    def pass_through(self) -> None:
+        """Block the calling thread until the release. Raises TimeoutError rather than hang the test forever."""
+        self._reached.set()
+        if not self._released.wait(_HOLD_TIMEOUT_S):
+            raise TimeoutError(f"{self.operation} was held for {_HOLD_TIMEOUT_S} s")
+
+
+class FaultyStore:
+    """An `ObjectStore` that adds faults to another one; metrics, read gap and reads at once are the other's.
+
+    `rates` gives, by operation and kind, the probability (0 to 1) of the fault at each call, drawn from `source`.
+    Raises ValueError for `rates` without a `source`.
+    """
+
+    def __init__(
+        self,
+        inner: ObjectStore,
+        *,
+        source: RandomSource | None = None,
+        rates: Mapping[tuple[Operation, FaultKind], float] | None = None,
+    ) -> None:
+        if rates and source is None:
+            raise ValueError("random faults need a seeded source of randomness")
+        for operation, kind in rates or {}:
+            Fault(operation, kind)
+        self.inner = inner
+        self._source = source
+        self._rates = dict(rates or {})
+        self._lock = threading.Lock()
+        self._script: list[Fault] = []
+        self._holds: list[Hold] = []
+
+    @property
+    def read_gap(self) -> int:
+        return self.inner.read_gap
+
+    @property
+    def reads_at_once(self) -> int:
+        return self.inner.reads_at_once
+
+    @property
+    def metrics(self) -> StoreMetrics:
+        return self.inner.metrics
+
+    def fail(self, *faults: Fault) -> None:
+        """Script these faults, after those already scripted."""
+        with self._lock:
+            self._script.extend(faults)
+
+    def pending(self) -> tuple[Fault, ...]:
+        """The scripted faults that have not happened yet."""
+        with self._lock:
+            return tuple(self._script)
+
+    def hold(self, operation: Operation, prefix: str = "") -> Hold:
+        """Hold each call of `operation` on a key that starts with `prefix`, before it does anything, until release."""
+        hold = Hold(operation, prefix)
+        with self._lock:
+            self._holds = [other for other in self._holds if not other.is_released()]
+            self._holds.append(hold)
+        return hold
+
+    def check(self) -> None:
+        self.inner.check()
+
+    def put(self, key: str, parts: Sequence[Part]) -> None:
+        fault = self._before("put", key)
+        self.inner.put(key, parts)
+        self._after(fault, "put", key)
+
+    def get(self, key: str, position: int, size: int) -> bytearray:
+        fault = self._before("get", key)
+        data = self.inner.get(key, position, size)
+        self._after(fault, "get", key)
+        if fault is FaultKind.TRUNCATED:
+            raise ShortReadError(key, position, size, self._draw(size))
+        return self._flip(fault, data)
+
+    def get_into(
+        self, reads: Sequence[RangeRead], buffer: bytearray
+    ) -> list[ObjectStoreError | None]:
+        return get_each(self, reads, buffer)
+
+    def get_all(self, key: str) -> bytearray:
+        fault = self._before("get", key)
+        data = self.inner.get_all(key)
+        self._after(fault, "get", key)
+        if fault is FaultKind.TRUNCATED:
+            return data[: self._draw(len(data))]
+        return self._flip(fault, data)
+
+    def size(self, key: str) -> int:
+        fault = self._before("size", key)
+        size = self.inner.size(key)
+        self._after(fault, "size", key)
+        return size
+
+    def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
+        fault = self._before("list", prefix)
+        yield from self.inner.list(prefix, start_after)
+        self._after(fault, "list", prefix)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            fault = self._before("delete", key)
+            self.inner.delete([key])
+            self._after(fault, "delete", key)
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def _before(self, operation: Operation, key: str) -> FaultKind | None:
+        """Wait for holds, then raise a fault that precedes the call, or return the one that follows it."""
+        with self._lock:
+            holds = [
+                hold
+                for hold in self._holds
+                if hold.operation == operation and key.startswith(hold.prefix)
+            ]
+        for hold in holds:
+            hold.pass_through()
+        with self._lock:
+            kind = self._take(operation, key)
+        if kind is FaultKind.ERROR:
+            raise StoreUnavailableError(
+                f"{operation} of {key!r} failed, because a test injected this fault"
+            )
+        if kind is FaultKind.NOT_FOUND:
+            raise ObjectNotFoundError(key)
+        return kind
+
+    def _after(self, kind: FaultKind | None, operation: Operation, key: str) -> None:
+        if kind is FaultKind.LOST_REPLY:
+            raise StoreUnavailableError(
+                f"the reply to {operation} of {key!r} was lost, because a test injected this fault"
+            )
+
+    def _take(self, operation: Operation, key: str) -> FaultKind | None:
+        for fault in self._script:
+            if fault.operation == operation and key.startswith(fault.prefix):
+                self._script.remove(fault)
+                return fault.kind
+        for (of, kind), rate in self._rates.items():
+            if self._source is not None and of == operation and self._source.random() < rate:
+                return kind
+        return None
+
+    def _draw(self, limit: int) -> int:
+        """A random whole number from 0 up to `limit` (exclusive), or the middle one without a source."""
+        if self._source is None or not limit:
+            return limit // 2
+        with self._lock:
+            return self._source.randrange(limit)
+
+    def _flip(self, kind: FaultKind | None, data: bytearray) -> bytearray:
+        if kind is FaultKind.FLIPPED_BIT and data:
+            data[self._draw(len(data))] ^= 1 << self._draw(8)
+        return data

@@ -1,0 +1,99 @@
+"""Find segments that were written after the journal ends, which shows that its end is lost.
+
+A lease is written to the journal before its holder gets it, so an object under a lease that the journal
+does not have proves that the journal was longer. And each segment says how far its writer knew the
+journal to be durable. Only the newest objects are examined: for each lease in the journal, those after
+the last segment that the journal knows, and those of the next few lease ids.
+"""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from lacuna.logstore.objects import ObjectInfo, ObjectNotFoundError, ObjectStore
+from lacuna.logstore.segments.layout import CorruptSegmentError
+from lacuna.logstore.segments.paths import (
+    MAX_LEASE_ID,
+    InvalidPathError,
+    SegmentId,
+    lease_prefix,
+    parse_segment_key,
+    segment_key,
+)
+from lacuna.logstore.segments.reader import open_segment
+
+#: How many lease ids after the last one are examined. So many leases in a row may have written nothing.
+_LEASES_AHEAD: Final = 16
+#: For each lease, at most one page is listed, and the last few segments on it are read.
+_MOST_LISTED: Final = 1000
+_MOST_READ: Final = 3
+_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LaterSegment:
+    """A segment written after the journal's end; the journal had reached `journal_position` then (0: unknown)."""
+
+    key: str
+    segment_id: SegmentId
+    journal_position: int
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEnd:
+    """Where a journal ends: its position, the next lease, and the last sequence of each lease it has."""
+
+    position: int
+    next_lease_id: int
+    last_sequences: Mapping[int, int]
+
+    def is_before(self, found: LaterSegment) -> bool:
+        """Whether the segment shows that the journal was longer than this."""
+        return (
+            found.segment_id.lease_id >= self.next_lease_id
+            or found.journal_position > self.position
+        )
+
+
+def find_later(store: ObjectStore, cluster_id: str, end: JournalEnd) -> LaterSegment | None:
+    """The newest segment found that is later than `end`, or None. Raises what the store raises.
+
+    Takes one listing for each lease, of at most a page, and a few reads.
+    """
+    ahead = range(end.next_lease_id, min(end.next_lease_id + _LEASES_AHEAD, MAX_LEASE_ID))
+    asked = {**end.last_sequences, **dict.fromkeys(ahead, 0)}
+
+    def look(lease_id: int) -> list[LaterSegment]:
+        newest = _newest(store, cluster_id, lease_id, asked[lease_id])
+        return [found for found in newest if end.is_before(found)]
+
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="later") as executor:
+        found = [each for some in executor.map(look, asked) for each in some]
+    return max(found, key=_age, default=None)
+
+
+def _age(found: LaterSegment) -> tuple[int, SegmentId]:
+    return found.journal_position, found.segment_id
+
+
+def _newest(
+    store: ObjectStore, cluster_id: str, lease_id: int, after: int
+) -> Iterator[LaterSegment]:
+    """The last few segments of a lease whose sequence is above `after`."""
+    listed = store.list(
+        lease_prefix(cluster_id, lease_id), segment_key(cluster_id, SegmentId(lease_id, after))
+    )
+    for info in list(islice(listed, _MOST_LISTED))[-_MOST_READ:]:
+        with suppress(InvalidPathError, ObjectNotFoundError):
+            _, segment_id = parse_segment_key(info.key)
+            yield LaterSegment(info.key, segment_id, _position_in(store, info))
+
+
+def _position_in(store: ObjectStore, info: ObjectInfo) -> int:
+    try:
+        return open_segment(store, info.key, info.size).journal_position
+    except CorruptSegmentError:
+        return 0

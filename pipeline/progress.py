@@ -1,0 +1,14 @@
+"""The interface through which a job reports its progress."""
+
+
+class Progress:
+    """Is told how far a job is, in any thread. This base class shows nothing."""
+
+    def stage(self, text: str) -> None:
+        """Describes the stage that begins now."""
+
+    def expect(self, amount: int) -> None:
+        """Adds `amount`, in bytes or tasks, to what there is to do."""
+
+    def advance(self, amount: int) -> None:
+        """Reports that `amount` more of it is done."""

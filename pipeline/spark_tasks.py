@@ -1,0 +1,112 @@
+"""Runs tasks as one Spark job, and passes on the result of each task as it ends.
+
+The results of a Spark action arrive only when its last task has ended. Updates of an accumulator, however, reach the
+driver task by task, once for each task however often it is tried, and before the action returns. So results are sent
+as updates of an accumulator.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkContext, TaskContext
+from pyspark.accumulators import Accumulator, AccumulatorParam
+
+from lacuna.pipeline.errors import PipelineError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_END_POLL_SECONDS: Final = 0.05
+#: Spark kills the Python worker of a cancelled task within four seconds, unless its executor is unreachable.
+_END_SECONDS: Final = 30.0
+
+
+def run_tasks(
+    context: SparkContext,
+    tasks: Sequence[T],
+    work: Callable[[T, int], R],
+    tell: Callable[[int, R], Any],
+) -> None:
+    """Runs `work(task, attempt id)` in a Spark task for each of `tasks`, in one job.
+
+    The attempt id is unique to each attempt. `tell` is called with each task's index and result as it ends, in
+    one of PySpark's threads; for all of them before this returns. If a task fails, Spark cancels the others and its
+    error is raised.
+    """
+    if not tasks:
+        return
+    results = context.accumulator([], _Told(lambda numbered: tell(*numbered)))
+    numbered = list(enumerate(tasks))
+    context.parallelize(numbered, len(numbered)).foreachPartition(partial(_work, work, results))
+
+
+@contextmanager
+def awaiting_end(context: SparkContext, description: str) -> Iterator[None]:
+    """If the Spark job of the block fails, waits until no task of it writes any more, at most half a minute.
+
+    Spark reports the failure at once, while other tasks still run, and kills those afterwards.
+    """
+    group = f"lacuna-{uuid.uuid4().hex}"
+    context.setJobGroup(group, description)
+    try:
+        yield
+    except Exception:
+        with suppress(Py4JError):  # no JVM, no tasks
+            _await_end(context, group)
+        raise
+
+
+class _Told(AccumulatorParam[list[Any]]):
+    """Collects results: a task keeps them until it ends; the driver passes them to `tell` and keeps nothing."""
+
+    def __init__(self, tell: Callable[[Any], Any] | None = None) -> None:
+        self._tell = tell
+
+    def __reduce__(self) -> tuple[type["_Told"], tuple[()]]:
+        return _Told, ()
+
+    def zero(self, value: list[Any]) -> list[Any]:  # noqa: ARG002 - Spark's
+        return []
+
+    def addInPlace(self, value1: list[Any], value2: list[Any]) -> list[Any]:  # noqa: N802 - Spark's
+        if self._tell is None:
+            return value1 + value2
+        for result in value2:
+            self._tell(result)
+        return value1
+
+
+def _work(
+    work: Callable[[Any, int], Any],
+    results: Accumulator[list[Any]],
+    numbered: Iterable[tuple[int, Any]],
+) -> None:
+    context = TaskContext.get()
+    if context is None:
+        raise PipelineError("this runs only in a task of Spark's")
+    for number, task in numbered:  # one task per partition
+        results.add([(number, work(task, context.taskAttemptId()))])
+
+
+def _await_end(context: SparkContext, group: str) -> None:
+    """Waits until no task runs, at most half a minute: the next run deletes any file that is written later."""
+    deadline = time.monotonic() + _END_SECONDS
+    while _is_under_way(context, group) and time.monotonic() < deadline:
+        time.sleep(_END_POLL_SECONDS)  # Spark has no event for Python
+
+
+def _is_under_way(context: SparkContext, group: str) -> bool:
+    # Spark's status follows its events in order: once it shows the end of a job, it also shows the start of all its
+    # tasks. It does not know jobs that have not begun yet, and forgets old ones.
+    tracker: Any = context.statusTracker()
+    known = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+    jobs = [job for job in known if job]
+    stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
+    return any(job.status == "RUNNING" for job in jobs) or any(
+        stage.numActiveTasks for stage in stages if stage
+    )

@@ -1,0 +1,19 @@
+"""The cluster that most tests of APIs ask."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from lacuna.agent.settings import AgentSettings
+from tests.agent.apis.clusters import Setup
+from tests.agent.harness import RawClient
+from tests.agent.plane import cluster
+
+
+@pytest.fixture
+async def setup() -> AsyncIterator[Setup]:
+    """A cluster of one agent in zone `a`, whose topics have three partitions unless a count is asked for."""
+    async with cluster(AgentSettings(num_partitions=3, zone="a")) as running:
+        client = await RawClient.connect(running.server.port)
+        yield Setup(running, client)
+        await client.close()

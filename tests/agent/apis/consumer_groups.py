@@ -1,0 +1,44 @@
+"""A cluster with a topic, and heartbeats of members, for tests of KIP-848 (S26)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
+from lacuna.controlplane.v1.control_pb2 import Command
+from tests.agent.harness import RawClient
+from tests.agent.plane import cluster
+
+HEARTBEAT, DESCRIBE, OFFSET_DELETE = 68, 69, 47
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Any]:
+    """A cluster with the topic `t` of two partitions, and a connection to it."""
+    async with cluster() as started:
+        topic = CreateTopic(name="t", partition_count=2)
+        command = Command(create_topics=CreateTopics(topics=[topic]))
+        assert not (await started.control.call(command)).topics_created.topics[0].error_code
+        client = await RawClient.connect(started.server.port)
+        yield SimpleNamespace(client=client, control=started.control)
+        assert started.context.metrics.requests_failed == 0
+
+
+async def beat(client: RawClient, version: int, member_id: str, epoch: int, **more: Any) -> Any:
+    """A heartbeat; with epoch 0 a whole one."""
+    fields: dict[str, Any] = {
+        "group_id": "g",
+        "member_id": member_id,
+        "member_epoch": epoch,
+        "topic_partitions": None,
+    }
+    if epoch == 0:
+        fields |= {
+            "rebalance_timeout_ms": 30_000,
+            "subscribed_topic_names": ("t",),
+            "topic_partitions": (),
+        }
+    return await client.ask(HEARTBEAT, version, **(fields | more))

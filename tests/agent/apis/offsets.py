@@ -1,0 +1,48 @@
+"""A log with every kind of records, for tests of ListOffsets and OffsetForLeaderEpoch."""
+
+from lacuna.agent.api import Call, Peer
+from lacuna.agent.apis import k23_offset_for_leader_epoch as offset_for_leader_epoch
+from lacuna.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.agent.fetch.log import TIME, Log, make_batch
+
+PEER = Peer(host="h", port=1)
+
+
+class Context:
+    """What these handlers use of an agent's context."""
+
+    def __init__(self, log: Log) -> None:
+        self.control = log.control
+        self.fetch = log.fetch_service
+
+
+def call_of(log: Log, version: int) -> Call:
+    """Of a client at that version."""
+    return Call(Context(log), PEER, version)  # type: ignore[arg-type]
+
+
+async def fill(log: Log) -> None:
+    """Offsets 0-1 plain, 2 aborted with the largest timestamps, 3 plain, 4 open."""
+    await log.create_topic("t")
+    aborted, opened = await log.writer("a"), await log.writer("o")
+    await log.produce(make_batch(b"0", b"1", timestamp=TIME))
+    batch = make_batch(b"2", producer=aborted.producer, transactional=True, timestamp=TIME + 5000)
+    assert (await log.produce(batch, transactional_id="a")).error_code == 0
+    await log.produce(make_batch(b"3", timestamp=TIME + 100))
+    await aborted.end(committed=False)
+    await opened.send(b"4")
+
+
+async def end_offset(
+    log: Log, leader_epoch: int, *, version: int = 4, current: int = -1, partition: int = 0
+) -> tuple[int, int, int]:
+    """(error code, leader epoch, end offset)."""
+    asked = OffsetForLeaderPartition(partition, current, leader_epoch)
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(log.topic, [asked])])
+    response = await offset_for_leader_epoch.handle(call_of(log, version), request)
+    (answer,) = response.topics[0].partitions
+    return answer.error_code, answer.leader_epoch, answer.end_offset

@@ -1,0 +1,45 @@
+"""An agent whose control plane answers as a test says."""
+
+from collections.abc import Callable
+from typing import Any
+
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from tests.agent.harness import (
+    TOPIC_ID,
+    RawClient,
+    ScriptedControl,
+    make_context,
+    serving,
+    snapshot,
+)
+
+INVALID_PRODUCER_EPOCH, PRODUCER_FENCED = 47, 90
+
+
+TRANSACTION = {"transactional_id": "x", "producer_id": 5, "producer_epoch": 3}
+
+
+class Setup:
+    def __init__(self, **answers: Reply | Callable[[Command], Reply]) -> None:
+        self.control = ScriptedControl()
+        topic = Topic(topic_id=TOPIC_ID, name="t", partition_count=2)
+        self.control.cluster.apply(snapshot(topic))
+        self.control.answers.update(answers)
+        self.context = make_context(self.control)
+
+    async def ask(self, api_key: int, version: int, **fields: Any) -> Any:
+        async with serving(self.context) as server:
+            client = await RawClient.connect(server.port)
+            try:
+                return await client.ask(api_key, version, **fields)
+            finally:
+                await client.close()
+
+    def commands(self, verb: str) -> list[Any]:
+        return [getattr(call, verb) for call in self.control.calls if call.HasField(verb)]
+
+
+def fences(first: int, version: int) -> int:
+    """What a fenced producer hears: the newer error from `first` on (KIP-588)."""
+    return PRODUCER_FENCED if version >= first else INVALID_PRODUCER_EPOCH

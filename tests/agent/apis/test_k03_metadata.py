@@ -1,0 +1,288 @@
+"""Metadata: which topics, which leaders, which errors."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lacuna.agent.admin import operations
+from lacuna.agent.server import AgentServer
+from lacuna.agent.settings import AgentSettings
+from lacuna.controlplane.client import ControlPlaneUnavailable, InProcessClient
+from lacuna.controlplane.v1.cluster_pb2 import (
+    Agent,
+    ClusterDelta,
+    Topic,
+    TopicResult,
+    TopicsCreated,
+)
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import PartitionsRead
+from lacuna.wire.layout import ZERO_UUID
+from tests.agent.apis.clusters import Setup, topic
+from tests.agent.apis.metadata import TOPIC, agents
+from tests.agent.harness import (
+    TOPIC_ID,
+    RawClient,
+    ScriptedControl,
+    make_context,
+    serving,
+    snapshot,
+)
+from tests.messages import REQUESTS, names, nested
+
+
+async def test_two_agents_share_the_work_and_one_takes_it_all(setup: Setup) -> None:
+    """Metadata of both say the same; an agent that ends cleanly is gone at once."""
+    await setup.create_topics(topic("t", 64))
+    control = InProcessClient(setup.running.plane)
+    context = make_context(control, AgentSettings(zone="a"))
+    second = AgentServer(context)
+    await second.start()
+    await context.lease.start(second.port)
+    other = await RawClient.connect(second.port)
+
+    async def leaders(client: RawClient) -> list[int]:
+        asked = nested(3, 9, "MetadataRequestTopic", name="t")
+        answer = await client.ask(
+            3,
+            9,
+            topics=(asked,),
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        return [each.leader_id for each in answer.topics[0].partitions]
+
+    first, nodes = await leaders(setup.client), {1, 2}
+    assert first == await leaders(other)
+    assert set(first) == nodes
+    assert 16 < first.count(1) < 48
+    await other.close()
+    await context.lease.stop_renewing()
+    await second.stop()
+    await context.lease.release()
+    await control.close()
+    assert set(await leaders(setup.client)) == {setup.running.context.lease.node_id}
+
+
+NOT_ASKED = -(2**31)
+
+
+def asked(version: int, name: str | None, topic_id: bytes | None = None) -> object:
+    fields: dict[str, object] = {"name": name}
+    if version >= 10:
+        fields["topic_id"] = topic_id or ZERO_UUID
+    return nested(3, version, "MetadataRequestTopic", **fields)
+
+
+def request_fields(version: int, topics: object, *, create: bool = False) -> dict[str, object]:
+    known = names(REQUESTS[3].body, version)
+    fields: dict[str, object] = {"topics": topics}
+    if "allow_auto_topic_creation" in known:
+        fields["allow_auto_topic_creation"] = create
+    for name in (
+        "include_topic_authorized_operations",
+        "include_cluster_authorized_operations",
+    ):
+        if name in known:
+            fields[name] = False
+    return fields
+
+
+class Scripted:
+    def __init__(self, settings: AgentSettings | None = None) -> None:
+        self.control = ScriptedControl()
+        self.control.cluster.apply(snapshot(TOPIC))
+        self.context = make_context(self.control, settings)
+
+    async def ask(self, version: int, topics: object, *, create: bool = False) -> Any:
+        async with serving(self.context) as server:
+            client = await RawClient.connect(server.port)
+            try:
+                return await client.ask(
+                    3, version, **request_fields(version, topics, create=create)
+                )
+            finally:
+                await client.close()
+
+
+@pytest.mark.parametrize("version", range(14))
+async def test_a_known_topic_at_every_version(version: int) -> None:
+    """S6: leader epoch 0, the leader is the only replica."""
+    answer = await Scripted().ask(version, (asked(version, "t"),))
+    (topic,) = answer.topics
+    assert (topic.error_code, topic.name, len(topic.partitions)) == (0, "t", 3)
+    for index, partition in enumerate(topic.partitions):
+        assert (partition.partition_index, partition.error_code, partition.leader_id) == (
+            index,
+            0,
+            1,
+        )
+        assert partition.replica_nodes == partition.isr_nodes == (1,)
+        assert partition.leader_epoch == (0 if version >= 7 else -1)
+    assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [(1, "127.0.0.1", 9092)]
+    assert answer.controller_id == (1 if version >= 1 else -1)
+    assert topic.topic_authorized_operations == NOT_ASKED
+    if version >= 10:
+        assert topic.topic_id == TOPIC_ID
+
+
+@pytest.mark.parametrize("version", [8, 13])
+async def test_operations_are_told_of_names_that_are_no_topics_too(version: int) -> None:
+    topics = [asked(version, name) for name in ("t", "no", "/")]
+    topics += [asked(version, None, b"n" * 16)] * (version >= 12)
+    fields = request_fields(version, tuple(topics)) | {"include_topic_authorized_operations": True}
+    async with serving(Scripted().context) as server:
+        client = await RawClient.connect(server.port)
+        answer = await client.ask(3, version, **fields)
+        await client.close()
+    told = [topic.topic_authorized_operations for topic in answer.topics]
+    assert told[:3] == [operations.TOPIC] * 3
+    assert set(told[3:]) <= {NOT_ASKED}
+
+
+async def test_s7_who_slept_past_the_lease_asks_before_it_names_leaders() -> None:
+    setup = Scripted()
+    moved = ClusterDelta(version=2, has_agents=True, agents=[Agent(node_id=2, host="b", port=1)])
+
+    def catch_up(command: Command) -> Reply:
+        setup.control.cluster.apply(moved)
+        return Reply(partitions_read=PartitionsRead())
+
+    setup.control.answers["read_partitions"] = catch_up
+    setup.context.lease.trust.lasts = 9.0  # and it was never renewed
+    answer = await setup.ask(12, (asked(12, "t"),))
+    assert {partition.leader_id for partition in answer.topics[0].partitions} == {2}
+    await setup.ask(12, (asked(12, "t"),))
+    assert len(setup.control.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "topics", "count"),
+    [(0, (), 1), (1, (), 0), (1, None, 1), (13, (), 0), (13, None, 1)],
+)
+async def test_null_is_all_and_empty_is_none(version: int, topics: object, count: int) -> None:
+    """But v0 has no null: there an empty list is all."""
+    assert len((await Scripted().ask(version, topics)).topics) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "topic_id", "error"),
+    [
+        (None, TOPIC_ID, 0),
+        (None, b"x" * 16, 100),
+        ("nope", None, 3),
+        ("a/b", None, 17),
+        ("", None, 17),
+        (".", None, 17),
+        ("x" * 250, None, 17),
+        ("__consumer_offsets", None, 17),
+    ],
+)
+async def test_errors_of_names_and_ids(
+    name: str | None, topic_id: bytes | None, error: int
+) -> None:
+    (topic,) = (await Scripted().ask(12, (asked(12, name, topic_id),))).topics
+    assert topic.error_code == error
+    assert len(topic.partitions) == (0 if error else 3)
+    assert topic.name == ("t" if error == 0 else name)
+
+
+def created(control: ScriptedControl) -> Callable[[Command], Reply]:
+    def answer(command: Command) -> Reply:
+        topics = [
+            Topic(
+                topic_id=each.name.encode() * 16,
+                name=each.name,
+                partition_count=each.partition_count,
+            )
+            for each in command.create_topics.topics
+        ]
+        control.cluster.apply(ClusterDelta(version=2, topics=topics))
+        return Reply(
+            topics_created=TopicsCreated(topics=[TopicResult(name=topic.name) for topic in topics])
+        )
+
+    return answer
+
+
+async def test_unknown_topics_are_created_when_all_agree() -> None:
+    setup = Scripted(AgentSettings(num_partitions=4))
+    setup.control.answers["create_topics"] = created(setup.control)
+    asked_for = ("n", "t", "a/b", "__consumer_offsets", "n")
+    names = tuple(asked(12, name) for name in asked_for)
+    answer = await setup.ask(12, names, create=True)
+    assert [(t.name, t.error_code, len(t.partitions)) for t in answer.topics] == [
+        ("n", 0, 4),
+        ("t", 0, 3),
+        ("a/b", 17, 0),
+        ("__consumer_offsets", 17, 0),
+    ]
+    (command,) = setup.control.calls
+    assert [each.name for each in command.create_topics.topics] == ["n"]
+
+
+async def test_creation_is_off_by_request_or_by_setting() -> None:
+    for setup, create in (
+        (Scripted(), False),
+        (Scripted(AgentSettings(auto_create_topics=False)), True),
+    ):
+        (topic,) = (await setup.ask(9, (asked(9, "n"),), create=create)).topics
+        assert topic.error_code == 3
+        assert not any(each.HasField("create_topics") for each in setup.control.calls)
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+async def test_a_topic_that_another_agent_has_just_made_is_there(by_id: bool) -> None:
+    """A tool makes it through one agent, and a consumer that may make none asks the next one."""
+    setup, new_id = Scripted(), TOPIC_ID[::-1]
+
+    def come(_: Command) -> Reply:
+        new = Topic(topic_id=new_id, name="n", partition_count=1)
+        setup.control.cluster.apply(snapshot(TOPIC, new))
+        return Reply(partitions_read=PartitionsRead())
+
+    setup.control.answers["read_partitions"] = come
+    named = asked(12, None, new_id) if by_id else asked(12, "n")
+    for _ in range(2):
+        (topic,) = (await setup.ask(12, (named,))).topics
+        assert (topic.error_code, topic.name, len(topic.partitions)) == (0, "n", 1)
+    assert len(setup.control.calls) == 1
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_an_unknown_topic_is_told_from_the_view_without_a_control_plane(
+    is_known: bool,
+) -> None:
+    """Nobody waits for it to come back where it is known to be away: what the view has is told at once."""
+    setup = Scripted()
+    setup.control.otherwise = ControlPlaneUnavailable("away")
+    setup.control.cluster.is_current = not is_known
+    known, unknown = (await setup.ask(12, (asked(12, "t"), asked(12, "n")))).topics
+    assert (known.error_code, unknown.error_code) == (0, 3)
+    assert len(setup.control.calls) == (0 if is_known else 1)
+
+
+async def test_creation_without_a_control_plane_is_retriable() -> None:
+    setup = Scripted()
+    setup.control.answers["create_topics"] = ControlPlaneUnavailable("away")
+    (topic,) = (await setup.ask(9, (asked(9, "n"),), create=True)).topics
+    assert topic.error_code == 5
+
+
+async def test_a_hidden_agent_is_a_broker_and_leads_nothing() -> None:
+    """A client that waits for it goes on trying, and finds out who took its place (ADR 18)."""
+    setup = Scripted()
+    one, two = agents(2)
+    hiding = ClusterDelta(
+        version=1, has_agents=True, agents=[two], hidden_agents=[one], hidden_lease_ids=[7]
+    )
+    setup.control.cluster.apply(hiding)
+    answer = await setup.ask(12, (asked(12, "t"),))
+    assert [broker.node_id for broker in answer.brokers] == [1, 2]
+    assert {each.leader_id for each in answer.topics[0].partitions} == {2}
+    assert answer.controller_id == 2
+    setup.control.cluster.apply(ClusterDelta(version=2, has_agents=True, agents=[two]))
+    answer = await setup.ask(12, (asked(12, "t"),))
+    assert [broker.node_id for broker in answer.brokers] == [2]

@@ -1,0 +1,120 @@
+"""ApiVersions against what Apache Kafka 4.1.0 answered (S9, S24)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.registry import BEFORE_KAFKA_4, KAFKA_4_1, Registry, discover
+from tests.agent.doors import made_up_api
+from tests.agent.harness import (
+    RawClient,
+    ScriptedControl,
+    encode_request,
+    make_context,
+    serving,
+)
+
+GOLDEN = json.loads(
+    (Path(__file__).parents[2] / "golden" / "api_versions_kafka_4_1.json").read_text()
+)
+
+
+#: Kafka names them only where a plugin takes the metrics, and serves them always (adr/0017).
+TELEMETRY = (71, 72)
+
+
+SOFTWARE = {"client_software_name": "lib", "client_software_version": "1.0"}
+
+
+async def ask(version: int, **fields: str) -> Any:
+    async with serving(make_context(ScriptedControl())) as server:
+        client = await RawClient.connect(server.port)
+        try:
+            return await client.ask(18, version, **fields)
+        finally:
+            await client.close()
+
+
+def test_the_table_is_what_kafka_advertises() -> None:
+    """S24."""
+    golden = GOLDEN["versions"]["4"]["api_keys"]
+    assert {str(key): list(value) for key, value in KAFKA_4_1.items()} == {
+        str(key): golden[str(key)] for key in KAFKA_4_1
+    }
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_ranges_are_kafkas_of_what_is_served(version: int) -> None:
+    """S24: at every version, and the versions between are those that `serves` says."""
+    answer = await ask(version, **(SOFTWARE if version >= 3 else {}))
+    golden = GOLDEN["versions"][str(version)]["api_keys"]
+    registry = discover()
+    assert answer.error_code == 0
+    served = {api.key for api in registry.apis()}
+    assert [api.api_key for api in answer.api_keys] == sorted(served - set(TELEMETRY))
+    for api in answer.api_keys:
+        low, high = golden[str(api.api_key)]
+        assert api.max_version == high
+        assert api.min_version in (low, BEFORE_KAFKA_4.get(api.api_key, low))
+        assert all(registry.takes(api.api_key, each) for each in range(low, high + 1))
+
+
+async def test_features_turn_on_consumer_groups_and_tv2() -> None:
+    """S9, S26: finalized with an epoch that is not negative; ranges from 0 only from v4 on."""
+    v3, v4 = await ask(3, **SOFTWARE), await ask(4, **SOFTWARE)
+    levels = [("group.version", 1), ("transaction.version", 2), ("metadata.version", 27)]
+    for answer in (v3, v4):
+        assert [
+            (each.name, each.min_version_level, each.max_version_level)
+            for each in answer.finalized_features
+        ] == [(name, level, level) for name, level in levels]
+        assert answer.finalized_features_epoch >= 0
+        golden = GOLDEN["versions"]["4" if answer is v4 else "3"]
+        assert all(golden["finalized_features"][name] == [level, level] for name, level in levels)
+    supported = {
+        version: {
+            each.name: [each.min_version, each.max_version] for each in answer.supported_features
+        }
+        for version, answer in (("3", v3), ("4", v4))
+    }
+    served = {name for name, _ in levels}
+    for version, ranges in supported.items():
+        golden = GOLDEN["versions"][version]["supported_features"]
+        assert ranges == {name: golden[name] for name in golden if name in served}
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+async def test_unknown_versions_are_answered_as_v0(version: int) -> None:
+    """As Kafka, to the byte."""
+    async with serving(make_context(ScriptedControl())) as server:
+        client = await RawClient.connect(server.port)
+        client.send(encode_request(18, version, b"", correlation_id=0x63))
+        assert (await client.frame()).hex() == GOLDEN["unsupported_version"]["raw_response_hex"]
+        await client.close()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "-a", "a-"])
+async def test_bad_software_names_are_invalid_requests(name: str) -> None:
+    answer = await ask(3, client_software_name=name, client_software_version="1")
+    assert answer.error_code == 42
+    assert answer.api_keys == ()
+
+
+def test_what_is_served_bounds_what_is_said() -> None:
+    """S24: never more than Kafka 4.1 says, never more than is served."""
+
+    async def handle(call: Call, request: bytes) -> bytes:
+        raise AssertionError
+
+    def api(key: int, low: int, high: int) -> Api[bytes, bytes]:
+        return made_up_api(key, handle, versions=(low, high))
+
+    served = Registry([api(0, 0, 13), api(1, 4, 17), api(2, 1, 11)])
+    assert served.advertised() == {0: (0, 13), 1: (4, 17), 2: (1, 10)}
+    assert served.takes(2, 11)
+    assert not served.takes(2, 12)
+    with pytest.raises(ValueError, match="API 1 is registered twice"):
+        Registry([api(1, 4, 5), api(1, 6, 7)])

@@ -1,0 +1,161 @@
+"""ListTransactions over the wire: every version, and errors."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from lacuna.agent.api import Call, Peer
+from lacuna.agent.apis import k66_list_transactions as list_transactions
+from lacuna.agent.apis.k66_list_transactions import compile_pattern
+from lacuna.controlplane.v1.cluster_pb2 import Agent
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.transactions_pb2 import (
+    TransactionListing,
+    TransactionsListed,
+)
+from lacuna.wire.messages.list_transactions import ListTransactionsRequest
+from tests.agent.apis.scripted import Setup
+from tests.agent.harness import (
+    RawClient,
+    serving,
+    snapshot,
+)
+
+
+async def test_transactions_are_listed_by_one_agent_each() -> None:
+    """Clients ask all agents and add up what they hear."""
+    names = [f"x{i}" for i in range(40)]
+    listed = TransactionsListed(
+        transactions=[TransactionListing(transactional_id=name, producer_id=1) for name in names],
+        unknown_states=["Nonsense"],
+    )
+    agents = tuple(Agent(node_id=i, host="h", port=1, zone="ab"[i % 2]) for i in (1, 2, 3))
+    found: list[str] = []
+    for agent in agents:
+        setup = Setup(list_transactions=Reply(transactions_listed=listed))
+        setup.control.cluster.apply(snapshot(agents=agents))
+        setup.context.lease.node_id = agent.node_id
+        answer = await setup.ask(66, 0, state_filters=("Nonsense",), producer_id_filters=())
+        assert answer.unknown_state_filters == ("Nonsense",)
+        assert answer.transaction_states
+        found += [each.transactional_id for each in answer.transaction_states]
+    assert sorted(found) == sorted(names)
+
+
+async def test_transactions_are_listed_by_pattern() -> None:
+    listed = TransactionsListed(
+        transactions=[TransactionListing(transactional_id=name) for name in ("ab", "ac", "xab")]
+    )
+    setup = Setup(list_transactions=Reply(transactions_listed=listed))
+    setup.context.lease.node_id = 1
+    fields: dict[str, Any] = {
+        "state_filters": (),
+        "producer_id_filters": (),
+        "duration_filter": -1,
+    }
+    answer = await setup.ask(66, 2, **fields, transactional_id_pattern="a.*")
+    assert [each.transactional_id for each in answer.transaction_states] == ["ab", "ac"]
+    answer = await setup.ask(66, 2, **fields, transactional_id_pattern="(")
+    assert answer.error_code == 128
+
+
+class HeldPattern:
+    """Matches nothing, and that only once `go_on` is set."""
+
+    programsize = 1
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.matched: list[str] = []
+
+    def fullmatch(self, transactional_id: str) -> None:
+        assert self.go_on.wait(60)
+        self.matched.append(transactional_id)
+
+
+def many_listed(count: int) -> Reply:
+    listings = [TransactionListing(transactional_id=f"x{i}", producer_id=i) for i in range(count)]
+    return Reply(transactions_listed=TransactionsListed(transactions=listings))
+
+
+async def test_while_ids_are_matched_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    pattern = HeldPattern()
+    monkeypatch.setattr(list_transactions, "compile_pattern", lambda _: pattern)
+    setup = Setup(list_transactions=many_listed(2))
+    setup.context.lease.node_id = 1
+    listing = asyncio.ensure_future(
+        setup.ask(
+            66,
+            2,
+            state_filters=(),
+            producer_id_filters=(),
+            duration_filter=-1,
+            transactional_id_pattern="x",
+        )
+    )
+    try:
+        while not setup.control.calls:
+            await asyncio.sleep(0.001)
+        async with serving(setup.context) as server:
+            client = await RawClient.connect(server.port)
+            assert (await client.ask(18, 0)).error_code == 0
+            await client.close()
+        assert not pattern.matched
+    finally:
+        pattern.go_on.set()
+    assert (await listing).transaction_states == ()
+    assert pattern.matched == ["x0", "x1"]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_a_long_listing_is_whole_and_lets_others_in(version: int) -> None:
+    setup = Setup(list_transactions=many_listed(2001))
+    setup.context.lease.node_id = 1
+    fields: dict[str, Any] = {"state_filters": (), "producer_id_filters": ()}
+    if version >= 1:
+        fields["duration_filter"] = -1
+    if version >= 2:
+        fields["transactional_id_pattern"] = None
+    answer = await setup.ask(66, version, **fields)
+    states = answer.transaction_states
+    assert [(each.transactional_id, each.producer_id) for each in states] == [
+        (f"x{i}", i) for i in range(2001)
+    ]
+    call = Call(setup.context, Peer(host="h", port=1), version)
+    listing = list_transactions.handle(call, ListTransactionsRequest())
+    turns = sum(1 for _ in listing.__await__())
+    assert turns == 5
+
+
+def test_ids_are_matched_in_slices_that_cost_about_the_same() -> None:
+    sizes = [[36] * 4, [2000, 36, 36], [36, 2000], [36, 2001, 1]]
+    slices = []
+    for ids in sizes:
+        listed = [TransactionListing(transactional_id="x" * size) for size in ids]
+        found = list_transactions.slices(listed, 1000)
+        slices.append([len(each) for each in found])
+    assert slices == [[4], [1, 2], [1, 1], [1, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_taken"),
+    [
+        (".*", True),
+        ("a|b", True),
+        ("(a|b)-[0-9]+", True),
+        (r"a\.b\+c\+d\+e\+", True),
+        ("(a*)*b", True),
+        ("(a|a)+b", True),
+        ("(?i)abc", True),
+        (r"(a)\1", False),
+        ("(?=a)b", False),
+        ("x" * 5000, False),
+        ("((a{100}){100}){100}", False),
+        ("(.?){999}", False),
+        ("[", False),
+    ],
+)
+def test_patterns_are_those_of_re2(pattern: str, is_taken: bool) -> None:
+    assert (compile_pattern(pattern) is not None) == is_taken

@@ -1,0 +1,96 @@
+"""What holds for several APIs: fields that are skipped, views that are behind, what is not kept."""
+
+import pytest
+
+from lacuna.agent.api import MalformedRequest
+from lacuna.agent.registry import (
+    KAFKA_4_1,
+    discover,
+    request_header_version,
+    response_header_version,
+)
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import PartitionsRead
+from tests.agent.apis.clusters import SECOND, UNKNOWN_TOPIC
+from tests.agent.apis.scripted import TRANSACTION
+from tests.agent.harness import (
+    TOPIC_ID,
+    RawClient,
+    ScriptedControl,
+    make_context,
+    serving,
+    snapshot,
+)
+from tests.golden import messages as golden
+from tests.messages import encode_body, nested, request
+
+
+@pytest.mark.parametrize("api_key", [43, 45, 32])
+async def test_what_another_agent_has_just_made_is_there(api_key: int) -> None:
+    """A tool makes a topic through one agent and asks the next one, whose view has not got it yet."""
+    control = ScriptedControl()
+    control.cluster.apply(snapshot())
+
+    def come(_: Command) -> Reply:
+        control.cluster.apply(snapshot(Topic(topic_id=TOPIC_ID, name="t", partition_count=1)))
+        return Reply(partitions_read=PartitionsRead())
+
+    control.answers["read_partitions"] = come
+    async with serving(make_context(control)) as server:
+        client = await RawClient.connect(server.port)
+        if api_key == 43:
+            named = nested(43, 2, "TopicPartitions", topic="t", partitions=(0,))
+            fields = {"election_type": 0, "topic_partitions": (named,), "timeout_ms": SECOND}
+            answer = await client.ask(43, 2, **fields)
+            found = answer.replica_election_results[0].partition_result[0].error_code
+        elif api_key == 45:
+            one = nested(45, 0, "ReassignablePartition", partition_index=0, replicas=(1,))
+            named = nested(45, 0, "ReassignableTopic", name="t", partitions=(one,))
+            answer = await client.ask(45, 0, timeout_ms=SECOND, topics=(named,))
+            found = answer.responses[0].partitions[0].error_code
+        else:
+            named = nested(
+                32,
+                4,
+                "DescribeConfigsResource",
+                resource_type=2,
+                resource_name="t",
+                configuration_keys=None,
+            )
+            answer = await client.ask(
+                32, 4, resources=(named,), include_synonyms=False, include_documentation=False
+            )
+            found = answer.results[0].error_code
+        await client.close()
+    assert found != UNKNOWN_TOPIC
+
+
+def test_headers_have_tagged_fields_where_kafkas_have() -> None:
+    for key in KAFKA_4_1:
+        for each in golden.requests(key):
+            assert request_header_version(key, each.version) == each.header_version
+        for each in golden.responses(key):
+            assert response_header_version(key, each.version) == each.header_version
+
+
+@pytest.mark.parametrize("tags", [b"\x01\x7f\x03abc", b"\x02\x05\x00\x7f\x01x"])
+def test_unknown_tagged_fields_are_skipped(tags: bytes) -> None:
+    """KIP-482, at the end of the request and of what is nested in it."""
+    for key, version, fields in ((26, 4, {"committed": True}), (25, 3, {"group_id": "g"})):
+        api = discover().get(key, version)
+        assert api is not None
+        body = encode_body(key, version, request(key, version, **TRANSACTION, **fields))
+        assert api.read(memoryview(body[:-1] + tags), version) == api.read(
+            memoryview(body), version
+        )
+    topic = nested(37, 2, "CreatePartitionsTopic", name="t", count_=7, assignments=None)
+    growth = request(37, 2, topics=(topic,), timeout_ms=1000, validate_only=True)
+    body = encode_body(37, 2, growth)
+    assert body.startswith(b"\2\2t\0\0\0\7\0\0")
+    longer = body[:8] + tags + body[9:-1] + tags
+    api = discover().get(37, 2)
+    assert api is not None
+    assert api.read(memoryview(longer), 2) == api.read(memoryview(body), 2)
+    with pytest.raises(MalformedRequest):
+        api.read(memoryview(longer[:-1]), 2)

@@ -1,0 +1,39 @@
+"""Where partitions, groups and transactions are placed among agents."""
+
+from lacuna.agent import placement
+from lacuna.agent.settings import AgentSettings
+from tests.agent.apis.metadata import TOPIC, agents
+from tests.agent.harness import (
+    TOPIC_ID,
+    ScriptedControl,
+    make_context,
+    snapshot,
+)
+
+
+def test_placement_spreads_and_moves_only_what_it_must() -> None:
+    keys = [placement.partition_key(TOPIC_ID, partition) for partition in range(3000)]
+    before = {key: placement.place(key, (1, 2, 3)) for key in keys}
+    assert min(list(before.values()).count(node) for node in (1, 2, 3)) > 850
+    after = {key: placement.place(key, (1, 3)) for key in keys}
+    assert all(after[key] == before[key] for key in keys if before[key] != 2)
+
+
+def test_placement_remembers_no_long_names() -> None:
+    """Names of groups are the clients', and tens of thousands of places are remembered."""
+    size = placement.remembered.cache_info().currsize
+    nodes = (1, 2, 3, 4)
+    longs = [b"group:" + b"%d" % number * 9000 for number in range(20)]
+    assert {placement.place(key, nodes) for key in longs} <= set(nodes)
+    assert placement.remembered.cache_info().currsize == size
+    placement.place(b"group:test_placement_remembers", nodes)
+    assert placement.remembered.cache_info().currsize == size + 1
+
+
+async def test_placement_keeps_to_our_zone() -> None:
+    control = ScriptedControl()
+    control.cluster.apply(snapshot(TOPIC, agents=agents(4, "ab")))
+    near = make_context(control, AgentSettings(zone="a"))
+    assert [agent.node_id for agent in placement.candidates(near)] == [2, 4]
+    elsewhere = make_context(control, AgentSettings(zone="c"))
+    assert len(placement.candidates(elsewhere)) == 4

@@ -1,0 +1,180 @@
+"""A state machine with a journal in memory, and commands with short names."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.decision import Context, Decision
+from lacuna.controlplane.shared.batches import COMMITTED_BATCH
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.front import is_accounted_for
+from lacuna.controlplane.v1.cluster_pb2 import (
+    CreateTopic,
+    CreateTopics,
+    RegisterAgent,
+    TopicPartition,
+)
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentId, SegmentSlice
+
+LOG_APPEND_TIME, TRANSACTIONAL, ADDS_PARTITION = 1, 4, 8
+
+
+class Cluster:
+    """Decides, replays and journals like the runtime, in one thread."""
+
+    def __init__(self, now_ms: int = 1_000_000, *, agents: int = 1) -> None:
+        self.now_ms = now_ms
+        self.state = machine.State()
+        self.journal: list[bytes] = []
+        self.ids = 0
+        self.sequence = 0
+        self.decide(machine.found(self.state, "cluster", self.context()))
+        for number in range(agents):
+            self.register(9092 + number)
+
+    def register(self, port: int = 9092) -> int:
+        """A new lease, which `put` uses from now on."""
+        command = RegisterAgent(host="agent", port=port)
+        lease_id: int = self.do("register_agent", command).lease_id
+        self.lease_id = lease_id
+        return lease_id
+
+    def context(self) -> Context:
+        return Context(now_ms=self.now_ms, new_id=self.new_id)
+
+    def new_id(self) -> bytes:
+        self.ids += 1
+        return self.ids.to_bytes(16, "big")
+
+    def decide(self, decision: Decision) -> Decision:
+        for record in decision.records:
+            self.journal.append(record.SerializeToString(deterministic=True))
+            machine.replay(self.state, JournalRecord.FromString(self.journal[-1]))
+        return decision
+
+    def reply(self, verb: str, message: Any) -> Any:
+        command = Command(command_id=5, **{verb: message})
+        before = machine.snapshot(self.state)
+        decision = machine.handle(self.state, command, self.context())
+        assert machine.snapshot(self.state) == before, "deciding changes nothing durable"
+        self.decide(decision)
+        assert decision.reply is None or decision.reply.command_id == 5
+        return decision.reply
+
+    def do(self, verb: str, message: Any) -> Any:
+        """The result of a command, whatever its kind."""
+        reply = self.reply(verb, message)
+        return getattr(reply, reply.WhichOneof("result"))
+
+    def tick(self, after_ms: int = 0) -> list[str]:
+        """Moves the clock, ticks once, and names the records."""
+        self.now_ms += after_ms
+        decision = self.decide(machine.tick(self.state, self.context()))
+        return [record.WhichOneof("event") for record in decision.records]
+
+    def create(self, name: str, partition_count: int = 1, **configs: str) -> bytes:
+        named = {key.replace("_", "."): value for key, value in configs.items()}
+        topic = CreateTopic(name=name, partition_count=partition_count, configs=named)
+        result = self.do("create_topics", CreateTopics(topics=[topic])).topics[0]
+        assert result.error_code == 0, result.error_message
+        topic_id: bytes = result.topic_id
+        return topic_id
+
+    def partition(self, text: str) -> TopicPartition:
+        """`name-0` as a message; of an unknown topic with an id that nobody has."""
+        name, _, index = text.rpartition("-")
+        topic = self.state.topics_by_name.get(name)
+        topic_id = b"?" * 16 if topic is None else topic.topic_id
+        return TopicPartition(topic_id=topic_id, partition=int(index))
+
+    def commit(
+        self,
+        *slices: SegmentSlice,
+        lease_id: int = 0,
+        size: int = 0,
+        transactional_ids: Sequence[str] = (),
+    ) -> SegmentCommitted:
+        self.sequence += 1
+        segment = SegmentId(lease_id=lease_id or self.lease_id, sequence=self.sequence)
+        command = CommitSegment(
+            segment=segment,
+            object_size=size or 1 << 40,
+            slices=slices,
+            transactional_ids=transactional_ids,
+        )
+        committed: SegmentCommitted = self.do("commit_segment", command)
+        return committed
+
+    def put(
+        self,
+        text: str,
+        count: int = 1,
+        *,
+        producer: tuple[int, int] = (-1, -1),
+        sequence: int = -1,
+        flags: int = 0,
+        timestamp: int | None = None,
+        size: int = 100,
+    ) -> int | str:
+        """Commits one batch in one segment; its base offset, or the name of its error."""
+        given = SegmentSlice(partition=self.partition(text))
+        add_batch(
+            given,
+            count=count,
+            producer=producer,
+            sequence=sequence,
+            flags=flags,
+            timestamp=self.now_ms if timestamp is None else timestamp,
+            size=size,
+        )
+        verdicts = self.commit(given)
+        if verdicts.error_code or verdicts.slices[0].error_code:
+            return ErrorCode(verdicts.error_code or verdicts.slices[0].error_code).name
+        code = verdicts.slices[0].error_codes[0]
+        return ErrorCode(code).name if code else verdicts.slices[0].base_offsets[0]
+
+    def found(self, text: str) -> Any:
+        """The partition itself."""
+        wanted = self.partition(text)
+        return self.state.partitions[wanted.topic_id, wanted.partition]
+
+    def check(self) -> None:
+        """The journal replays to this state, a snapshot restores to it, and no log lacks its front."""
+        assert all(map(is_accounted_for, self.state.partitions.values()))
+        now = machine.snapshot(self.state)
+        replayed = machine.State()
+        for data in self.journal:
+            machine.replay(replayed, JournalRecord.FromString(data))
+        assert machine.snapshot(replayed) == now
+        assert machine.snapshot(machine.restore(now)) == now
+
+
+class Unchecked(Cluster):
+    """Does not look at the whole state around each command, which a large one takes long for."""
+
+    def reply(self, verb: str, message: Any) -> Any:
+        decision = machine.handle(self.state, Command(**{verb: message}), self.context())
+        return self.decide(decision).reply
+
+
+def add_batch(
+    given: SegmentSlice,
+    *,
+    count: int = 1,
+    producer: tuple[int, int] = (-1, -1),
+    sequence: int = -1,
+    flags: int = 0,
+    timestamp: int = 0,
+    size: int = 100,
+    gap: int = 0,
+) -> None:
+    """Appends a batch to a slice, right behind the one before it, or `gap` bytes later."""
+    end = 64
+    if given.batches:
+        *_, (position, last_size, *_) = COMMITTED_BATCH.iter_unpack(given.batches)
+        end = position + last_size
+    given.batches += COMMITTED_BATCH.pack(
+        end + gap, size, count, timestamp, *producer, sequence, flags
+    )

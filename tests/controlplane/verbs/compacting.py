@@ -1,0 +1,90 @@
+"""Compaction as a job does it: plan, rewrite what is live, swap."""
+
+from typing import Any
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
+from lacuna.controlplane.v1.log_pb2 import (
+    CompactionPlan,
+    CompactionRange,
+    Extents,
+    ExtentSwap,
+    PlanCompaction,
+    SegmentId,
+    SwapExtents,
+    SwapPartition,
+)
+from tests.controlplane.verbs.cluster import Cluster
+
+
+def plan(cluster: Cluster, *texts: str, **wanted: Any) -> CompactionPlan:
+    """A plan for partitions such as `a-0`, by default of what is small below 1000 bytes."""
+    partitions = [cluster.partition(text) for text in texts]
+    given: dict[str, Any] = {"small_bytes": 1000} | wanted
+    command = PlanCompaction(partitions=partitions, **given)
+    found: CompactionPlan = cluster.do("plan_compaction", command)
+    return found
+
+
+def live_of(found: CompactionRange) -> list[tuple[int, int, int, int]]:
+    """(base offset, next offset, size, max timestamp) of the extents that were not aborted."""
+    table, dead = ExtentTable.from_columns(found.extents), DeadRanges.from_pairs(found.dead)
+    rows = zip(
+        table.base_offsets, table.next_offsets, table.sizes, table.max_timestamps, strict=True
+    )
+    return [row for row in rows if dead.skip(row[0]) == row[0]]
+
+
+def rewritten(
+    found: CompactionRange,
+    segment: SegmentId,
+    *,
+    joins: bool = True,
+    keeps_from: int = 0,
+    **marks: Any,
+) -> SwapPartition:
+    """What is live from `keeps_from` and the beginning of the segment on, as one extent, or each by itself."""
+    swap = ExtentSwap(first_offset=found.first_offset, end_offset=found.end_offset)
+    live = [row for row in live_of(found) if row[0] >= keeps_from]
+    if live and joins:
+        sizes, stamps = [size for _, _, size, _ in live], [stamp for *_, stamp in live]
+        live = [(live[0][0], live[-1][1], sum(sizes), max(stamps))]
+    position = 0
+    for base_offset, next_offset, size, max_timestamp in live:
+        extent = Extents(
+            lease_ids=[segment.lease_id],
+            sequences=[segment.sequence],
+            positions=[position],
+            sizes=[size],
+            base_offsets=[base_offset],
+            next_offsets=[next_offset],
+            max_timestamps=[max_timestamp],
+            producer_ids=[-1],
+            producer_epochs=[-1],
+            transactions=[0],
+            flags=[FLAG_TRUE_OFFSETS],
+        )
+        swap.extents.MergeFrom(extent)
+        position += size
+    return SwapPartition(partition=found.partition, swap=swap, fence=found.fence, **marks)
+
+
+def swap_of(
+    cluster: Cluster, *ranges: CompactionRange, joins: bool = True, **marks: Any
+) -> SwapExtents:
+    """The swap of these ranges, each with a segment of its own where anything is left of it."""
+    command = SwapExtents()
+    for found in ranges:
+        cluster.sequence += 1
+        segment = SegmentId(lease_id=cluster.lease_id, sequence=cluster.sequence)
+        command.partitions.append(rewritten(found, segment, joins=joins, **marks))
+        if command.partitions[-1].swap.extents.sizes:
+            command.segments.add(segment=segment, object_size=1 << 40)
+    return command
+
+
+def swap(cluster: Cluster, command: SwapExtents) -> list[str]:
+    """What becomes of a swap, a name for each partition."""
+    answer = cluster.do("swap_extents", command)
+    assert answer.error_code == ErrorCode.NONE, answer
+    return [ErrorCode(code).name for code in answer.error_codes]

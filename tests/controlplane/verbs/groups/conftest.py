@@ -1,0 +1,492 @@
+"""A player of text scripts: one command a line and what comes of it, over the pure machine.
+
+    join a                     -> a: MEMBER_ID_REQUIRED
+    join a                     -> a: gen=1 range leader=a of a
+    sync a a=A                 -> a: synced A
+    after 11s                  ->
+
+Members go by their clients' names. A command that is answered later says `waits`; what others are
+told because of it follows behind ` | `, on lines of its own if need be. After each line the durable
+state is compared with a replay of the whole journal, and with a snapshot written and read.
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol, TypedDict
+
+import pytest
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.decision import Context, Decision
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.groups.live import size_of
+from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.controlplane.state.groups.store import Groups
+from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1 import groups_pb2 as g
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.group_records_pb2 import GroupsSnapshot
+from lacuna.controlplane.verbs.groups.committing import commit_in_transaction
+from lacuna.controlplane.verbs.turn import Turn
+
+#: 100 of each topic that partition_of can name.
+PARTITIONS = [
+    (letter.encode() * 16, index) for letter in string.ascii_lowercase for index in range(100)
+]
+UNITS_MS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_ms(text: str) -> int:
+    """`10s`, `5min`, `250ms`."""
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    return int(digits) * UNITS_MS[text[len(digits) :]]
+
+
+def partition_of(text: str) -> TopicPartition:
+    """`t-0`: partition 0 of the topic whose id is sixteen times `t`."""
+    topic, _, partition = text.rpartition("-")
+    return TopicPartition(topic_id=topic.encode() * 16, partition=int(partition))
+
+
+def name_of(partition: TopicPartition) -> str:
+    """The reverse of partition_of."""
+    return f"{partition.topic_id.decode()[0]}-{partition.partition}"
+
+
+def error_name(code: int) -> str:
+    """NONE is `ok`."""
+    return ErrorCode(code).name if code else "ok"
+
+
+def durable(groups: Groups) -> bytes:
+    """All that must outlive the process."""
+    return groups.to_snapshot().SerializeToString(deterministic=True)
+
+
+class Committer(TypedDict):
+    """The fields that OffsetCommit and TxnOffsetCommit have in common."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str
+
+
+@dataclass
+class Bench:
+    """A state with groups and nothing else but partitions, its journal so far, and who waits for what."""
+
+    settings: GroupSettings = field(default_factory=GroupSettings)
+    group_id: str = "g"
+    now_ms: int = 1_000_000
+    next_token: int = 0
+    next_id: int = 0
+    state: State = field(init=False)
+    journal: list[Callable[[State], None]] = field(default_factory=list)
+    member_ids: dict[str, str] = field(default_factory=dict)
+    instances: dict[str, str] = field(default_factory=dict)
+    waiting: dict[int, str] = field(default_factory=dict)
+    generation_id: int = 0
+
+    def __post_init__(self) -> None:
+        self.state = State()
+        self.state.groups = Groups(settings=self.settings)
+        self.add_partitions()
+
+    @property
+    def groups(self) -> Groups:
+        return self.state.groups
+
+    def add_partitions(self) -> None:
+        """All of them: one that stands for each."""
+        self.state.partitions = dict.fromkeys(PARTITIONS, Partition(PARTITIONS[0]))
+
+    def context(self) -> Context:
+        self.next_token += 1
+        return Context(now_ms=self.now_ms, new_id=self.new_id, token=self.next_token)
+
+    def new_id(self) -> bytes:
+        self.next_id += 1
+        return self.next_id.to_bytes(16, "big")
+
+    def delete_partitions(self, topic_id: bytes) -> None:
+        """Those of a topic."""
+        kept = self.state.partitions
+        self.state.partitions = {key: kept[key] for key in kept if key[0] != topic_id}
+
+    def apply(self, decision: Decision) -> None:
+        for record in decision.records:
+            assert record.now_ms == self.now_ms
+            self.journal.append(partial(machine.replay, record=record))
+            self.journal[-1](self.state)
+        self.check()
+
+    def check(self) -> None:
+        """Durable state is what the journal says, and what a snapshot brings back."""
+        snapshot = durable(self.groups)
+        assert durable(Groups.from_snapshot(GroupsSnapshot.FromString(snapshot))) == snapshot
+        assert durable(self.replayed()) == snapshot
+        for group in self.groups.live.groups.values():
+            said = [member.protocols for member in group.members.values()]
+            spoken = Counter(name for each in said for name in {name for name, _ in each})
+            assert (group.metadata_size, group.speakers) == (sum(map(size_of, said)), spoken)
+
+    def check_every_prefix(self) -> None:
+        """A snapshot of any moment and the journal behind it give the state, too."""
+        final = durable(self.groups)
+        state, restored = State(), State()
+        for position, event in enumerate(self.journal):
+            restored.groups = Groups.from_snapshot(state.groups.to_snapshot())
+            for later in self.journal[position:]:
+                later(restored)
+            assert durable(restored.groups) == final
+            event(state)
+
+    def replayed(self) -> Groups:
+        """A new process's state."""
+        state = State()
+        state.groups = Groups(settings=self.settings)
+        for event in self.journal:
+            event(state)
+        return state.groups
+
+    def outcome(self, change: Callable[[State], None]) -> None:
+        """A record of the rest of the machine that groups take part in."""
+        self.journal.append(change)
+        change(self.state)
+        self.check()
+
+    def send(self, name: str, command: Command) -> tuple[Reply | None, list[tuple[int, Reply]]]:
+        """One command, decided and replayed."""
+        context = self.context()
+        if command.HasField("txn_offset_commit"):
+            turn = Turn(self.state, context)
+            decision = turn.end(commit_in_transaction(turn, command.txn_offset_commit))
+        else:
+            decision = machine.handle(self.state, command, context)
+        self.apply(decision)
+        if decision.reply is None:
+            self.waiting[context.token] = name
+        return decision.reply, decision.completions
+
+    def run(self, line: str) -> str:
+        """One line without its expectation; what came of it, as text."""
+        verb, *words = line.split()
+        return str(getattr(self, f"do_{verb}")(*words)).strip()
+
+    def told(self, name: str, sent: tuple[Reply | None, list[tuple[int, Reply]]]) -> str:
+        reply, completions = sent
+        heads = [f"{name}: {'waits' if reply is None else self.show(name, reply)}"]
+        return " | ".join(heads + self.show_completions(completions))
+
+    def show_completions(self, completions: list[tuple[int, Reply]]) -> list[str]:
+        shown = []
+        for token, reply in completions:
+            name = self.waiting.pop(token)  # a token that is completed twice is a KeyError
+            shown.append(f"{name}: {self.show(name, reply)}")
+        return shown
+
+    def show(self, name: str, reply: Reply) -> str:
+        result = reply.WhichOneof("result")
+        return str(getattr(self, f"show_{result}")(name, getattr(reply, str(result))))
+
+    def known(self, member_id: str) -> str:
+        names = {known_id: name for name, known_id in self.member_ids.items()}
+        prefix = member_id[: -len("-00000000-0000-0000-0000-000000000000")]
+        return names.get(member_id, self.instances.get(prefix, prefix))
+
+    # --- members -----------------------------------------------------------------------------
+
+    def options(self, words: tuple[str, ...]) -> dict[str, str]:
+        return dict(word.partition("=")[::2] for word in words)
+
+    def do_join(self, name: str, *words: str) -> str:
+        options = self.options(words)
+        if "fresh" in options:
+            self.member_ids.pop(name, None)
+        if "instance" in options:
+            self.instances[options["instance"]] = name
+        protocols = [
+            g.GroupProtocol(name=entry.partition(":")[0], metadata=entry.partition(":")[2].encode())
+            for entry in options.get("protocols", "range").split(",")
+            if entry
+        ]
+        session_ms = parse_ms(options.get("session", "10s"))
+        command = g.JoinGroup(
+            group_id=options.get("group", self.group_id),
+            member_id=options.get("id", self.member_ids.get(name, "")),
+            group_instance_id=options.get("instance", ""),
+            protocol_type=options.get("type", "consumer"),
+            protocols=protocols,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=parse_ms(options.get("rebalance", "60s")),
+            requires_known_member_id="old" not in options,
+            client_id=name,
+            client_host="127.0.0.1",
+            supports_skipping_assignment="v9" in options,
+        )
+        return self.told(name, self.send(name, Command(join_group=command)))
+
+    def show_group_joined(self, name: str, joined: g.GroupJoined) -> str:
+        if joined.member_id:
+            self.member_ids[name] = joined.member_id
+        if joined.error_code:
+            return error_name(joined.error_code)
+        self.generation_id = joined.generation_id
+        members = ",".join(self.known(member.member_id) for member in joined.members)
+        skip = " skip" if joined.skip_assignment else ""
+        return (
+            f"gen={joined.generation_id} {joined.protocol_name}"
+            f" leader={self.known(joined.leader)}{' of ' + members if members else ''}{skip}"
+        )
+
+    def do_sync(self, name: str, *words: str) -> str:
+        options = self.options(words)
+        assignments = [
+            g.MemberAssignment(member_id=self.member_ids[member], assignment=value.encode())
+            for member, value in options.items()
+            if member in self.member_ids
+        ]
+        command = g.SyncGroup(
+            group_id=options.get("group", self.group_id),
+            generation_id=int(options.get("gen", self.generation_id)),
+            member_id=options.get("id", self.member_ids.get(name, "")),
+            group_instance_id=options.get("instance", ""),
+            protocol_type=options.get("type", ""),
+            protocol_name=options.get("protocol", ""),
+            assignments=assignments,
+        )
+        return self.told(name, self.send(name, Command(sync_group=command)))
+
+    def show_group_synced(self, name: str, synced: g.GroupSynced) -> str:
+        if synced.error_code:
+            return error_name(synced.error_code)
+        return f"synced {synced.assignment.decode()}".strip()
+
+    def do_heartbeat(self, name: str, *words: str) -> str:
+        options = self.options(words)
+        command = g.Heartbeat(
+            group_id=options.get("group", self.group_id),
+            generation_id=int(options.get("gen", self.generation_id)),
+            member_id=options.get("id", self.member_ids.get(name, "")),
+            group_instance_id=options.get("instance", ""),
+        )
+        return self.told(name, self.send(name, Command(heartbeat=command)))
+
+    def show_heartbeat_answered(self, name: str, answered: g.HeartbeatAnswered) -> str:
+        return error_name(answered.error_code)
+
+    def do_leave(self, *names: str) -> str:
+        members = [
+            g.LeavingMember(group_instance_id=name[1:])
+            if name.startswith("@")
+            else g.LeavingMember(
+                member_id=self.member_ids.get(name.partition("@")[0], "nobody"),
+                group_instance_id=name.partition("@")[2],
+            )
+            for name in names
+        ]
+        command = g.LeaveGroup(group_id=self.group_id, members=members)
+        return self.told("left", self.send("", Command(leave_group=command)))
+
+    def show_group_left(self, name: str, left: g.GroupLeft) -> str:
+        if left.error_code:
+            return error_name(left.error_code)
+        return ",".join(error_name(code) for code in left.error_codes)
+
+    def do_forget(self, name: str) -> str:
+        """The client of a waiting member is gone."""
+        for token in [token for token, waiting in self.waiting.items() if waiting == name]:
+            self.groups.forget_token(token)
+            del self.waiting[token]
+        return ""
+
+    # --- offsets -----------------------------------------------------------------------------
+
+    def offsets(self, words: tuple[str, ...]) -> list[g.CommittedOffset]:
+        """`t-0@12` or `t-0@12/metadata` or `t-0@12/*4097` for so many characters."""
+        offsets = []
+        for word in words:
+            if "@" not in word:
+                continue
+            place, _, rest = word.partition("@")
+            offset, _, metadata = rest.partition("/")
+            if metadata.startswith("*"):
+                metadata = "x" * int(metadata[1:])
+            offsets.append(
+                g.CommittedOffset(
+                    partition=partition_of(place),
+                    offset=int(offset),
+                    leader_epoch=-1,
+                    metadata=metadata,
+                )
+            )
+        return offsets
+
+    def writer(self, name: str, options: dict[str, str]) -> Committer:
+        is_member = name in self.member_ids and "standalone" not in options
+        return {
+            "group_id": options.get("group", self.group_id),
+            "generation_id": int(options.get("gen", self.generation_id if is_member else -1)),
+            "member_id": options.get("id", self.member_ids[name] if is_member else ""),
+            "group_instance_id": options.get("instance", ""),
+        }
+
+    def do_commit(self, name: str, *words: str) -> str:
+        options = self.options(tuple(word for word in words if "@" not in word))
+        command = g.OffsetCommit(offsets=self.offsets(words), **self.writer(name, options))
+        return self.told(name, self.send(name, Command(offset_commit=command)))
+
+    def do_txn_commit(self, name: str, producer_id: str, *words: str) -> str:
+        options = self.options(tuple(word for word in words if "@" not in word))
+        command = g.TxnOffsetCommit(
+            producer_id=int(producer_id),
+            offsets=self.offsets(words),
+            **self.writer(name, options),
+        )
+        return self.told(name, self.send(name, Command(txn_offset_commit=command)))
+
+    def show_offsets_committed(self, name: str, committed: g.OffsetsCommitted) -> str:
+        if committed.error_code:
+            assert set(committed.error_codes) == {committed.error_code}
+            return error_name(committed.error_code)
+        return ",".join(error_name(code) for code in committed.error_codes)
+
+    def do_end(self, producer_id: str, outcome: str) -> str:
+        committed = {"commit": True, "abort": False}[outcome]
+        self.outcome(lambda state: state.groups.end_transaction(int(producer_id), committed))
+        return ""
+
+    def do_delete_topic(self, topic: str) -> str:
+        topic_id = topic.encode() * 16
+        self.delete_partitions(topic_id)
+        self.outcome(lambda state: state.groups.forget_topic(topic_id))
+        return ""
+
+    def do_fetch(self, *words: str) -> str:
+        """`fetch t-0 t-1 [stable]`, or `fetch all [stable]`."""
+        wanted = [word for word in words if word not in ("all", "stable")]
+        group = g.OffsetFetchGroup(
+            group_id=self.group_id,
+            all_partitions="all" in words,
+            partitions=[partition_of(word) for word in wanted],
+        )
+        command = g.OffsetFetch(groups=[group], require_stable="stable" in words)
+        return self.told("", self.send("", Command(offset_fetch=command))).removeprefix(":").strip()
+
+    def show_offsets_fetched(self, name: str, fetched: g.OffsetsFetched) -> str:
+        return " ".join(
+            f"{name_of(offset.partition)}={error_name(offset.error_code)}"
+            if offset.error_code
+            else f"{name_of(offset.partition)}@{offset.offset}"
+            + (f"/{offset.metadata}" if offset.metadata else "")
+            for offset in fetched.groups[0].offsets
+        )
+
+    # --- operators ---------------------------------------------------------------------------
+
+    def do_describe(self, *words: str) -> str:
+        command = g.DescribeGroups(group_ids=[*words] or [self.group_id])
+        return (
+            self.told("", self.send("", Command(describe_groups=command))).removeprefix(":").strip()
+        )
+
+    def show_groups_described(self, name: str, described: g.GroupsDescribed) -> str:
+        return ", ".join(
+            " ".join(
+                [
+                    group.state,
+                    *([error_name(group.error_code)] if group.error_code else []),
+                    *([group.protocol_name] if group.protocol_name else []),
+                    *(
+                        f"{self.known(member.member_id)}={member.assignment.decode()}"
+                        for member in group.members
+                    ),
+                ]
+            )
+            for group in described.groups
+        )
+
+    def do_list(self, *words: str) -> str:
+        options = self.options(words)
+        command = g.ListGroups(
+            states=[state for state in options.get("states", "").split(",") if state],
+            types=[kind for kind in options.get("types", "").split(",") if kind],
+        )
+        return self.told("", self.send("", Command(list_groups=command))).removeprefix(":").strip()
+
+    def show_groups_listed(self, name: str, listed: g.GroupsListed) -> str:
+        return " ".join(
+            f"{group.group_id}:{group.state}:{group.protocol_type}:{group.group_type}"
+            for group in listed.groups
+        )
+
+    def do_delete(self, *group_ids: str) -> str:
+        command = g.DeleteGroups(group_ids=group_ids)
+        return (
+            self.told("", self.send("", Command(delete_groups=command))).removeprefix(":").strip()
+        )
+
+    def show_groups_deleted(self, name: str, deleted: g.GroupsDeleted) -> str:
+        return ",".join(error_name(code) for code in deleted.error_codes)
+
+    # --- time --------------------------------------------------------------------------------
+
+    def do_after(self, duration: str) -> str:
+        """Time passes, and the machine looks at its deadlines once."""
+        self.now_ms += parse_ms(duration)
+        decision = machine.tick(self.state, Context(now_ms=self.now_ms, new_id=self.new_id))
+        assert decision.reply is None
+        self.apply(decision)
+        return " | ".join(self.show_completions(decision.completions))
+
+    def do_restart(self) -> str:
+        """A new process reads the journal; whoever waited has lost its connection."""
+        self.state.groups = self.replayed()
+        self.waiting.clear()
+        return ""
+
+    def do_restart_from_snapshot(self) -> str:
+        self.state.groups = Groups.from_snapshot(self.groups.to_snapshot(), self.settings)
+        self.waiting.clear()
+        return ""
+
+
+class Play(Protocol):
+    """The type of `play`."""
+
+    def __call__(self, script: str, **settings: int) -> Bench: ...
+
+
+def play(script: str, **settings: int) -> Bench:
+    """Run a script and compare every line with its expectation."""
+    bench = Bench(settings=GroupSettings(**settings))
+    lines = re.sub(r"\n\s*\|", " |", script.strip()).splitlines()
+    for number, line in enumerate(lines, 1):
+        command, _, expected = line.partition("->")
+        if not command.strip() or command.strip().startswith("#"):
+            continue
+        got = bench.run(command.strip())
+        assert got == expected.strip(), f"line {number}: {line.strip()}\ngot {got}"
+    return bench
+
+
+@pytest.fixture(name="play")
+def _play() -> Play:
+    return play
+
+
+@pytest.fixture(name="bench")
+def _bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture(name="bench_class")
+def _bench_class() -> type[Bench]:
+    return Bench

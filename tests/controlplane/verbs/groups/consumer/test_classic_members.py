@@ -1,0 +1,338 @@
+"""Members of both protocols in one group: upgrade, downgrade, and who is told what (S26, KIP-848)."""
+
+from __future__ import annotations
+
+import pytest
+
+from lacuna.controlplane.v1 import groups_pb2 as g
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.verbs.groups.consumer import embedded
+from tests.controlplane.verbs.groups.consumer.bench import ConsumerBench, parsed, play, subscription
+
+ALL = {"t": frozenset(range(4))}
+
+
+def classic(*lines: str, session: str = "10s") -> ConsumerBench:
+    """A classic group whose one member c has all four partitions of t."""
+    joins = f"cjoin c old session={session} -> c: gen=1 range leader=c of c"
+    bench = play("\n".join(("topic t 4", *lines, joins)))
+    member_id = bench.member_ids["c"]
+    sync = g.SyncGroup(
+        group_id="g",
+        generation_id=1,
+        member_id=member_id,
+        assignments=[
+            g.MemberAssignment(member_id=member_id, assignment=embedded.write_assignment(ALL, 1))
+        ],
+    )
+    assert bench.told("c", bench.send("c", Command(sync_group=sync))) == "c: synced t:0,1,2,3"
+    return bench
+
+
+def follow(bench: ConsumerBench, script: str) -> None:
+    for line in filter(str.strip, script.splitlines()):
+        command, _, expected = line.partition("->")
+        got = bench.run(command.strip())
+        assert got == expected.strip(), f"{line.strip()}\ngot {got}"
+
+
+MIXED = """
+    beat a topics=t       -> a: 2 -
+    state                 -> Reconciling 2/2 a=2:- c=1:t:0,1,2,3
+    cbeat c               -> c: REBALANCE_IN_PROGRESS
+    csync c               -> c: REBALANCE_IN_PROGRESS
+    cjoin c               -> c: gen=1 range leader=
+    cbeat c               -> c: REBALANCE_IN_PROGRESS
+    csync c               -> c: synced t:0,1
+    cjoin c               -> c: gen=2 range leader=
+    cbeat c               -> c: ok
+    csync c               -> c: synced t:0,1
+    beat a                -> a: 2 t:2,3
+    state                 -> Stable 2/2 a=2:t:2,3 c=2:t:0,1
+"""
+
+
+def test_an_upgrade_goes_on_with_what_everybody_has() -> None:
+    bench = classic()
+    follow(bench, MIXED)
+    bench.check_every_prefix()
+
+
+def test_a_downgrade_when_the_last_new_member_leaves() -> None:
+    bench = classic()
+    follow(
+        bench,
+        MIXED
+        + """
+    bye a                 -> a: -1
+    state                 -> GROUP_ID_NOT_FOUND
+    describe              -> PreparingRebalance c=
+    cbeat c               -> c: REBALANCE_IN_PROGRESS
+    cjoin c               -> c: gen=3 range leader=c of c
+    list                  -> g:CompletingRebalance:consumer:classic
+    """,
+    )
+    bench.check_every_prefix()
+
+
+def test_a_downgrade_when_its_session_ends() -> None:
+    follow(
+        classic(),
+        MIXED
+        + """
+    after 9s
+    cbeat c               -> c: ok
+    after 9s
+    cbeat c               -> c: ok
+    after 9s
+    cbeat c               -> c: ok
+    after 9s
+    cbeat c               -> c: ok
+    after 9s
+    cbeat c               -> c: REBALANCE_IN_PROGRESS
+    list                  -> g:PreparingRebalance:consumer:classic
+    """,
+    )
+
+
+def test_a_restart_in_the_middle() -> None:
+    follow(
+        classic(),
+        MIXED
+        + """
+    restart
+    cbeat c               -> c: ok
+    beat a                -> a: 2
+    restart_from_snapshot
+    csync c               -> c: synced t:0,1
+    after 9s
+    cbeat c               -> c: ok
+    after 11s
+    state                 -> Assigning 3/2 a=2:t:2,3
+    cbeat c               -> c: UNKNOWN_MEMBER_ID
+    beat a                -> a: 3 t:0,1,2,3
+    """,
+    )
+
+
+def test_who_is_told_to_join_and_does_not_is_out() -> None:
+    bench = classic()
+    follow(
+        bench,
+        """
+    beat a topics=t       -> a: 2 -
+    cbeat c               -> c: REBALANCE_IN_PROGRESS
+    """,
+    )
+    for _ in range(7):
+        bench.run("after 9s")
+        bench.run("beat a")
+        told = bench.run("cbeat c")
+    assert told == "c: UNKNOWN_MEMBER_ID"
+
+
+def test_who_joins_and_does_not_sync_is_out() -> None:
+    bench = play("topic t 2\nbeat a topics=t -> a: 1 t:0,1\ncjoin c old -> c: gen=2 range leader=")
+    for _ in range(7):
+        bench.run("after 9s")
+        bench.run("beat a owned")
+        told = bench.run("cbeat c")
+    assert told == "c: UNKNOWN_MEMBER_ID"
+
+
+def test_what_a_classic_member_is_refused() -> None:
+    follow(
+        classic(),
+        MIXED
+        + """
+    cbeat c gen=7         -> c: ILLEGAL_GENERATION
+    cbeat x gen=2 id=nobody -> x: UNKNOWN_MEMBER_ID
+    heartbeat x gen=2 id=a -> x: UNKNOWN_MEMBER_ID
+    csync c protocol=other -> c: INCONSISTENT_GROUP_PROTOCOL
+    csync c type=other    -> c: INCONSISTENT_GROUP_PROTOCOL
+    cjoin c protocols=other -> c: INCONSISTENT_GROUP_PROTOCOL
+    cjoin c type=connect  -> c: INCONSISTENT_GROUP_PROTOCOL
+    cjoin c bad           -> c: INCONSISTENT_GROUP_PROTOCOL
+    cjoin d               -> d: MEMBER_ID_REQUIRED
+    cjoin d instance=i id=x -> d: UNKNOWN_MEMBER_ID
+    commit c gen=1 t-0@1  -> c: ILLEGAL_GENERATION
+    commit c gen=2 t-0@1  -> c: ok
+    """,
+    )
+
+
+def test_members_leave_by_either_name() -> None:
+    bench = classic()
+    follow(bench, MIXED)
+    bench.member_ids |= {"a": "a"}
+    follow(
+        bench,
+        """
+    leave nobody          -> left: UNKNOWN_MEMBER_ID
+    leave c c a           -> left: ok,UNKNOWN_MEMBER_ID,ok
+    state                 -> Empty 3/2
+    cjoin e old           -> e: gen=1 range leader=e of e
+    list                  -> g:CompletingRebalance:consumer:classic
+    """,
+    )
+
+
+def test_a_downgrade_when_all_new_members_leave_at_once() -> None:
+    bench = classic()
+    bench.member_ids |= {"a": "a", "b": "b"}
+    follow(
+        bench,
+        MIXED
+        + """
+    beat b topics=t       -> b: 3 -
+    leave a b             -> left: ok,ok
+    describe              -> PreparingRebalance c=
+    """,
+    )
+    bench.check_every_prefix()
+
+
+def test_an_operator_takes_out_a_consumer_by_leave_group() -> None:
+    bench = classic()
+    follow(bench, MIXED)
+    bench.member_ids |= {"a": "a"}
+    follow(
+        bench,
+        """
+    leave a               -> left: ok
+    list                  -> g:PreparingRebalance:consumer:classic
+    """,
+    )
+
+
+def test_a_static_member_changes_its_protocol_and_back() -> None:
+    follow(
+        play("topic t 2"),
+        """
+    beat a topics=t instance=i -> a: 1 t:0,1
+    cjoin c old instance=i -> c: gen=1 range leader=
+    list                  -> g:Stable:consumer:classic
+    csync c               -> c: synced t:0,1
+    beat b topics=t instance=i -> b: 2 t:0,1
+    list                  -> g:Stable:consumer:consumer
+    cbeat c instance=i    -> c: FENCED_INSTANCE_ID
+    """,
+    )
+
+
+def test_an_empty_group_is_what_the_next_one_makes_it() -> None:
+    follow(
+        classic(),
+        """
+    leave c               -> left: ok
+    commit x t-0@3        -> x: ok
+    beat a topics=t       -> a: 1 t:0,1,2,3
+    fetch all             -> t-0@3
+    bye a                 -> a: -1
+    cjoin d old           -> d: gen=1 range leader=d of d
+    fetch all             -> t-0@3
+    """,
+    )
+
+
+def test_offsets_of_topics_that_a_classic_group_no_longer_reads_expire() -> None:
+    """As in Kafka a week after their commit; those that it reads stay for as long as it has members."""
+    bench = classic("topic u 1", "commit x t-0@1 u-0@1 -> x: ok,ok", session="30min")
+    for _ in range(400):
+        bench.run("after 29min")
+        assert bench.run("heartbeat c") == "c: ok"
+    assert bench.run("fetch all") == "t-0@1"
+    assert bench.run("list") == "g:Stable:consumer:classic"
+
+
+def test_a_group_of_others_is_not_upgraded() -> None:
+    follow(
+        play("topic t 1\njoin c old type=connect -> c: gen=1 range leader=c of c"),
+        """
+    beat a topics=t       -> a: GROUP_ID_NOT_FOUND
+    delete_offsets t-0    -> NON_EMPTY_GROUP
+    """,
+    )
+
+
+def test_a_group_that_cannot_be_read_is_not_upgraded() -> None:
+    follow(
+        play("topic t 1\njoin c old protocols=range:x -> c: gen=1 range leader=c of c"),
+        """
+    beat a topics=t       -> a: GROUP_ID_NOT_FOUND
+    list                  -> g:CompletingRebalance:consumer:classic
+    delete_offsets t-0    -> GROUP_SUBSCRIBED_TO_TOPIC
+    """,
+    )
+
+
+def test_who_waits_in_a_classic_group_is_sent_to_join_the_new_one() -> None:
+    bench = classic()
+    bench.run("cjoin d old")
+    assert bench.run("beat a topics=t") == "a: 2 - | d: REBALANCE_IN_PROGRESS"
+    assert bench.run("cjoin d id=" + bench.member_ids["d"]).startswith("d: gen=")
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 7])
+def test_every_version_of_the_embedded_protocol(version: int) -> None:
+    follow(
+        play("topic t 1\nbeat a topics=t -> a: 1 t:0"),
+        f"""
+    cjoin c old version={version} -> c: gen=2 range leader=
+    bye a                 -> a: -1
+    list                  -> g:PreparingRebalance:consumer:classic
+    """,
+    )
+
+
+@pytest.mark.parametrize("cut", range(1, 30))
+def test_a_subscription_that_is_cut_is_an_error(cut: int) -> None:
+    whole = subscription(["topic"], parsed("t:0,1"), 3)
+    with pytest.raises(embedded.MalformedProtocolError):
+        embedded.read_subscription(whole[:-cut])
+
+
+def test_lies_in_the_embedded_protocol() -> None:
+    for data in (b"\xff\xff\0\0\0\0", b"\0\1\x7f\xff\xff\xff", b"\0\1\0\0\0\1\0\1\xff", b"\0"):
+        with pytest.raises(embedded.MalformedProtocolError):
+            embedded.read_subscription(data)
+    with pytest.raises(embedded.MalformedProtocolError):
+        embedded.read_assignment(b"\xff\xff\0\0\0\0")
+    assert embedded.read_assignment(b"") == {}
+    written = embedded.write_assignment(ALL, 9)
+    assert written[:2] == b"\0\3"
+    assert embedded.read_assignment(written) == ALL
+
+
+def test_subscriptions_are_read_once_however_many_offsets_are_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = classic()
+    read: list[bytes] = []
+
+    def read_and_count(data: bytes) -> embedded.EmbeddedSubscription:
+        read.append(data)
+        return read_subscription(data)
+
+    read_subscription = embedded.read_subscription
+    monkeypatch.setattr(embedded, "read_subscription", read_and_count)
+    places = " ".join(f"t-{each}" for each in range(100))
+    assert bench.run(f"delete_offsets {places}") == ",".join(["GROUP_SUBSCRIBED_TO_TOPIC"] * 100)
+    members = bench.groups.live.groups[bench.group_id].members.values()
+    assert len(read) == sum(len(each.protocols) for each in members) > 0
+
+
+def test_what_all_members_say_of_themselves_has_a_bound() -> None:
+    """Of classic ones as in a classic group, so that it can become a consumer group and be one again."""
+    # 64 and 5 bytes for a protocol, 17 for a subscription of one topic; 13 for what a says.
+    play(
+        """
+    topic t 1
+    cjoin c old           -> c: gen=1 range leader=c of c
+    beat a topics=t       -> a: 2 t:0
+    cjoin d old           -> d: GROUP_MAX_SIZE_REACHED
+    beat a topics=t,u     -> a: GROUP_MAX_SIZE_REACHED
+    bye a                 -> a: -1
+    """,
+        group_metadata_max_bytes=99,
+    )

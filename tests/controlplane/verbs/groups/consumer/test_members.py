@@ -1,0 +1,323 @@
+"""Join, reconcile, leave, fence: the consumer protocol line by line (S26, KIP-848)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.controlplane.verbs.groups.consumer.bench import play
+
+TWO = """
+    topic t 4
+    beat a topics=t       -> a: 1 t:0,1,2,3
+    beat b topics=t       -> b: 2 -
+    beat a                -> a: 1 t:0,1
+    beat a owned          -> a: 2
+    beat b                -> b: 2 t:2,3
+"""
+
+
+def test_a_partition_is_given_up_before_another_member_gets_it() -> None:
+    play("""
+    topic t 4
+    beat a topics=t       -> a: 1 t:0,1,2,3
+    state                 -> Stable 1/1 a=1:t:0,1,2,3
+    beat b topics=t       -> b: 2 -
+    state                 -> Reconciling 2/2 a=1:t:0,1,2,3 b=2:-
+    beat a                -> a: 1 t:0,1
+    beat b                -> b: 2
+    # it says nothing, then that it still owns all
+    beat a                -> a: 1
+    beat a owns=t:0,1,2,3 -> a: 1
+    beat b                -> b: 2
+    beat a owned          -> a: 2
+    beat b                -> b: 2 t:2,3
+    state                 -> Stable 2/2 a=2:t:0,1 b=2:t:2,3
+    """)
+
+
+def test_a_heartbeat_that_changes_nothing_is_not_journalled() -> None:
+    bench = play(TWO)
+    count = len(bench.journal)
+    bench.run("beat a owned")
+    bench.run("beat b")
+    assert len(bench.journal) == count
+
+
+def test_an_answer_that_got_lost_is_given_again() -> None:
+    play("""
+    topic t 2
+    beat a topics=t       -> a: 1 t:0,1
+    beat a topics=t epoch=0 -> a: 1 t:0,1
+    beat b topics=t       -> b: 2 -
+    beat a                -> a: 1 t:0
+    beat a owned          -> a: 2
+    beat a owned epoch=1  -> a: 2
+    beat a epoch=1 owns=t:0,1 -> a: FENCED_MEMBER_EPOCH
+    beat a epoch=1        -> a: FENCED_MEMBER_EPOCH
+    beat a epoch=3        -> a: FENCED_MEMBER_EPOCH
+    beat a epoch=0        -> a: FENCED_MEMBER_EPOCH
+    """)
+
+
+def test_a_member_leaves_and_the_others_take_over() -> None:
+    play(
+        TWO
+        + """
+    bye a                 -> a: -1
+    state                 -> Assigning 3/2 b=2:t:2,3
+    beat b                -> b: 3 t:0,1,2,3
+    bye b                 -> b: -1
+    state                 -> Empty 4/3
+    bye b                 -> b: UNKNOWN_MEMBER_ID
+    beat b epoch=3        -> b: UNKNOWN_MEMBER_ID
+    beat c topics=t       -> c: 5 t:0,1,2,3
+    """
+    )
+
+
+def test_a_session_ends() -> None:
+    play(
+        TWO
+        + """
+    after 30s
+    beat a                -> a: 2
+    after 16s
+    state                 -> Assigning 3/2 a=2:t:0,1
+    beat b                -> b: UNKNOWN_MEMBER_ID
+    beat a                -> a: 3 t:0,1,2,3
+    """
+    )
+
+
+def test_after_a_restart_sessions_begin_anew() -> None:
+    play(
+        TWO
+        + """
+    after 44s
+    restart
+    after 44s
+    state                 -> Stable 2/2 a=2:t:0,1 b=2:t:2,3
+    beat a                -> a: 2
+    restart_from_snapshot
+    after 1s
+    beat b                -> b: 2
+    after 44s
+    state                 -> Stable 2/2 a=2:t:0,1 b=2:t:2,3
+    after 2s
+    state                 -> Empty 3/2
+    """
+    )
+
+
+@pytest.mark.parametrize("first", ["beat a", "bye a instance=i for=-2", "beat c topics=t"])
+def test_s26_after_a_restart_sessions_begin_with_whoever_is_heard_first(first: str) -> None:
+    bench = play(
+        """
+    topic t 4
+    beat a topics=t instance=i -> a: 1 t:0,1,2,3
+    beat b topics=t            -> b: 2 -
+    settle                     -> a=t:0,1 b=t:2,3
+    """
+    )
+    bench.run("restart")
+    bench.run(first)
+    bench.run("after 46s")
+    assert "b" not in bench.groups.consumers["g"].members, "nobody has heard of it since"
+
+
+def test_who_does_not_revoke_in_time_is_out() -> None:
+    play("""
+    topic t 4
+    beat a topics=t       -> a: 1 t:0,1,2,3
+    beat b topics=t       -> b: 2 -
+    beat a                -> a: 1 t:0,1
+    after 40s
+    beat a                -> a: 1
+    beat b                -> b: 2
+    restart
+    after 1s
+    after 40s
+    beat a                -> a: 1
+    beat b                -> b: 2
+    after 21s
+    beat a                -> a: UNKNOWN_MEMBER_ID
+    beat b                -> b: 3 t:0,1,2,3
+    """)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("group=", "INVALID_REQUEST"),
+        ("id=", "INVALID_REQUEST"),
+        ("epoch=-3", "INVALID_REQUEST"),
+        ("epoch=-2", "INVALID_REQUEST"),
+        ("owns=t:0", "INVALID_REQUEST"),
+        ("assignor=nonsense", "UNSUPPORTED_ASSIGNOR"),
+        ("regex=(", "INVALID_REGULAR_EXPRESSION"),
+        ("epoch=4", "GROUP_ID_NOT_FOUND"),
+        ("epoch=-1", "GROUP_ID_NOT_FOUND"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(words: str, code: str) -> None:
+    bench = play("topic t 1")
+    assert bench.run(f"beat a topics=t {words}") == f"a: {code}"
+    assert bench.journal == []
+    assert bench.run("list") == ""
+
+
+def test_a_subscription_has_a_largest_size() -> None:
+    names = ",".join(f"{each:07}" for each in range((1 << 17) + 1))
+    bench = play("topic t 1")
+    assert bench.run(f"beat a topics={names}") == "a: INVALID_REQUEST"
+    assert bench.run("list") == ""
+    assert bench.run(f"beat a topics={names[8:]}") == "a: 1 -"
+
+
+def test_a_group_has_a_largest_size() -> None:
+    play(
+        """
+    topic t 1
+    beat a topics=t       -> a: 1 t:0
+    beat b topics=t       -> b: GROUP_MAX_SIZE_REACHED
+    beat a                -> a: 1
+    """,
+        group_max_size=1,
+    )
+
+
+def test_what_all_members_say_of_themselves_has_a_bound() -> None:
+    """Names with one byte more each, ids and hosts: 13 bytes with one topic of one letter."""
+    play(
+        """
+    beat a topics=t       -> a: 1 -
+    beat b topics=t       -> b: 2 -
+    beat c topics=t       -> c: GROUP_MAX_SIZE_REACHED
+    beat b topics=t,u     -> b: GROUP_MAX_SIZE_REACHED
+    beat b                -> b: 2
+    bye a                 -> a: -1
+    beat b topics=t,u     -> b: 4
+    beat a topics=        -> a: 5 -
+    restart
+    beat a topics=t,u,v   -> a: GROUP_MAX_SIZE_REACHED
+    beat a                -> a: 5
+    """,
+        group_metadata_max_bytes=27,
+    )
+
+
+def test_topics_appear_grow_and_go() -> None:
+    play("""
+    topic t 1
+    beat a topics=t,u     -> a: 1 t:0
+    topic t 2
+    beat a                -> a: 2 t:0,1
+    topic u 1
+    beat a                -> a: 3 t:0,1+u:0
+    topic v 9
+    beat a                -> a: 3
+    drop t
+    beat a                -> a: 3 u:0
+    beat a owned          -> a: 4
+    beat a topics=v owned -> a: 4 -
+    beat a owned          -> a: 5 v:0,1,2,3,4,5,6,7,8
+    """)
+
+
+def test_regular_expressions_match_whole_names() -> None:
+    play("""
+    topic t 1
+    topic u 1
+    beat a regex=[t-v]    -> a: 1 t:0+u:0
+    topic v 1
+    topic w 1
+    beat a                -> a: 2 t:0+u:0+v:0
+    beat a regex= topics=w owned -> a: 2 -
+    beat a owned          -> a: 3 w:0
+    beat a regex=[        -> a: INVALID_REGULAR_EXPRESSION
+    beat a regex=(?=t)t   -> a: INVALID_REGULAR_EXPRESSION
+    beat a regex=t        -> a: 4 t:0+w:0
+    """)
+
+
+def test_static_members_come_back() -> None:
+    play("""
+    topic t 2
+    beat a topics=t instance=i -> a: 1 t:0,1
+    beat x topics=t instance=i -> x: UNRELEASED_INSTANCE_ID
+    beat x instance=i epoch=1  -> x: FENCED_INSTANCE_ID
+    beat x instance=j epoch=1  -> x: UNKNOWN_MEMBER_ID
+    bye a instance=i for=-2    -> a: -2
+    state                      -> Reconciling 1/1 a=-2:t:0,1
+    beat x topics=t instance=i -> x: 1 t:0,1
+    state                      -> Stable 1/1 x=1:t:0,1
+    beat a instance=i epoch=1  -> a: FENCED_INSTANCE_ID
+    bye x instance=i           -> x: -1
+    state                      -> Empty 2/1
+    """)
+
+
+def test_a_static_member_that_stays_away_is_out() -> None:
+    play("""
+    topic t 2
+    beat a topics=t instance=i -> a: 1 t:0,1
+    bye a instance=i for=-2    -> a: -2
+    after 44s
+    state                      -> Reconciling 1/1 a=-2:t:0,1
+    after 2s
+    state                      -> Empty 2/1
+    """)
+
+
+def test_offsets_need_the_epoch() -> None:
+    bench = play(
+        TWO
+        + """
+    commit x id=a gen=2 t-0@5        -> x: UNSUPPORTED_VERSION
+    commit x id=c gen=2 t-0@5        -> x: UNKNOWN_MEMBER_ID
+    commit x t-0@5                   -> x: UNKNOWN_MEMBER_ID
+    txn_commit x 7 id=a gen=2 t-0@5  -> x: ok
+    txn_commit x 7 id=a gen=1 t-0@5  -> x: ILLEGAL_GENERATION
+    txn_commit x 7 id=c gen=1 t-0@5  -> x: UNKNOWN_MEMBER_ID
+    txn_commit x 7 t-1@5             -> x: ok
+    fetch t-0 t-1 stable             -> t-0=UNSTABLE_OFFSET_COMMIT t-1=UNSTABLE_OFFSET_COMMIT
+    end 7 commit
+    fetch t-0 t-1 stable             -> t-0@5 t-1@5
+    delete_offsets t-0               -> GROUP_SUBSCRIBED_TO_TOPIC
+    delete g                         -> NON_EMPTY_GROUP
+    list types=consumer              -> g:Stable:consumer:consumer
+    list types=classic               ->
+    describe                         -> Dead GROUP_ID_NOT_FOUND
+    bye a                            -> a: -1
+    bye b                            -> b: -1
+    commit x t-0@6                   -> x: ok
+    delete_offsets t-0 t-9           -> ok,ok
+    fetch all                        -> t-1@5
+    list                             -> g:Empty:consumer:consumer
+    delete g                         -> ok
+    delete g                         -> GROUP_ID_NOT_FOUND
+    delete_offsets t-0               -> GROUP_ID_NOT_FOUND
+    state                            -> GROUP_ID_NOT_FOUND
+    """
+    )
+    bench.check_every_prefix()
+
+
+def test_offsets_of_topics_that_nobody_wants_expire() -> None:
+    play(
+        """
+    topic t 1
+    topic u 1
+    commit x t-0@1 u-0@1  -> x: ok,ok
+    beat a topics=t       -> a: 1 t:0
+    after 1s
+    after 8d
+    fetch all             -> t-0@1
+    list                  -> g:Stable:consumer:consumer
+    bye a                 -> a: -1
+    after 1s
+    after 1d
+    list                  ->
+    """,
+        consumer_session_timeout_ms=30 * 86_400_000,
+    )

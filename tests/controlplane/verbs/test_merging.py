@@ -1,0 +1,388 @@
+"""Merging: plans, swaps, and metadata that does not grow (S14, S18)."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS
+from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease
+from lacuna.controlplane.v1.log_pb2 import (
+    Extents,
+    ExtentSwap,
+    MergePlan,
+    MergePlanPartition,
+    PlanMerge,
+    SegmentId,
+    SwapExtents,
+    SwapPartition,
+    SwapSegment,
+)
+from lacuna.controlplane.verbs import merging
+from tests.controlplane.verbs.cluster import Cluster
+from tests.controlplane.verbs.collecting import collect, collection
+from tests.controlplane.verbs.script import VERBS, run
+
+
+def _plan(cluster: Cluster, **limits: int) -> list[MergePlanPartition]:
+    limits = {"max_bytes": 1 << 30, "small_bytes": 1000, "min_extents": 3, **limits}
+    command = PlanMerge(lease_id=cluster.lease_id, **limits)
+    plan: MergePlan = cluster.do("plan_merge", command)
+    assert plan.error_code == 0
+    return list(plan.partitions)
+
+
+def merged(planned: MergePlanPartition, segment: SegmentId) -> SwapPartition:
+    """What a merge of a plan gives: one extent over what is not dead, in a new object."""
+    dead = list(zip(planned.dead_first_offsets, planned.dead_end_offsets, strict=True))
+    old = planned.extents
+    live = [
+        (base, end, size, timestamp)
+        for base, end, size, timestamp in zip(
+            old.base_offsets, old.next_offsets, old.sizes, old.max_timestamps, strict=True
+        )
+        if not any(first <= base and end <= stop for first, stop in dead)
+    ]
+    swap = ExtentSwap(first_offset=planned.first_offset, end_offset=planned.end_offset)
+    if live:
+        swap.extents.CopyFrom(
+            Extents(
+                lease_ids=[segment.lease_id],
+                sequences=[segment.sequence],
+                positions=[0],
+                sizes=[sum(size for _, _, size, _ in live)],
+                base_offsets=[live[0][0]],
+                next_offsets=[live[-1][1]],
+                max_timestamps=[max(timestamp for *_, timestamp in live)],
+                producer_ids=[-1],
+                producer_epochs=[-1],
+                transactions=[0],
+                flags=[2],
+            )
+        )
+    return SwapPartition(partition=planned.partition, replaced=old, swap=swap)
+
+
+def _swap(cluster: Cluster, *planned: MergePlanPartition) -> SwapExtents:
+    cluster.sequence += 1
+    segment = SegmentId(lease_id=cluster.lease_id, sequence=cluster.sequence)
+    partitions = [merged(each, segment) for each in planned]
+    command = SwapExtents(partitions=partitions)
+    if any(each.swap.extents.sizes for each in partitions):
+        command.segments.add(segment=segment, object_size=1 << 30)
+    return command
+
+
+def _done(cluster: Cluster, command: SwapExtents) -> list[str]:
+    answer = cluster.do("swap_extents", command)
+    assert answer.error_code == 0
+    return [ErrorCode(code).name for code in answer.error_codes]
+
+
+def merge(cluster: Cluster, **limits: int) -> None:
+    """Plans, merges and swaps once."""
+    assert set(_done(cluster, _swap(cluster, *_plan(cluster, **limits)))) == {"NONE"}
+
+
+MIXED = """
+    topic a 1
+    init x                                 -> 1/0
+    put a-0 x2                             -> 0
+    put a-0 x3 1/0@0 tv2                   -> 2
+    put a-0 x2                             -> 5
+    end2 x 1/0 abort                       -> 1/1
+    put a-0 x2                             -> 7
+    put a-0 x3 1/1@0 tv2                   -> 9
+    put a-0 x2                             -> 12
+"""
+
+
+def test_a_plan_ends_at_the_lso_and_names_dead_ranges() -> None:
+    cluster = run(MIXED)
+    (planned,) = _plan(cluster)
+    assert (planned.first_offset, planned.end_offset) == (0, 9)
+    assert list(planned.extents.base_offsets) == [0, 2, 5, 7]
+    assert list(planned.dead_first_offsets) == [2]
+    assert list(planned.dead_end_offsets) == [5]
+
+
+def test_s14_a_swap_takes_dead_extents_and_ranges_away() -> None:
+    cluster = run(MIXED)
+    command = _swap(cluster, *_plan(cluster))
+    assert _done(cluster, command) == ["NONE"]
+    found = cluster.found("a-0")
+    assert list(found.extents.base_offsets) == [0, 9, 12]
+    assert list(found.extents.next_offsets) == [9, 12, 14]
+    assert list(found.extents.flags) == [2, 0, 0]
+    assert len(found.dead) == 0
+    assert found.size_bytes == 300 + 200
+    assert _done(cluster, command) == ["NONE"]  # the answer was lost
+    cluster.check()
+
+
+def test_a_wholly_dead_range_is_swapped_for_nothing_without_a_segment() -> None:
+    cluster = run("""
+        topic a 1
+        init x
+        put a-0 x5 1/0@0 tv2                   -> 0
+        end2 x 1/0 abort                       -> 1/1
+    """)
+    (planned,) = _plan(cluster, min_extents=99)
+    command = _swap(cluster, planned)
+    assert not command.segments
+    assert _done(cluster, command) == ["NONE"]
+    found = cluster.found("a-0")
+    assert (len(found.extents), len(found.dead), found.size_bytes) == (0, 0, 0)
+    version = found.version
+    assert _done(cluster, command) == ["NONE"]  # the answer was lost
+    assert found.version == version
+    run("see a-0 -> 0..5..5\nput a-0 x1 -> 5", cluster)
+
+
+def test_an_aborted_extent_that_reaches_over_the_log_start_stays_dead_in_a_merge() -> None:
+    cluster = run("""
+        topic a 1
+        init x
+        put a-0 x3 1/0@0 tv2                   -> 0
+        put a-0 x3                             -> 3
+        end2 x 1/0 abort                       -> 1/1
+        delete-records a-0 1                   -> 1
+        see a-0                                -> 1..6..6 [0,3)
+    """)
+    (planned,) = _plan(cluster, min_extents=1)
+    assert _done(cluster, _swap(cluster, planned)) == ["NONE"]
+    assert list(cluster.found("a-0").extents.base_offsets) == [3]
+    run("see a-0 -> 1..6..6", cluster)
+
+
+def test_a_plan_is_a_run_of_small_neighbours() -> None:
+    cluster = run("topic a 1\ntopic b 1")
+    for size in (10, 10, 5000, 10, 10, 10, 5000, 10, 10, 10, 10):
+        cluster.put("a-0", size=size)
+    (planned,) = _plan(cluster)
+    assert (planned.first_offset, planned.end_offset) == (3, 6)
+    assert _plan(cluster, min_extents=5) == []
+    (planned,) = _plan(cluster, min_extents=4)
+    assert (planned.first_offset, planned.end_offset) == (7, 11)
+    (planned,) = _plan(cluster, small_bytes=6000, min_extents=0)
+    assert (planned.first_offset, planned.end_offset) == (0, 11)
+    assert _plan(cluster, max_bytes=0) == []
+    (planned,) = _plan(cluster, small_bytes=6000, max_bytes=40, min_extents=3)
+    assert (planned.first_offset, planned.end_offset) == (3, 6)
+
+
+def test_a_plan_takes_partitions_in_turn() -> None:
+    cluster = run("topic a 3")
+    for index in range(3):
+        for _ in range(3):
+            cluster.put(f"a-{index}", size=10)
+    seen = [_plan(cluster, max_bytes=30)[0].partition.partition for _ in range(4)]
+    assert seen == [0, 1, 2, 0]
+    assert len(_plan(cluster)) == 3
+
+
+def test_a_plan_looks_at_a_bounded_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "MERGE_WINDOW", 4)
+    monkeypatch.setattr(merging, "MERGE_SCAN", 5)
+    cluster = run("topic a 2\ntopic b 1")
+    for _ in range(10):
+        cluster.put("a-0", size=10)
+        cluster.put("a-1", size=10)
+    (planned,) = _plan(cluster)
+    assert (planned.partition.partition, planned.first_offset, planned.end_offset) == (0, 6, 10)
+    (planned,) = _plan(cluster)
+    assert planned.partition.partition == 1
+    assert [each.partition.partition for each in _plan(cluster)] == [0]
+
+
+def test_no_plan_without_partitions_or_under_an_ended_lease() -> None:
+    cluster = Cluster()
+    assert _plan(cluster) == []
+    ended = PlanMerge(lease_id=99)
+    assert cluster.do("plan_merge", ended).error_code == ErrorCode.LEASE_EXPIRED
+
+
+STALE = {
+    "records were deleted": "delete-records a-0 2 -> 2",
+    "the topic was recreated": "delete-topic a\ntopic a 1",
+}
+
+
+@pytest.mark.parametrize("what", STALE)
+def test_a_swap_of_what_is_not_there_any_more_changes_nothing(what: str) -> None:
+    cluster = run(MIXED)
+    command = _swap(cluster, *_plan(cluster))
+    run(STALE[what], cluster)
+    expected = "PLAN_STALE" if "records" in what else "UNKNOWN_TOPIC_OR_PARTITION"
+    before = [list(each.extents.base_offsets) for each in cluster.state.partitions.values()]
+    assert _done(cluster, command) == [expected]
+    after = [list(each.extents.base_offsets) for each in cluster.state.partitions.values()]
+    assert after == before
+    cluster.now_ms += COLLECTION_GRACE_MS
+    plan = collection(cluster)
+    assert command.segments[0].segment in plan.segments  # the merged object is garbage
+    assert _done(cluster, command) == [expected]
+    cluster.check()
+
+
+def test_two_merges_of_one_plan_only_the_first_counts() -> None:
+    cluster = run(MIXED)
+    plans = _plan(cluster)
+    first, second = _swap(cluster, *plans), _swap(cluster, *plans)
+    assert _done(cluster, first) == ["NONE"]
+    assert _done(cluster, second) == ["PLAN_STALE"]
+    cluster.check()
+
+
+def test_a_swap_is_all_or_nothing_per_partition() -> None:
+    cluster = run("topic a 2\n" + "put a-0 x1\nput a-1 x1\n" * 3)
+    plans = _plan(cluster)
+    assert len(plans) == 2
+    command = _swap(cluster, *plans)
+    run("delete-records a-0 1 -> 1", cluster)
+    assert _done(cluster, command) == ["PLAN_STALE", "NONE"]
+    assert len(cluster.found("a-0").extents) == 2
+    assert len(cluster.found("a-1").extents) == 1
+    assert _done(cluster, command) == ["PLAN_STALE", "NONE"]
+    cluster.check()
+
+
+def test_a_swap_beyond_the_lso_or_that_cuts_an_extent_is_stale() -> None:
+    cluster = run(MIXED)
+    found = cluster.found("a-0")
+    for first, end, start, stop in [(7, 12, 3, 5), (1, 5, 1, 2), (0, 4, 0, 2), (9, 10, 0, 0)]:
+        segment = SegmentId(lease_id=1, sequence=500 + first)
+        old = found.extents.slice(start, stop)
+        swap = ExtentSwap(first_offset=first, end_offset=end)
+        wanted = SwapPartition(partition=cluster.partition("a-0"), replaced=old, swap=swap)
+        new = SwapSegment(segment=segment, object_size=10)
+        command = SwapExtents(segments=[new], partitions=[wanted])
+        assert _done(cluster, command) == ["PLAN_STALE"], (first, end)
+
+
+def test_a_swap_under_an_ended_lease_is_refused() -> None:
+    cluster = run(MIXED)
+    command = _swap(cluster, *_plan(cluster))
+    cluster.do("release_lease", ReleaseLease(lease_id=1))
+    assert cluster.do("swap_extents", command).error_code == ErrorCode.LEASE_EXPIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    words: str
+    column: str
+    values: list[int]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Malformed("differ in length", "sizes", [1, 2]),
+        Malformed("segments that the swap names", "sequences", [77]),
+        Malformed("in order", "base_offsets", [-1]),
+        Malformed("in order", "next_offsets", [0]),
+        Malformed("within the range", "next_offsets", [99]),
+        Malformed("to no transaction", "producer_ids", [1]),
+        Malformed("to no transaction", "producer_epochs", [1 << 20]),
+        Malformed("to no transaction", "transactions", [1]),
+        Malformed("true-offsets", "flags", [0]),
+        Malformed("true-offsets", "flags", [256]),
+        Malformed("outside its object", "sizes", [1 << 31]),
+        Malformed("outside its object", "positions", [-5]),
+    ],
+)
+def test_a_malformed_swap_is_refused_whole(case: Malformed) -> None:
+    cluster = run(MIXED)
+    command = _swap(cluster, *_plan(cluster))
+    column = getattr(command.partitions[0].swap.extents, case.column)
+    del column[:]
+    column.extend(case.values)
+    failure = cluster.do("swap_extents", command)
+    assert failure.error_code == ErrorCode.INVALID_REQUEST
+    assert case.words in failure.message
+
+
+def test_new_extents_without_a_segment_to_lie_in_are_malformed() -> None:
+    """Replayed, nothing could ever release them."""
+    cluster = run(MIXED)
+    command = _swap(cluster, *_plan(cluster))
+    command.ClearField("segments")
+    for swapped in command.partitions:
+        for name in ("lease_ids", "sequences"):
+            column = getattr(swapped.swap.extents, name)
+            column[:] = [0] * len(column)
+    failure = cluster.do("swap_extents", command)
+    assert failure.error_code == ErrorCode.INVALID_REQUEST
+    assert "segments that the swap names" in failure.message
+
+
+def test_a_swap_that_names_a_partition_twice_is_malformed() -> None:
+    cluster = run(MIXED)
+    planned = _plan(cluster)[0]
+    failure = cluster.do("swap_extents", _swap(cluster, planned, planned))
+    assert "once" in failure.message
+
+
+def test_metadata_does_not_grow_with_aborted_transactions_nor_with_flushes() -> None:
+    cluster = run("topic a 1\ninit x")
+    sizes = []
+    for _ in range(4):
+        for _ in range(50):
+            epoch = cluster.state.producers[1].producer_epoch
+            run_quiet(cluster, f"put a-0 x10 1/{epoch}@0 tv2", f"end2 x 1/{epoch} abort")
+            cluster.put("a-0", size=10)
+        while plans := _plan(cluster, small_bytes=100_000, min_extents=2):
+            assert set(_done(cluster, _swap(cluster, *plans))) == {"NONE"}
+        cluster.now_ms += COLLECTION_GRACE_MS
+        while collect(cluster):
+            pass
+        sizes.append(len(machine.snapshot(cluster.state)))
+        found = cluster.found("a-0")
+        assert (len(found.extents), len(found.dead)) == (1, 0)
+        assert len(cluster.state.segments) == 1
+    answers = len(cluster.state.leases[1].recent)
+    assert answers == 64
+    assert max(sizes[1:]) - min(sizes[1:]) < 64, sizes
+    cluster.check()
+
+
+def run_quiet(cluster: Cluster, *lines: str) -> None:
+    """Lines without the check at the end, which replays the whole journal."""
+    for line in lines:
+        verb, *words = line.split()
+        VERBS[verb](cluster, *words)
+
+
+def test_what_became_stable_a_moment_ago_is_left_alone() -> None:
+    """S14: a read_uncommitted consumer sees aborted records for at least the age that a merge asks for."""
+    cluster = run("""
+        topic a 1
+        put a-0 x10
+        put a-0 x10
+        put a-0 x10
+    """)
+    assert _plan(cluster, min_age_ms=1000) == []
+    cluster.now_ms += 999
+    assert _plan(cluster, min_age_ms=1000) == []
+    cluster.now_ms += 1
+    (planned,) = _plan(cluster, min_age_ms=1000)
+    assert (planned.first_offset, planned.end_offset) == (0, 30)
+    run("put a-0 x10\nput a-0 x10\nput a-0 x10", cluster)
+    (planned,) = _plan(cluster, min_age_ms=1000)
+    assert planned.end_offset == 30
+    (planned,) = _plan(cluster)
+    assert planned.end_offset == 60
+
+
+def test_what_is_old_enough_waits_for_no_more_than_a_quarter_of_its_age() -> None:
+    """So aborted records leave about when they may, and not as much later again."""
+    cluster = run("topic a 1")
+    assert _plan(cluster, min_age_ms=1000) == []
+    cluster.now_ms += 10
+    run("put a-0 x10\nput a-0 x10\nput a-0 x10", cluster)
+    waited_ms = 0
+    while not _plan(cluster, min_age_ms=1000):
+        cluster.now_ms += 50
+        waited_ms += 50
+    assert 1000 <= waited_ms <= 1250

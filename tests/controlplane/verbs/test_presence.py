@@ -1,0 +1,209 @@
+"""Agents whose session broke: hidden soon, with their lease untouched, and shown again as they come back."""
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.settings import (
+    LEASE_DURATION_MS,
+    MISSED_MS,
+    MOST_MISSED,
+    RECONNECT_GRACE_MS,
+    SESSION_GRACE_MS,
+)
+from lacuna.controlplane.v1.cluster_pb2 import (
+    ClusterDelta,
+    OpenLease,
+    RegisterAgent,
+    ReleaseLease,
+    RenewLease,
+)
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from tests.controlplane.verbs.cluster import Cluster
+
+
+class Sessions:
+    """A cluster whose agents come over numbered sessions. Agent n has port n, lease n and node n."""
+
+    def __init__(self, cluster: Cluster | None = None) -> None:
+        self.cluster = cluster or Cluster(agents=0)
+
+    def register(self, session: int, port: int) -> int:
+        """The lease."""
+        reply = self._handle(session, register_agent=RegisterAgent(host="a", port=port))
+        lease_id: int = reply.agent_registered.lease_id
+        return lease_id
+
+    def renew(self, session: int, lease_id: int) -> int:
+        reply = self._handle(session, renew_lease=RenewLease(lease_id=lease_id))
+        code: int = reply.lease_renewed.error_code
+        return code
+
+    def _handle(self, session: int, **verb: object) -> Reply:
+        cluster = self.cluster
+        before = machine.snapshot(cluster.state)
+        context = cluster.context()._replace(session=session)
+        decision = machine.handle(cluster.state, Command(**verb), context)  # type: ignore[arg-type]
+        assert machine.snapshot(cluster.state) == before, "deciding changes nothing durable"
+        cluster.decide(decision)
+        assert decision.reply is not None
+        return decision.reply
+
+    def end(self, session: int) -> None:
+        machine.end_session(self.cluster.state, session, self.cluster.now_ms)
+
+    def pass_ms(self, after_ms: int) -> None:
+        """Time passes, and no record comes of it."""
+        before = machine.snapshot(self.cluster.state)
+        assert self.cluster.tick(after_ms) == []
+        assert machine.snapshot(self.cluster.state) == before, "what is hidden is in no snapshot"
+
+    def shown(self) -> list[int]:
+        """The nodes that a new session is told of."""
+        return [agent.node_id for agent in self.cluster.state.cluster_snapshot().agents]
+
+    def hidden(self) -> list[int]:
+        """The nodes that it is told of beside them."""
+        snapshot = self.cluster.state.cluster_snapshot()
+        return [agent.node_id for agent in snapshot.hidden_agents]
+
+    def told(self) -> list[tuple[list[int], list[int]]]:
+        """Nodes and hidden leases of each delta since the last call."""
+        changes = self.cluster.state.take_changes()
+        return [
+            ([agent.node_id for agent in change.agents], list(change.hidden_lease_ids))
+            for change in changes
+            if isinstance(change, ClusterDelta) and change.has_agents
+        ]
+
+
+def two_agents() -> Sessions:
+    sessions = Sessions()
+    assert [sessions.register(10 + port, port) for port in (1, 2)] == [1, 2]
+    assert sessions.told() == [([1], []), ([1, 2], [])]
+    return sessions
+
+
+def test_an_agent_whose_session_broke_is_hidden_and_keeps_its_lease() -> None:
+    """S2, S12: what it had under way is still committed."""
+    sessions = two_agents()
+    sessions.cluster.create("t")
+    sessions.told()
+    sessions.end(11)
+    sessions.pass_ms(SESSION_GRACE_MS - 1)
+    assert (sessions.shown(), sessions.told()) == ([1, 2], [])
+    sessions.pass_ms(1)
+    assert (sessions.shown(), sessions.told()) == ([2], [([2], [1])])
+    assert sessions.hidden() == [1]
+    sessions.cluster.lease_id = 1
+    assert sessions.cluster.put("t-0") == 0
+    assert sessions.renew(20, 1) == ErrorCode.NONE
+    assert (sessions.shown(), sessions.told()) == ([1, 2], [([1, 2], [])])
+    sessions.pass_ms(SESSION_GRACE_MS)
+    assert (sessions.shown(), sessions.hidden()) == ([1, 2], [])
+    sessions.cluster.check()
+
+
+def test_a_session_that_comes_back_in_time_is_not_missed() -> None:
+    sessions = two_agents()
+    sessions.end(11)
+    sessions.pass_ms(SESSION_GRACE_MS - 1)
+    sessions.renew(20, 1)
+    sessions.pass_ms(SESSION_GRACE_MS)
+    assert (sessions.shown(), sessions.told()) == ([1, 2], [])
+
+
+def test_the_old_session_may_be_missed_after_the_new_one_came() -> None:
+    """The control plane hears late that a connection broke; the agent has long another."""
+    sessions = two_agents()
+    sessions.renew(20, 1)
+    sessions.end(11)
+    sessions.pass_ms(SESSION_GRACE_MS)
+    assert sessions.shown() == [1, 2]
+    sessions.end(20)
+    sessions.pass_ms(SESSION_GRACE_MS)
+    assert sessions.shown() == [2]
+
+
+def test_a_node_is_shown_while_one_of_its_workers_is_there() -> None:
+    sessions = two_agents()
+    assert sessions.register(13, 1) == 3
+    sessions.end(11)
+    sessions.pass_ms(SESSION_GRACE_MS)
+    assert sessions.shown() == [1, 2]
+    sessions.told()
+    sessions.cluster.do("release_lease", ReleaseLease(lease_id=3))
+    assert (sessions.shown(), sessions.told()) == ([2], [([2], [1])])
+    assert sessions.register(14, 1) == 4
+    assert (sessions.shown(), sessions.told()) == ([1, 2], [([1, 2], [1])])
+    sessions.cluster.check()
+
+
+def test_the_lease_of_a_hidden_agent_ends_as_every_other() -> None:
+    sessions = two_agents()
+    sessions.cluster.tick()
+    sessions.end(11)
+    sessions.cluster.tick(LEASE_DURATION_MS - 1)
+    sessions.renew(12, 2)
+    assert sessions.cluster.tick(1) == ["leases_ended"]
+    assert sessions.renew(11, 1) == ErrorCode.LEASE_EXPIRED
+    assert sessions.told() == [([2], [1]), ([2], [])]
+    sessions.cluster.check()
+
+
+def test_an_agent_that_has_gone_is_a_broker_for_as_long_as_librdkafka_remembers_it() -> None:
+    """librdkafka waits for ever for a group's coordinator that was no broker for a moment."""
+    sessions = two_agents()
+    sessions.cluster.tick()
+    sessions.cluster.tick(LEASE_DURATION_MS - 1)
+    sessions.renew(12, 2)
+    assert sessions.cluster.tick(1) == ["leases_ended"]
+    assert (sessions.shown(), sessions.hidden()) == ([2], [1])
+    sessions.cluster.do("release_lease", ReleaseLease(lease_id=2))
+    assert (sessions.shown(), sessions.hidden()) == ([], [1, 2])
+    sessions.pass_ms(MISSED_MS - 1)
+    sessions.register(13, 2)
+    assert (sessions.shown(), sessions.hidden()) == ([2], [1])
+    sessions.told()
+    sessions.pass_ms(1)
+    assert (sessions.hidden(), sessions.told()) == ([], [([2], [])])
+    sessions.cluster.check()
+
+
+def test_of_many_agents_that_have_gone_the_last_are_brokers() -> None:
+    """A cluster that is scaled down does not list them all; who comes back keeps the node id."""
+    sessions = Sessions()
+    ports = range(1, MOST_MISSED + 5)
+    for port in ports:
+        sessions.register(100 + port, port)
+    for port in ports:
+        sessions.cluster.do("release_lease", ReleaseLease(lease_id=port))
+    sessions.told()
+    sessions.pass_ms(1)
+    assert sessions.hidden() == list(ports)[-MOST_MISSED:]
+    assert sessions.told() == [([], [])], "the agents' views hear of it"
+    sessions.register(200, ports[-1])
+    assert (sessions.shown(), sessions.hidden()) == ([ports[-1]], list(ports)[-MOST_MISSED:-1])
+    sessions.cluster.check()
+
+
+def test_after_a_restart_nobody_is_hidden_before_he_could_connect_again() -> None:
+    sessions = two_agents()
+    sessions.end(11)
+    sessions.pass_ms(SESSION_GRACE_MS)
+    cluster = sessions.cluster
+    cluster.state = machine.restore(machine.snapshot(cluster.state))
+    assert sessions.shown() == [1, 2]
+    sessions.pass_ms(0)
+    sessions.pass_ms(RECONNECT_GRACE_MS - 1)
+    sessions.renew(1, 2)
+    assert sessions.shown() == [1, 2]
+    sessions.pass_ms(1)
+    assert (sessions.shown(), sessions.told()) == ([2], [([2], [1])])
+
+
+def test_a_job_has_no_session_to_lose() -> None:
+    sessions = two_agents()
+    sessions.cluster.do("open_lease", OpenLease(duration_ms=60_000))
+    sessions.renew(30, 3)
+    sessions.end(30)
+    sessions.pass_ms(RECONNECT_GRACE_MS)
+    assert sessions.told() == []

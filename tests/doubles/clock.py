@@ -1,0 +1,30 @@
+"""A clock that a test moves by hand."""
+
+import asyncio
+
+
+class ManualClock:
+    """Stands still until `advance`, which wakes at once whoever is due."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = now_ms
+        self._sleepers: list[tuple[int, asyncio.Future[None]]] = []
+
+    def now_ms(self) -> int:
+        """The time that was set."""
+        return self._now_ms
+
+    def advance(self, duration_ms: int) -> None:
+        """Moves the time (back too, as an operator may) and wakes the sleepers that are due."""
+        self._now_ms += duration_ms
+        due = [future for wake_ms, future in self._sleepers if wake_ms <= self._now_ms]
+        self._sleepers = [item for item in self._sleepers if item[0] > self._now_ms]
+        for future in due:
+            if not future.done():
+                future.set_result(None)
+
+    async def sleep(self, duration_ms: int) -> None:
+        """Waits for `advance`."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self._now_ms + duration_ms, future))
+        await future

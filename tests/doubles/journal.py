@@ -1,0 +1,94 @@
+"""A journal in memory: durable as long as the object is kept."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from lacuna.controlplane.journal.journal import (
+    JournalBatch,
+    JournalFenced,
+    JournalForeign,
+    JournalInUse,
+    OpenedJournal,
+    Snapshot,
+)
+
+
+class MemoryJournal:
+    """Appends are durable at the next turn of the event loop, or when `release` says so while
+    `held`.
+    """
+
+    def __init__(self, new_cluster_id: str = "memory") -> None:
+        self._new_cluster_id = new_cluster_id
+        self._cluster_id: str | None = None
+        self._batches: list[JournalBatch] = []
+        self._position = 0
+        self._snapshot: Snapshot | None = None
+        self._fencing_token = 0
+        self._is_open = False
+        self._under_way: tuple[asyncio.Future[int], list[bytes]] | None = None
+        self.is_held = False
+
+    async def open(self, cluster_id: str | None) -> OpenedJournal:
+        """Takes the journal; the cluster id is fixed by the first opening."""
+        if self._is_open:
+            raise JournalInUse("another control plane is running on this data: stop it first")
+        if self._cluster_id is None:
+            self._cluster_id = cluster_id or self._new_cluster_id
+        elif cluster_id not in (None, self._cluster_id):
+            raise JournalForeign(
+                f"the journal belongs to cluster {self._cluster_id}, not {cluster_id}"
+            )
+        self._is_open = True
+        self._fencing_token += 1
+        return OpenedJournal(self._cluster_id, self._fencing_token, self._position)
+
+    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
+        """The batches behind `after_position`."""
+        for batch in self._batches:
+            if batch.position > after_position:
+                yield batch
+
+    def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
+        """Durable at the next turn of the loop, or when `release` is called."""
+        loop = asyncio.get_running_loop()
+        appended: asyncio.Future[int] = loop.create_future()
+        if fencing_token != self._fencing_token:
+            appended.set_exception(
+                JournalFenced("another control plane has taken this journal over")
+            )
+            return appended
+        self._under_way = (appended, list(records))
+        if not self.is_held:
+            loop.call_soon(self.release)
+        return appended
+
+    def release(self, error: Exception | None = None) -> None:
+        """Ends the append under way: with `error`, or durably."""
+        if self._under_way is None:
+            return
+        appended, records = self._under_way
+        self._under_way = None
+        if error is not None:
+            appended.set_exception(error)
+            return
+        self._position += len(records)
+        self._batches.append(JournalBatch(self._position, records))
+        if not appended.done():
+            appended.set_result(self._position)
+
+    async def load_snapshot(self) -> Snapshot | None:
+        """The stored snapshot."""
+        return self._snapshot
+
+    async def store_snapshot(self, snapshot: Snapshot) -> None:
+        """Keeps it and forgets the batches that it covers."""
+        self._snapshot = snapshot
+        self._batches = [batch for batch in self._batches if batch.position > snapshot.position]
+
+    async def close(self) -> None:
+        """Gives the journal back; an append that is held is lost, as by a crash."""
+        if self._under_way is not None and not self.is_held:
+            self.release()
+        self._under_way = None
+        self._is_open = False

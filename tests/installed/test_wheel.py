@@ -1,0 +1,123 @@
+"""What the wheel and the sdist hold, and what the core asks for."""
+
+import subprocess
+import sys
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from tests.wheel import (
+    PACKAGES,
+    ROOMS,
+    ROOT,
+    build_wheel,
+    copy_sources,
+    distributions,
+    install,
+    install_editable,
+    outside,
+    run,
+    shared_wheel,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+SUFFIXES = {".py", ".pyi", ".pxd", ".json", ".typed"}
+#: Only who asks for an extra needs one of these.
+NOT_IN_THE_CORE = {
+    "boto3", "botocore", "cython", "flask", "moto", "numpy", "pandas", "pyarrow", "pyspark", "setuptools",
+    "zstandard",
+}  # fmt: skip
+MOST_DISTRIBUTIONS = 17
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shared_wheel(tmp_path_factory)
+
+
+def contents(wheel: Path) -> dict[str, str]:
+    """The digest of each file that no compiler made and no version stands in."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {
+            name: sha256(archive.read(name)).hexdigest()
+            for name in archive.namelist()
+            if Path(name).suffix in SUFFIXES
+        }
+
+
+def test_everything_lives_under_two_import_names(wheel: Path) -> None:
+    expected = {
+        f"{'lacuna/' if top in ROOMS else ''}{path.relative_to(ROOT)}"
+        for top in (*ROOMS, *PACKAGES)
+        for path in (ROOT / top).rglob("*")  # which follows no link
+        if path.suffix in SUFFIXES
+    }
+    assert set(contents(wheel)) == expected
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.split("/")[0] for name in archive.namelist()}
+    (metadata,) = (top for top in tops if top.endswith(".dist-info"))
+    assert tops == {*PACKAGES, metadata}
+
+
+def test_a_wheel_of_the_sdist_is_the_same(wheel: Path, tmp_path: Path) -> None:
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    build = "import setuptools.build_meta as build; build.build_sdist('..')"
+    subprocess.run(
+        [sys.executable, "-c", build], cwd=copy_sources(sources), check=True, capture_output=True
+    )
+    (sdist,) = tmp_path.glob("lacuna_log-*.tar.gz")
+    # Without a compiler, since only what it made could differ.
+    assert contents(build_wheel(sdist, tmp_path, CC="false")) == contents(wheel)
+
+
+def test_the_core_is_small(wheel: Path, tmp_path: Path) -> None:
+    """`lacuna up` and `lacuna verify` know what to do without the extras."""
+    python = install(wheel, tmp_path / "venv")
+    found = distributions(python)
+    assert not found & NOT_IN_THE_CORE
+    assert len(found) <= MOST_DISTRIBUTIONS
+    lacuna = python.parent / "lacuna"
+    assert run([lacuna, "--version"], tmp_path).startswith("lacuna ")
+    for options, extra in ((["--moto"], "moto"), (["--bucket", "b"], "s3")):
+        ran = subprocess.run(
+            [lacuna, "up", *options], capture_output=True, text=True, cwd=tmp_path, check=False
+        )
+        assert ran.returncode == 1
+        assert f"pip install 'lacuna-log[{extra}]'" in ran.stderr
+    audited = (
+        "import subprocess, sys; from lacuna.testing import Cluster\n"
+        "with Cluster() as cluster:\n"
+        "    cluster.create_topic('orders')\n"
+        "    subprocess.run([sys.argv[1], 'verify', '--data', cluster.data], check=True)\n"
+    )
+    assert "all is sound" in run([python, "-c", audited, lacuna], tmp_path)
+
+
+def test_an_editable_install_is_found_by_whoever_looks_for_files(tmp_path: Path) -> None:
+    """mypy and Spark look through the folders of sys.path and follow no import hook."""
+    sources, users = tmp_path / "sources", tmp_path / "users"
+    sources.mkdir()
+    users.mkdir()
+    python = install_editable(copy_sources(sources), tmp_path / "venv")
+    look = (
+        "import pkgutil, lacuna.agent\n"
+        "print('pyspark_lacuna' in [each.name for each in pkgutil.iter_modules()])\n"
+        "print(lacuna.agent.__file__)\n"
+    )
+    agent = sources / "lacuna" / "agent" / "__init__.py"
+    assert run([python, "-c", look], users).splitlines() == ["True", str(agent)]
+    (users / "own.py").write_text(
+        "from lacuna.agent.clock import WallClock\nown: int = WallClock\n"
+    )
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--python-executable", str(python), "own.py"],
+        capture_output=True, text=True, cwd=users, env=outside(), check=False,
+    )  # fmt: skip
+    assert (
+        'own.py:2: error: Incompatible types in assignment (expression has type "type[WallClock]"'
+        in (checked.stdout)
+    )

@@ -1,0 +1,375 @@
+"""Settings: every one reaches the part that uses it, from every source, and a wrong one is refused with a reason."""
+
+import asyncio
+import importlib
+import os
+import runpy
+import socket
+import tomllib
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+)
+
+from lacuna.addresses import parse_address
+from lacuna.cli.app import ENTRIES, app
+from lacuna.cli.configuration import TABLES, keyed_options, options_of
+from lacuna.cli.up import _cluster_settings
+from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.embedded import EmbeddedCluster
+from lacuna.setting import Setting, Value, as_text, settings_of
+from lacuna.testing import ProcessCluster
+from tests.agent.harness import RawClient
+from tests.lacuna.conftest import Command, Refusal
+from tests.messages import nested
+
+ROWS = TABLES["up"]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def other(row: Setting) -> Value:
+    """A value of a setting that is not its default."""
+    if isinstance(row.default, bool):
+        return not row.default
+    if isinstance(row.default, str):
+        return "other"
+    return row.default - 1 if row.default > row.least else row.default + 1
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("LACUNA_")]:
+        monkeypatch.delenv(name)
+
+
+def started(monkeypatch: pytest.MonkeyPatch, command: str, *arguments: str) -> partial[Any]:
+    """What a command would run in its event loop, with its arguments."""
+    mains: list[partial[Any]] = []
+    module = importlib.import_module(f"lacuna.cli.{command}")
+    monkeypatch.setattr(module, "run", mains.append)
+    app.main([command, *arguments], prog_name="lacuna", standalone_mode=False)
+    return mains[0]
+
+
+def parts_of(main: partial[Any], command: str) -> Iterator[object]:
+    """The settings that a command gives to its parts."""
+    if command == "controlplane":
+        _, _, configuration = main.args
+        yield configuration.service().runtime
+        yield configuration.make(GroupSettings)
+        return
+    options = main.args[0]
+    parts = options.parts()
+    yield from (parts.agent, parts.fetch, parts.produce, parts.housekeeping)
+    yield parts.housekeeping.merge
+    if command == "up":
+        made = _cluster_settings(options, main.args[1])
+        yield made.service.runtime
+        yield made.groups
+
+
+def values_of(parts: Iterator[object]) -> dict[str, Value]:
+    """The values that the parts have, by key."""
+    return {
+        row.key: getattr(part, name)
+        for part in parts
+        for name, row in settings_of(type(part)).items()
+    }
+
+
+WHERE = {
+    "up": ["--data=d"],
+    "agent": ["--control=127.0.0.1:1", "--objects=d"],
+    "controlplane": ["--data=d"],
+}
+
+
+@pytest.mark.parametrize("source", ["--set", "environment", "file"])
+@pytest.mark.parametrize(
+    ("command", "key"), [(command, key) for command, rows in TABLES.items() for key in rows]
+)
+def test_every_setting_reaches_its_part(
+    command: str, key: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    row = ROWS[key]
+    value = other(row)
+    arguments = list(WHERE[command])
+    if source == "--set":
+        arguments.append(f"--set={key}={as_text(value)}")
+    elif source == "environment":
+        monkeypatch.setenv(row.variable, as_text(value))
+    else:
+        shown = f'"{value}"' if isinstance(value, str) else as_text(value)
+        (tmp_path / "lacuna.toml").write_text(f"{key} = {shown}\n")
+        arguments.append("--config=lacuna.toml")
+    main = started(monkeypatch, command, *arguments)
+    defaults = {each: row.default for each, row in TABLES[command].items()}
+    assert values_of(parts_of(main, command)) == defaults | {key: value}
+
+
+OPTIONS = {
+    "broker.rack": (["--zone=a"], "a"),
+    "auto.create.topics.enable": (["--no-auto-create"], False),
+    "num.partitions": (["--partitions=7"], 7),
+    "fetch.cache.bytes": (["--cache-mib=9"], 9 << 20),
+    "produce.flush.interval.ms": (["--flush-ms=11"], 11),
+}
+
+
+@pytest.mark.parametrize("key", [key for key, row in ROWS.items() if row.option])
+@pytest.mark.parametrize("command", ["up", "agent"])
+def test_every_option_reaches_its_part(
+    command: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments, value = OPTIONS[key]
+    assert arguments[0].startswith(ROWS[key].option)
+    main = started(monkeypatch, command, *WHERE[command], *arguments)
+    assert values_of(parts_of(main, command))[key] == value
+
+
+async def test_a_cluster_runs_with_what_the_file_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All settings at once, read from the parts of a cluster that is running."""
+    monkeypatch.chdir(tmp_path)
+    wanted = {key: other(row) for key, row in ROWS.items()}
+    arguments = [f"--set={key}={as_text(value)}" for key, value in wanted.items()]
+    options, data, _ = started(
+        monkeypatch, "up", "--data=d", "--listen=127.0.0.1:0", *arguments
+    ).args
+    cluster = EmbeddedCluster(_cluster_settings(options, data))
+    await cluster.start()
+    try:
+        agent, plane = cluster.agents[0], cluster.running.plane
+        assert agent.housekeeping is not None
+        housekeeping = agent.housekeeping
+        parts = (
+            agent.context.settings,
+            agent.context.fetch.settings,
+            agent.context.produce.settings,
+            housekeeping._settings,
+            housekeeping.merger._settings,
+            plane._settings,
+            plane._state.groups.settings,
+        )
+        assert values_of(iter(parts)) == wanted
+    finally:
+        await cluster.stop()
+
+
+def test_an_option_counts_before_set_before_the_environment_before_the_file(
+    lacuna: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "lacuna.toml").write_text("num.partitions = 2\nworkers = 2\n")
+    file = ["--config=lacuna.toml"]
+    environment = {"LACUNA_NUM_PARTITIONS": "3", "LACUNA_WORKERS": "3"}
+    typed = ["--partitions=5", "--workers=5"]
+
+    def printed(*arguments: str, **variables: str) -> set[str]:
+        ran = lacuna("up", "--print-config", *arguments, **variables)
+        return {line for line in ran.out.splitlines() if line.startswith(("num.", "workers"))}
+
+    assert printed() == {"num.partitions = 1  # default", "workers = 1  # default"}
+    read = {"num.partitions = 2  # lacuna.toml", "workers = 2  # lacuna.toml"}
+    assert printed(*file) == printed(LACUNA_CONFIG="lacuna.toml") == read
+    assert printed(*file, **environment) == {
+        "num.partitions = 3  # LACUNA_NUM_PARTITIONS",
+        "workers = 3  # LACUNA_WORKERS",
+    }
+    assigned = [*file, "--set=num.partitions=4"]
+    assert "num.partitions = 4  # --set" in printed(*assigned, **environment)
+    assert printed(*assigned, *typed, **environment) == {
+        "num.partitions = 5  # --partitions",
+        "workers = 5  # --workers",
+    }
+
+
+def test_what_is_printed_is_a_config_file(lacuna: Command, tmp_path: Path) -> None:
+    file = tmp_path / "lacuna.toml"
+    first = lacuna("up", "--print-config", "--set=fetch.max.bytes=2MiB", "--zone=a").out
+    file.write_text(first)
+    assert tomllib.loads(first)["fetch"]["max"]["bytes"] == 2 << 20
+    second = lacuna("up", "--print-config", "--config=lacuna.toml").out
+    assert [line.split("  # ")[0] for line in second.splitlines()] == [
+        line.split("  # ")[0] for line in first.splitlines()
+    ]
+
+
+def test_a_process_that_is_started_gets_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`lacuna up --workers`: what the control plane and the workers are called with means the same."""
+    monkeypatch.chdir(tmp_path)
+    wanted = {key: other(row) for key, row in ROWS.items()}
+    given = [f"--set={key}={as_text(value)}" for key, value in wanted.items()]
+    options = started(monkeypatch, "up", "--data=d", *given).args[0]
+    for command, rows in TABLES.items():
+        arguments = options.configuration.arguments(command)
+        main = started(monkeypatch, command, *WHERE[command], *arguments)
+        assert values_of(parts_of(main, command)) == {key: wanted[key] for key in rows}
+
+
+MISTAKES = [
+    (["--set=foo"], "--set foo: write KEY=VALUE"),
+    (["--set=num.partition=3"], "there is no setting num.partition: did you mean num.partitions?"),
+    (["--set=bucket=b"], "--set bucket: use --bucket"),
+    (["--set=num.partitions=0"], "--set: num.partitions is 0: choose a value from 1 to 100000"),
+    (
+        ["--set=auto.create.topics.enable=yes"],
+        "auto.create.topics.enable is yes: choose true or false",
+    ),
+    (
+        ["--set=fetch.max.bytes=12XB"],
+        "choose a value from 4096 to 2147483647, in bytes or with a unit, as 16MiB",
+    ),
+    (
+        ["--set=group.min.session.timeout.ms=1h"],
+        "group.min.session.timeout.ms is 3600000 and group.max.session.timeout.ms is 1800000",
+    ),
+    (["--config=nowhere.toml"], "the config file nowhere.toml cannot be read: No such file"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "hint"), MISTAKES, ids=str)
+def test_a_mistake_says_what_to_do(refused: Refusal, arguments: list[str], hint: str) -> None:
+    assert hint in refused("up", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("num.partitons = 3", "lacuna.toml: there is no setting num.partitons: did you mean num.p"),
+        ("num.partitions = true", "lacuna.toml: num.partitions is true: choose a value from 1 to"),
+        ("[num]\npartitions = 'x'", "lacuna.toml: num.partitions is x: choose a value from 1 to"),
+        ("num.partitions = ", "the config file lacuna.toml is not TOML: Invalid value (at "),
+    ],
+)
+def test_a_mistake_in_the_file_names_it(
+    refused: Refusal, tmp_path: Path, text: str, hint: str
+) -> None:
+    (tmp_path / "lacuna.toml").write_text(text)
+    assert hint in refused("up", "--config=lacuna.toml")
+
+
+def test_a_mistake_in_an_option_of_the_file_names_it(refused: Refusal, tmp_path: Path) -> None:
+    (tmp_path / "lacuna.toml").write_text("workers = 'x'")
+    said = refused("up", "--config=lacuna.toml", code=2)
+    assert said.startswith("Invalid value for 'workers' in the config file: 'x' is not a valid")
+
+
+def test_a_setting_of_another_command_is_refused(refused: Refusal) -> None:
+    arguments = ["--control=127.0.0.1:1", "--objects=d", "--set=group.max.size=3"]
+    assert "`lacuna agent` does not have this setting" in refused("agent", *arguments)
+
+
+def test_what_is_typed_counts_before_a_place_in_the_environment(lacuna: Command) -> None:
+    """LACUNA_BUCKET does not contradict --objects, nor LACUNA_STORE, which jobs read too."""
+    places = {"LACUNA_BUCKET": "b", "LACUNA_STORE": "s3://c", "LACUNA_CONTROL": "h:1"}
+    ran = lacuna("agent", "--objects=d", "--print-config", **places)
+    assert 'objects = "d"  # --objects\n' in ran.out
+    assert "bucket = " not in ran.out.replace("create.bucket", "")
+
+
+def test_no_key_begins_another() -> None:
+    """TOML reads dots as tables, so a key cannot have a value and others below it."""
+    keys = [*ROWS, *(option.key for option in keyed_options())]
+    assert len(keys) == len(set(keys))
+    assert not [(a, b) for a in keys for b in keys if b.startswith(f"{a}.")]
+
+
+def test_every_option_that_says_where_something_is_has_a_key() -> None:
+    for command in TABLES:
+        found = ENTRIES[command].load(command)
+        keyed = {option.name for option in options_of(found)}
+        rows = {row.option for row in TABLES[command].values()}
+        own = {"help", "accept_loss", "moto", "config", "assignments", "print_config", "verbose"}
+        for param in found.params:
+            assert param.name in keyed | own or rows & set(param.opts), param.name
+
+
+def test_the_page_is_written_from_the_table() -> None:
+    """docs/configuration.md: run `python docs/draw_configuration.py` after a change."""
+    made = runpy.run_path(str(ROOT / "docs" / "draw_configuration.py"))
+    assert (ROOT / "docs" / "configuration.md").read_text() == made["page"]()
+
+
+FILE = """
+num.partitions = 3
+socket.request.max.bytes = "64KiB"
+fetch.max.bytes = "8KiB"
+
+[connections.max]
+idle.ms = "1500ms"
+"""
+
+
+def test_clients_notice_what_the_file_says(tmp_path: Path, clients: SimpleNamespace) -> None:
+    """`lacuna up --config FILE`, from outside."""
+    file = tmp_path / "lacuna.toml"
+    file.write_text(FILE)
+    with ProcessCluster(tmp_path / "d", [f"--config={file}"]) as up:
+        admin = AdminClient({"bootstrap.servers": up.bootstrap})
+        node = next(iter(admin.list_topics(timeout=30).brokers))
+        broker = ConfigResource(ResourceType.BROKER, str(node))
+        shown = admin.describe_configs([broker])[broker].result(30)
+        expected = {
+            "num.partitions": "3",
+            "socket.request.max.bytes": "65536",
+            "fetch.max.bytes": "8192",
+            "connections.max.idle.ms": "1500",
+        }
+        assert {key: shown[key].value for key in expected} == expected
+        assert {shown[key].source for key in expected} == {4}  # STATIC_BROKER_CONFIG
+        assert shown["max.connections"].source == 5  # DEFAULT_CONFIG
+        clients.send(clients.plain(up.bootstrap), "t", ["x"])
+        assert len(admin.list_topics("t", timeout=30).topics["t"].partitions) == 3
+        address = parse_address(up.bootstrap)
+        with socket.create_connection(address, 30) as silent:
+            begun = monotonic()
+            assert silent.recv(1) == b""
+            assert 1 < monotonic() - begun < 20
+        with socket.create_connection(address, 30) as large:
+            large.sendall((64 * 1024 + 1).to_bytes(4, "big"))
+            assert large.recv(1) == b""
+        _assert_answers_are_small(up.bootstrap, clients)
+
+
+def _assert_answers_are_small(bootstrap: str, clients: SimpleNamespace) -> None:
+    """A client that asks for 50 MiB gets at most 8 KiB of the 40 KB that are there."""
+    producer = clients.plain(bootstrap, **{"batch.num.messages": 1})
+    clients.send(producer, "t", ["y" * 5000] * 8, partition=1)
+    answer = asyncio.run(_fetch(parse_address(bootstrap)[1]))
+    records = answer.responses[0].partitions[0].records
+    assert 5000 < sum(map(len, records)) <= 8192
+
+
+async def _fetch(port: int) -> Any:
+    client = await RawClient.connect(port)
+    largest = 50 << 20
+    partition = nested(
+        1, 4, "FetchPartition", partition=1, fetch_offset=0, partition_max_bytes=largest
+    )
+    try:
+        return await client.ask(
+            1,
+            4,
+            replica_id=-1,
+            max_wait_ms=1000,
+            min_bytes=1,
+            max_bytes=largest,
+            isolation_level=0,
+            topics=(nested(1, 4, "FetchTopic", topic="t", partitions=(partition,)),),
+        )
+    finally:
+        await client.close()

@@ -1,0 +1,288 @@
+"""A journal that lost something acknowledged, or is older than its records: refused, and gone on without."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from lacuna.controlplane.journal import salvage
+from lacuna.controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalError,
+    JournalLoss,
+    JournalOfAnotherVersion,
+    Snapshot,
+)
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from lacuna.embedded import JOURNAL_NAME
+from lacuna.logstore.objects import DirectoryStore, ObjectStore
+from lacuna.losses import AcceptedLoss, accept_loss, describe
+from lacuna.stores import StoreAheadError
+from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
+from tests.clients.librd import COMMITTED, read
+
+WITNESS = f"{JOURNAL_NAME}.acknowledged"
+
+
+def copy_journal(data: Path, target: Path) -> None:
+    """A backup of a running cluster's journal, as SQLite makes one."""
+    target.mkdir()
+    for name in (JOURNAL_NAME, f"{JOURNAL_NAME}.snapshots"):
+        with (
+            closing(sqlite3.connect(data / name)) as source,
+            closing(sqlite3.connect(target / name)) as copy,
+        ):
+            source.backup(copy)
+
+
+def restore_journal(backup: Path, data: Path, *, with_witness: bool = False) -> None:
+    """The backup in place of the journal, on another machine's disk unless the witness is there."""
+    for each in data.glob(f"{JOURNAL_NAME}*"):
+        if not (with_witness and each.name == WITNESS):
+            each.unlink()
+    for each in backup.iterdir():
+        shutil.copy(each, data)
+
+
+def accepted(cluster: Cluster) -> AcceptedLoss:
+    """Accepts the loss of a cluster that does not run, and starts it again."""
+    opened: ObjectStore = (
+        cluster._open_store() if cluster._open_store else DirectoryStore(cluster.data / "objects")
+    )
+    with closing(opened) as store:
+        loss = accept_loss(str(cluster.data / JOURNAL_NAME), store)
+        assert accept_loss(str(cluster.data / JOURNAL_NAME), store) is None
+    assert loss is not None
+    cluster.start()
+    return loss
+
+
+def goes_on(cluster: Cluster, clients: SimpleNamespace, before: list[str]) -> None:
+    """Old and new records are read, also behind another start, and transactions work."""
+    clients.send(clients.plain(cluster.bootstrap), "t", ["new"])
+    producer = clients.transactional(cluster.bootstrap, "again")
+    producer.begin_transaction()
+    clients.send(producer, "t", ["committed"])
+    producer.commit_transaction(60)
+    for end in (cluster.kill, cluster.stop):
+        end()
+        cluster.start()
+    assert stored(cluster.bootstrap) == [*before, "new", "committed"]
+
+
+def stored(bootstrap: str) -> list[str]:
+    """All values that a read_committed consumer finds."""
+    got = read(bootstrap, "t", COMMITTED)
+    assert got.errors == []
+    return [value.decode() for _, value in got.records]
+
+
+@pytest.mark.parametrize("moto", [False, True], ids=["folder", "bucket"])
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["same lease", "later leases"])
+def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
+    tmp_path: Path, clients: SimpleNamespace, moto: bool, is_restarted: bool
+) -> None:
+    with Cluster(tmp_path / "data", moto=moto) as cluster:
+        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
+        copy_journal(cluster.data, tmp_path / "backup")
+        if is_restarted:
+            cluster.restart()
+        for value in ("a", "b", "c"):
+            clients.send(clients.plain(cluster.bootstrap), "t", [value])
+        cluster.kill()
+        restore_journal(tmp_path / "backup", cluster.data)
+        for _ in range(2):
+            with pytest.raises(
+                StoreAheadError, match=r"the journal ends at position .* was written"
+            ):
+                cluster.start()
+        loss = accepted(cluster)
+        assert loss.objects is not None
+        (lost,) = loss.objects.partitions.values()
+        assert (lost.name, lost.segments, lost.records) == ("t [0]", 3, 3)
+        assert "  t [0]: 3 records" in "\n".join(describe(loss))
+        goes_on(cluster, clients, ["kept"])
+
+
+def test_commands_without_records_are_missed_too(tmp_path: Path, clients: SimpleNamespace) -> None:
+    """A topic that was made is in no object: the witness beside the journal knows."""
+    with Cluster(tmp_path / "data") as cluster:
+        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
+        copy_journal(cluster.data, tmp_path / "backup")
+        cluster.create_topic("made")
+        cluster.kill()
+        restore_journal(tmp_path / "backup", cluster.data, with_witness=True)
+        with pytest.raises(JournalLoss, match=r"positions \d+ to \d+ are missing"):
+            cluster.start()
+        loss = accepted(cluster)
+        assert loss.objects is not None
+        assert loss.objects.segments == 0
+        assert loss.reached > loss.position
+        goes_on(cluster, clients, ["kept"])
+
+
+def test_what_is_whole_is_left_alone(tmp_path: Path, clients: SimpleNamespace) -> None:
+    """Also where segments were written and never committed."""
+    with Cluster(tmp_path / "data") as cluster:
+        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
+        cluster.kill()
+        journal = cluster.data / JOURNAL_NAME
+        before = journal.read_bytes()
+        with closing(DirectoryStore(cluster.data / "objects")) as store:
+            assert accept_loss(str(journal), store) is None
+        assert journal.read_bytes() == before
+        assert accept_loss(str(tmp_path / "none"), None) is None
+
+
+def test_without_the_store_the_positions_go_on_beyond_every_segment(
+    tmp_path: Path, clients: SimpleNamespace
+) -> None:
+    """As with `lacuna controlplane --accept-loss`: agents whose store is ahead start then."""
+    with Cluster(tmp_path / "data") as cluster:
+        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
+        copy_journal(cluster.data, tmp_path / "backup")
+        clients.send(clients.plain(cluster.bootstrap), "t", ["lost"])
+        cluster.kill()
+        restore_journal(tmp_path / "backup", cluster.data)
+        loss = accept_loss(str(cluster.data / JOURNAL_NAME), None)
+        assert loss is not None
+        assert "No object store is configured here" in "\n".join(describe(loss))
+        cluster.start()
+        goes_on(cluster, clients, ["kept"])
+
+
+def damage_row(data: Path) -> None:
+    with closing(sqlite3.connect(data / JOURNAL_NAME)) as connection:
+        connection.execute(
+            "UPDATE batches SET crc=crc+1 WHERE position=(SELECT max(position) FROM batches)"
+        )
+        connection.commit()
+
+
+def damage_page(data: Path) -> None:
+    """The root of the tables; what is whole is then the snapshot."""
+    path = data / JOURNAL_NAME
+    path.write_bytes(path.read_bytes()[:100] + bytes(200) + path.read_bytes()[300:])
+
+
+def damage_snapshots(data: Path) -> None:
+    path = data / f"{JOURNAL_NAME}.snapshots"
+    path.write_bytes(b"no database at all" * 100)
+
+
+@pytest.mark.parametrize("damage", [damage_row, damage_page, damage_snapshots])
+def test_other_damage_can_be_accepted_too(
+    tmp_path: Path, clients: SimpleNamespace, damage: Callable[[Path], None]
+) -> None:
+    with Cluster(tmp_path / "data") as cluster:
+        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
+        cluster.run(store_snapshot(cluster))
+        cluster.stop()
+        damage(cluster.data)
+        with pytest.raises(JournalError):
+            cluster.start()
+        loss = accepted(cluster)
+        assert loss.problems
+        kept = {each.name for each in Path(loss.kept).iterdir()}
+        assert {JOURNAL_NAME, f"{JOURNAL_NAME}.snapshots", WITNESS} <= kept
+        goes_on(cluster, clients, ["kept"])
+
+
+def append_record(path: str) -> None:
+    """One that this version does not know."""
+
+    async def append() -> None:
+        journal = SqliteJournal(path, lambda: "made")
+        opened = await journal.open(None)
+        await journal.append([JournalRecord(now_ms=1).SerializeToString()], opened.fencing_token)
+        await journal.close()
+
+    asyncio.run(append())
+
+
+def raise_format(path: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE meta SET value=2 WHERE key='format_version'")
+        connection.commit()
+
+
+@pytest.mark.parametrize("write", [raise_format, append_record])
+def test_what_a_later_version_wrote_is_no_loss(
+    tmp_path: Path, clients: SimpleNamespace, write: Callable[[str], None]
+) -> None:
+    """Nothing is given up for it, not even where an operator would."""
+    with Cluster(tmp_path / "data") as cluster:
+        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
+        cluster.stop()
+        write(str(cluster.data / JOURNAL_NAME))
+        for attempt in (cluster.start, partial(accepted, cluster)):
+            with pytest.raises(JournalOfAnotherVersion) as refused:
+                attempt()
+            assert str(refused.value).count("install the version that wrote it") == 1
+        assert not [*cluster.data.glob("*.kept-*")]
+
+
+async def store_snapshot(cluster: Cluster) -> None:
+    plane = cluster.embedded.running.plane
+    await plane._journal.store_snapshot(Snapshot(plane._durable, plane.serialized_state()))
+
+
+@pytest.mark.parametrize("name", ["_keep", "_store_snapshot", "_write", "_sync_directory"])
+def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
+    tmp_path: Path, clients: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Just behind each step."""
+    with Cluster(tmp_path / "data") as cluster:
+        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
+        copy_journal(cluster.data, tmp_path / "backup")
+        clients.send(clients.plain(cluster.bootstrap), "t", ["lost"])
+        cluster.kill()
+        restore_journal(tmp_path / "backup", cluster.data, with_witness=True)
+        step = getattr(salvage, name)
+
+        def crash(*arguments: object) -> None:
+            step(*arguments)
+            raise KeyboardInterrupt
+
+        with (
+            monkeypatch.context() as patched,
+            closing(DirectoryStore(cluster.data / "objects")) as store,
+        ):
+            patched.setattr(salvage, name, crash)
+            with pytest.raises(KeyboardInterrupt):
+                accept_loss(str(cluster.data / JOURNAL_NAME), store)
+        if name == "_sync_directory":
+            cluster.start()
+        else:
+            with pytest.raises(JournalCorrupt):
+                cluster.start()
+            accepted(cluster)
+        goes_on(cluster, clients, ["kept"])
+
+
+@pytest.mark.slow
+def test_up_says_what_is_wrong_and_what_is_lost(tmp_path: Path, clients: SimpleNamespace) -> None:
+    """SIGKILL, one bit of the log, and `lacuna up` again."""
+    with ProcessCluster(tmp_path / "data") as up:
+        producer = clients.plain(up.bootstrap)
+        for number in range(40):
+            clients.send(producer, "t", [str(number)])
+        up.kill()
+        wal = up.data / f"{JOURNAL_NAME}-wal"
+        content = bytearray(wal.read_bytes())
+        content[-1000] ^= 1
+        wal.write_bytes(content)
+        with pytest.raises(ProcessFailedError, match=r"are missing.*--accept-loss"):
+            up.start()
+    with ProcessCluster(up.data, ["--accept-loss"]) as again:
+        assert "t [0]: 1 records" in again.output
+        assert stored(again.bootstrap) == [str(number) for number in range(39)]

@@ -1,0 +1,131 @@
+"""What somebody at a terminal sees: tables of any width, and Ctrl-C."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from lacuna.cli import console, verification
+from lacuna.pipeline.audit import PartitionReport
+from lacuna.pipeline.audit.picture import Cell
+from lacuna.testing import Cluster
+
+WIDTHS = [80, 100, 140, 200]
+
+
+@pytest.fixture(params=WIDTHS)
+def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What is shown on a terminal of that width."""
+    shown = io.StringIO()
+    out = Console(file=shown, force_terminal=True, color_system=None, width=request.param)
+    for module in (console, verification):
+        monkeypatch.setattr(module, "out", out)
+    return shown
+
+
+def test_no_number_and_no_usual_name_is_broken(screen: io.StringIO) -> None:
+    numbers = [123456789012 + each for each in range(12)]
+    console.table([f"heading{each}" for each in range(13)], [["shipments.of.1", *numbers]])
+    for text in ("shipments.of.1", *map(str, numbers), "heading12"):
+        assert re.search(rf"(?<!\S){re.escape(text)}(?![^\s,])", screen.getvalue()), text
+
+
+def test_the_partitions_of_an_audit(screen: io.StringIO) -> None:
+    each = PartitionReport(
+        topic="shipments.of.the.warehouse-in-amsterdam", partition=0, log_start_offset=0,
+        last_stable_offset=1234567, high_watermark=1234567, extents=70, objects=62,
+        bytes=13_000_000, committed=1000001, aborted=100002, compacted=100003, undecided=0,
+        holes=34561, committed_records=1000001, compacted_records=0, findings=0, dead_ranges=1,
+        aborted_records=0, undecided_records=0, picture=Cell.COMMITTED.value * 64,
+    )  # fmt: skip
+    verification._print_partitions([each])
+    verification._print_pictures([each])
+    lines = screen.getvalue().splitlines()
+    for text in ("0-1234567", "12.4 MiB", "1000001", "100002", "100003", "34561", "█" * 64):
+        assert any(text in line for line in lines), text
+
+
+def test_a_paragraph_is_broken_between_words(screen: io.StringIO) -> None:
+    words = [f"word-{each}" for each in range(40)]
+    console.paragraph(" ".join(words))
+    assert screen.getvalue().split() == words
+    assert all(len(line) <= max(WIDTHS) for line in screen.getvalue().splitlines())
+    assert len(screen.getvalue().splitlines()) > 1
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._child, self._screen = pty.fork()
+        if not self._child:
+            os.execv(sys.executable, [sys.executable, *arguments])
+        self.shown = ""
+
+    def until(self, text: str) -> None:
+        """Reads as far as that. Raises where the command ends before."""
+        while text not in self.shown:
+            assert self._read(), self.shown
+
+    def interrupt(self) -> int:
+        """Ctrl-C, once; the exit code.
+
+        Python takes no notice of a signal that comes just before a call into the system that blocks.
+        """
+        while self._state() != "S":
+            time.sleep(0.01)
+        os.write(self._screen, b"\x03")
+        while self._read():
+            continue
+        os.close(self._screen)
+        return os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
+
+    def _state(self) -> str:
+        """S while it waits; R, D while it does not (proc(5))."""
+        return Path(f"/proc/{self._child}/stat").read_text().rpartition(")")[2].split()[0]
+
+    def _read(self) -> bool:
+        try:
+            found = os.read(self._screen, 65536)
+        except OSError:  # the command has ended
+            return False
+        self.shown += found.decode(errors="replace")
+        return bool(found)
+
+
+def test_the_first_ctrl_c_ends_a_question(tmp_path: Path) -> None:
+    with Cluster(tmp_path / "data") as cluster:
+        cluster.create_topic("t")
+        asked = Terminal("-m", "lacuna", "topics", "delete", "t", "-b", cluster.bootstrap)
+        asked.until("[y/N]: ")
+        assert asked.interrupt() == 1
+        assert "nothing was done" in asked.shown
+
+
+def test_ctrl_c_ends_a_cluster_with_moto_without_a_trace() -> None:
+    pytest.importorskip("moto")
+    up = Terminal("-m", "lacuna", "up", "--moto", "--listen", "127.0.0.1:0")
+    up.until("bootstrap: ")
+    assert up.interrupt() == 0
+    assert "Traceback" not in up.shown
+
+
+def test_an_audit_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
+    """Nor is it exit code 1, which says that something is wrong."""
+    code = "import lacuna.pipeline.audit as audit, time; "
+    code += "audit.audit = lambda *_: (print('begun', flush=True), time.sleep(600)); "
+    code += "from lacuna.cli import main; main()"
+    (tmp_path / "objects").mkdir()
+    options = ("--data", str(tmp_path), "--metadata", "bucket", "--no-spark")
+    verify = Terminal("-c", code, "verify", *options)
+    verify.until("begun")
+    assert verify.interrupt() == 2
+    assert "stopped before the end" in verify.shown

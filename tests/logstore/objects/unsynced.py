@@ -1,0 +1,340 @@
+"""A file system in memory that forgets what was not synced when the power goes.
+
+The page cache outlives a killed process, so no kill -9 shows whether a sync is missing. Here it
+shows:
+
+    files = UnsyncedFileSystem()
+    store = DirectoryStore("/data", file_system=files)
+    store.put("a", [b"payload"])
+    files.crash()
+    DirectoryStore("/data", file_system=files).get_all("a")    # whole, or a sync is missing
+
+and `skip_sync(n)` makes the n-th sync a lie, so that a test can show that it would have noticed.
+
+What survives `crash()` is what the strictest file system keeps: of a file the bytes of its last
+`fsync` (none if there was none), of a directory the names of its last `fsync_directory`; an
+`fdatasync` keeps bytes, but no growth of a file. With `keep` each unsynced change survives by
+chance, as a page cache writes back in any order, of a large file each sector by itself; with
+`cut_power_after` the crash comes between any two calls.
+
+It is a `FileSystem`, and has the calls besides that a database makes (`open_or_create`,
+`truncate`), so that SQLite can run on it through a VFS.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from lacuna.logstore.objects.filesystem import FileInfo, FileRanges, read_ranges_by_steps
+from lacuna.logstore.objects.store import Part
+
+SECTOR = 512
+"""Bytes of a file that survive together or not at all."""
+
+_inodes = itertools.count(2)
+
+
+class PowerCutError(Exception):
+    """The power is off: nothing works before `crash()`. No OSError: nobody may handle it."""
+
+
+@dataclass(eq=False, slots=True)
+class _File:
+    content: bytearray = field(default_factory=bytearray)
+    durable: bytes = b""
+    modified_ms: int = 0
+    locked_by: int | None = None
+    inode: int = field(default_factory=lambda: next(_inodes))
+
+
+@dataclass(eq=False, slots=True)
+class _Directory:
+    entries: dict[str, _Node] = field(default_factory=dict)
+    durable: dict[str, _Node] = field(default_factory=dict)
+    locked_by: int | None = None
+    inode: int = field(default_factory=lambda: next(_inodes))
+
+
+_Node: TypeAlias = _File | _Directory
+
+
+class UnsyncedFileSystem:
+    """See the module. For one thread at a time. `now_ms` stamps the files."""
+
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
+        self.syncs: list[str] = []
+        """Every sync that was asked for: `fsync`, `fdatasync` or `fsync_directory`, and the path."""
+        self.calls = 0
+        """Changes and syncs that were asked for."""
+        self._now_ms = now_ms
+        self._root = _Directory()
+        self._fds: dict[int, tuple[_File | _Directory, str]] = {}
+        self._numbers = itertools.count(3)
+        self._skipped: frozenset[int] = frozenset()
+        self._last_call: int | None = None
+
+    def skip_sync(self, *numbers: int) -> None:
+        """Let the syncs with these indices in `syncs` do nothing and say that they did."""
+        self._skipped = frozenset(numbers)
+
+    def cut_power_after(self, calls: int) -> None:
+        """Let so many more changes and syncs happen, then raise `PowerCutError` until `crash`."""
+        self._last_call = self.calls + calls
+
+    def crash(self, keep: Callable[[], bool] | None = None) -> None:
+        """Lose what was not synced, but for what `keep`, asked once a change, says to keep.
+
+        Then the machine is up again: everything is closed, unlocked and synced.
+        """
+        self._root = self.after_crash(keep)._root
+        self._fds.clear()
+        self._last_call = None
+
+    def after_crash(self, keep: Callable[[], bool] | None = None) -> UnsyncedFileSystem:
+        """What a crash now would leave, as another file system; this one goes on unharmed.
+
+        For those who cannot be stopped in the middle, as a database connection.
+        """
+        survivor = UnsyncedFileSystem(self._now_ms)
+        survivor._root = _Survivors(keep or (lambda: False)).directory(self._root)
+        return survivor
+
+    def create(self, path: str) -> int:
+        self._change()
+        parent, name = self._parent(path)
+        if name in parent.entries:
+            raise _error(errno.EEXIST, path)
+        parent.entries[name] = _File(modified_ms=self._now_ms())
+        return self.open(path)
+
+    def open(self, path: str) -> int:
+        node = self._find(path)
+        fd = next(self._numbers)
+        self._fds[fd] = (node, path)
+        return fd
+
+    def open_for_update(self, path: str) -> int:
+        return self.open(path)
+
+    def open_or_create(self, path: str) -> int:
+        """Open a file for reading and writing."""
+        parent, name = self._parent(path)
+        return self.open(path) if name in parent.entries else self.create(path)
+
+    def lock(self, fd: int) -> bool:
+        node, _ = self._fds[fd]
+        if node.locked_by is None:
+            node.locked_by = fd
+        return node.locked_by == fd
+
+    def wait_for_lock(self, fd: int) -> None:
+        """Fails where the lock is not free: nobody could free it meanwhile."""
+        if not self.lock(fd):
+            raise _error(errno.EDEADLK, self._fds[fd][1])
+
+    def write(self, fd: int, parts: Sequence[Part]) -> None:
+        file = self._file(fd)
+        for part in parts:
+            self.write_at(fd, [part], len(file.content))
+
+    def write_at(self, fd: int, parts: Sequence[Part], position: int) -> None:
+        """Write at any position; a gap before it reads as zeros."""
+        self._change()
+        file, data = self._file(fd), b"".join(parts)
+        file.content.extend(bytes(max(0, position - len(file.content))))
+        file.content[position : position + len(data)] = data
+        file.modified_ms = self._now_ms()
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut the file at `size` bytes."""
+        self._change()
+        del self._file(fd).content[size:]
+
+    def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
+        found = self._file(fd).content[position : position + len(buffer)]
+        buffer[: len(found)] = found
+        return len(found)
+
+    def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
+        return read_ranges_by_steps(self, ranges, buffer)
+
+    def fsync(self, fd: int) -> None:
+        file = self._file(fd)
+        if self._sync("fsync", self._fds[fd][1]):
+            file.durable = bytes(file.content)
+
+    def fdatasync(self, fd: int) -> None:
+        file = self._file(fd)
+        if self._sync("fdatasync", self._fds[fd][1]):
+            size = len(file.durable)
+            file.durable = bytes(file.content[:size]).ljust(size, b"\0")
+
+    def start_writeback(self, fd: int) -> None:
+        """What is written back and what is not is decided at the crash."""
+
+    def close(self, fd: int) -> None:
+        node, _ = self._fds.pop(fd)
+        if node.locked_by == fd:
+            node.locked_by = None
+
+    def link(self, source: str, target: str) -> None:
+        self._change()
+        node = self._find(source)
+        parent, name = self._parent(target)
+        if name in parent.entries:
+            raise _error(errno.EEXIST, target)
+        parent.entries[name] = node
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a name, over the target if that is there."""
+        self._change()
+        node = self._find(source)
+        old, old_name = self._parent(source)
+        new, new_name = self._parent(target)
+        del old.entries[old_name]
+        new.entries[new_name] = node
+
+    def unlink(self, path: str) -> None:
+        self._change()
+        if isinstance(self._find(path), _Directory):
+            raise _error(errno.EISDIR, path)
+        parent, name = self._parent(path)
+        del parent.entries[name]
+
+    def make_directory(self, path: str) -> None:
+        self._change()
+        parent, name = self._parent(path)
+        if name in parent.entries:
+            raise _error(errno.EEXIST, path)
+        parent.entries[name] = _Directory()
+
+    def fsync_directory(self, path: str) -> None:
+        directory = self._directory(path)
+        if self._sync("fsync_directory", path):
+            directory.durable = dict(directory.entries)
+
+    def is_taken(self, path: str) -> bool:
+        try:
+            self._find(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def info(self, path: str) -> FileInfo:
+        return self._info(self._find(path))
+
+    def info_of(self, fd: int) -> FileInfo:
+        return self._info(self._fds[fd][0])
+
+    def names(self, path: str) -> list[tuple[str, bool]]:
+        entries = self._directory(path).entries
+        return [(name, isinstance(node, _Directory)) for name, node in entries.items()]
+
+    def _change(self) -> None:
+        if self._last_call is not None and self.calls >= self._last_call:
+            raise PowerCutError
+        self.calls += 1
+
+    def _sync(self, kind: str, path: str) -> bool:
+        self._change()
+        self.syncs.append(f"{kind} {path}")
+        return len(self.syncs) - 1 not in self._skipped
+
+    def _find(self, path: str) -> _Node:
+        node: _Node = self._root
+        for name in posixpath.normpath(path).strip("/").split("/"):
+            if isinstance(node, _File):
+                raise _error(errno.ENOTDIR, path)
+            if name:
+                if name not in node.entries:
+                    raise _error(errno.ENOENT, path)
+                node = node.entries[name]
+        return node
+
+    def _directory(self, path: str) -> _Directory:
+        node = self._find(path)
+        if isinstance(node, _File):
+            raise _error(errno.ENOTDIR, path)
+        return node
+
+    def _parent(self, path: str) -> tuple[_Directory, str]:
+        above, name = posixpath.split(posixpath.normpath(path))
+        return self._directory(above), name
+
+    def _file(self, fd: int) -> _File:
+        node, path = self._fds[fd]
+        if isinstance(node, _Directory):
+            raise _error(errno.EISDIR, path)
+        return node
+
+    def _info(self, node: _Node) -> FileInfo:
+        if isinstance(node, _Directory):
+            return FileInfo(0, 0, links=1, is_directory=True, inode=node.inode)
+        links = sum(found is node for found in _nodes(self._root))
+        return FileInfo(len(node.content), node.modified_ms, links, False, node.inode)
+
+
+class _Survivors:
+    """The tree after a crash, in which everything that is left is synced."""
+
+    def __init__(self, keep: Callable[[], bool]) -> None:
+        self._keep = keep
+        self._files: dict[int, _File] = {}
+
+    def directory(self, lost: _Directory) -> _Directory:
+        entries: dict[str, _Node] = {}
+        for name in dict.fromkeys([*lost.durable, *lost.entries]):
+            before, after = lost.durable.get(name), lost.entries.get(name)
+            node = after if before is not after and self._keep() else before
+            if isinstance(node, _Directory):
+                entries[name] = self.directory(node)
+            elif node is not None:
+                entries[name] = self._file(node)
+        return _Directory(entries, dict(entries), inode=lost.inode)
+
+    def _file(self, lost: _File) -> _File:
+        """Once a file, however many names it has."""
+        file = self._files.get(id(lost))
+        if file is None:
+            content = self._content(lost)
+            file = _File(bytearray(content), content, lost.modified_ms, inode=lost.inode)
+            self._files[id(lost)] = file
+        return file
+
+    def _content(self, lost: _File) -> bytes:
+        if lost.content == lost.durable or not self._keep():
+            return lost.durable
+        content = bytes(lost.content)
+        if self._keep():
+            return content
+        if len(content) > SECTOR:
+            return self._torn(lost.durable, content)
+        half = len(content) // 2  # the rest is as it was: what was synced is never lost
+        return content[:half] + lost.durable[half:]
+
+    def _torn(self, before: bytes, after: bytes) -> bytes:
+        """Any of the sectors that changed."""
+        torn = bytearray(before)
+        for start in range(0, len(after), SECTOR):
+            sector = after[start : start + SECTOR]
+            if before[start : start + SECTOR] != sector and self._keep():
+                torn.extend(bytes(max(0, start - len(torn))))
+                torn[start : start + SECTOR] = sector
+        return bytes(torn)
+
+
+def _nodes(directory: _Directory) -> Iterator[_Node]:
+    for node in directory.entries.values():
+        yield node
+        if isinstance(node, _Directory):
+            yield from _nodes(node)
+
+
+def _error(number: int, path: str) -> OSError:
+    """The subclass of OSError that `os` raises for this errno."""
+    return OSError(number, errno.errorcode[number], path)

@@ -1,0 +1,71 @@
+"""Messages of lacuna.wire by API key, made from the fields that one version has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from lacuna.wire.layout import Message, Struct
+from tests.wire.samples import MESSAGES, versions_of
+
+REQUESTS = {each.api_key: each for name, each in MESSAGES.items() if name.endswith("_REQUEST")}
+RESPONSES = {each.api_key: each for name, each in MESSAGES.items() if name.endswith("_RESPONSE")}
+
+
+def versions(api_key: int) -> range:
+    """All versions of an API, from v0 where Kafka 3.9 has it."""
+    return versions_of(REQUESTS[api_key])
+
+
+@cache
+def names(struct: Struct, version: int) -> list[str]:
+    """The fields that a version has."""
+    fields = zip(struct.make._fields, struct.fields, strict=True)
+    return [name for name, field in fields if field.is_in(version)]
+
+
+def make(struct: Struct, version: int, /, **fields: Any) -> Any:
+    """A value of these fields, else of defaults. Raises TypeError for a field that the version lacks."""
+    if unknown := fields.keys() - set(names(struct, version)):
+        raise TypeError(f"v{version} of {struct.make.__name__} lacks {', '.join(unknown)}")
+    return struct.make(**fields)
+
+
+def request(api_key: int, version: int, /, **fields: Any) -> Any:
+    """A request; see `make`."""
+    return make(REQUESTS[api_key].body, version, **fields)
+
+
+def struct_of(message: Message[Any], name: str) -> Struct:
+    """The struct called `name` in a message."""
+    return next(each for each in _structs(message.body) if each.make.__name__ == name)
+
+
+def nested(api_key: int, version: int, name: str, /, **fields: Any) -> Any:
+    """A value of the class `name`, which is nested in requests of this API; see `make`."""
+    return make(_struct_of_request(api_key, name), version, **fields)
+
+
+@cache
+def _struct_of_request(api_key: int, name: str) -> Struct:
+    return struct_of(REQUESTS[api_key], name)
+
+
+def encode_body(api_key: int, version: int, asked: Any) -> bytes:
+    """The bytes of a request without its header."""
+    return REQUESTS[api_key].write(asked, version)
+
+
+def read_exactly(message: Message[Any], body: bytes, version: int) -> Any:
+    """The message that is all of `body`."""
+    found = message.read(memoryview(body), version)
+    assert message.write(found, version) == body
+    return found
+
+
+def _structs(struct: Struct) -> Iterator[Struct]:
+    yield struct
+    for field in struct.fields:
+        if isinstance(field.kind, Struct):
+            yield from _structs(field.kind)

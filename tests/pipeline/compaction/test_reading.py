@@ -1,0 +1,76 @@
+"""What a compaction on S3 says of the aborted records between the committed ones (S18, adr/0021)."""
+
+from itertools import pairwise
+
+import pytest
+from confluent_kafka import Producer
+
+from lacuna.logstore.objects.s3 import READ_GAP
+from lacuna.pipeline.extents import PartitionLog
+from lacuna.testing import Cluster
+from tests.pipeline.compaction.conftest import Compactor, read_partition
+
+PRODUCERS = 24
+RECORDS = [b"x" * 1000] * 20
+
+
+def write(cluster: Cluster, topic: str) -> None:
+    """Transactions of 20 kB at the same time, so that they share segments; every fourth is committed."""
+    settings = {"bootstrap.servers": cluster.bootstrap, "linger.ms": 50}
+    producers = [
+        Producer({**settings, "transactional.id": f"{topic}-{number}"})
+        for number in range(PRODUCERS)
+    ]
+    for producer in producers:
+        producer.init_transactions(60)
+        producer.begin_transaction()
+    for producer in producers:
+        for value in RECORDS:
+            producer.produce(topic, value, partition=0)
+    for producer in producers:
+        assert producer.flush(60) == 0
+    for number, producer in enumerate(producers):
+        if number % 4:
+            producer.abort_transaction(60)
+        else:
+            producer.commit_transaction(60)
+
+
+def gaps(log: PartitionLog) -> int:
+    """Bytes between neighbours in an object that are read along on S3."""
+    pieces = sorted(log.pieces(0, log.high_watermark))
+    return sum(
+        gap
+        for one, two in pairwise(pieces)
+        if one[:2] == two[:2] and (gap := two.position - one.position - one.size) <= READ_GAP
+    )
+
+
+def written(cluster: Cluster, compactor: Compactor) -> tuple[str, PartitionLog]:
+    """A topic with gaps: how many transactions share a segment depends on how quick the machine is."""
+    for number in range(10):
+        topic = cluster.create_topic(f"gaps-{number}")
+        write(cluster, topic)
+        (log,) = compactor.logs(topic)
+        if gaps(log):
+            return topic, log
+    raise AssertionError("no two committed transactions have come to stand in one segment")
+
+
+@pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
+def test_s18_what_was_read_between_committed_records_is_told(
+    cluster: Cluster, compactor: Compactor, request: pytest.FixtureRequest
+) -> None:
+    """On S3 a gap that is shorter than a request is worth is read; a directory reads none."""
+    topic, log = written(cluster, compactor)
+    committed = sum(piece.size for piece in log.pieces(0, log.high_watermark))
+    aborted = sum(log.extents.sizes) - committed
+    assert len(log.extents) <= 2 * PRODUCERS
+    work = compactor.run(topic).work
+    assert work.bytes_read == committed + work.bytes_between
+    assert work.aborted_bytes_not_read == aborted - work.bytes_between
+    if request.node.callspec.params["cluster"] == "directory":
+        assert work.bytes_between == 0
+    else:
+        assert work.bytes_between == gaps(log)
+    assert len(read_partition(cluster, topic)) == len(RECORDS) * PRODUCERS // 4

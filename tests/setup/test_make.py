@@ -1,0 +1,171 @@
+"""`make` and the virtual environment: one that cannot be used is named, before anything is installed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+
+
+def program(path: Path, *lines: str) -> Path:
+    """A shell script that stands for a Python of some version."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(("#!/bin/sh", *lines, "")))
+    path.chmod(0o755)
+    return path
+
+
+def environment(folder: Path, made_with: str, runs: str) -> Path:
+    """A folder as `python -m venv` leaves it; its Python says that it is `runs`."""
+    program(folder / "bin" / "python", f"echo {runs}")
+    (folder / "pyvenv.cfg").write_text(f"home = /usr/bin\nversion = {made_with}.1\n")
+    return folder
+
+
+def unasked() -> dict[str, str]:
+    """The environment without what the `make` that runs these tests was asked for."""
+    handed_on = ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "PYTHON", "VENV", "LINTED", "COVERED_APART")
+    return {name: value for name, value in os.environ.items() if name not in handed_on}
+
+
+def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`make venv`, which all other targets ask first, with the environment in `folder`."""
+    return subprocess.run(
+        ["make", "--no-print-directory", "-C", str(ROOT), "venv", f"VENV={folder}", *arguments],
+        env=unasked(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("made_with", "runs", "expected"),
+    [
+        ("3.9", "3.9", "has Python 3.9; 3.11 or newer is needed"),
+        ("3.10", "3.10", "has Python 3.10; 3.11 or newer is needed"),
+        ("3.11", "3.13", "was made with Python 3.11, and "),
+    ],
+    ids=["too_old", "ten_is_more_than_nine_and_too_old", "its_python_was_replaced"],
+)
+def test_an_environment_that_cannot_be_used_is_named(
+    tmp_path: Path, made_with: str, runs: str, expected: str
+) -> None:
+    folder = environment(tmp_path / "env", made_with, runs)
+    done = make(folder)
+    assert done.returncode == 2
+    assert f"make: {folder} {expected}" in done.stderr
+    assert f"rm -rf {folder}" in done.stderr
+
+
+def test_an_environment_whose_python_is_gone(tmp_path: Path) -> None:
+    folder = environment(tmp_path / "env", "3.12", "3.12")
+    (folder / "bin" / "python").unlink()
+    (folder / "bin" / "python").symlink_to(tmp_path / "removed")
+    done = make(folder)
+    assert done.returncode == 2
+    assert f"{folder}/bin/python does not run: was the Python that made" in done.stderr
+    assert f"rm -rf {folder}" in done.stderr
+
+
+def test_an_environment_that_was_not_finished(tmp_path: Path) -> None:
+    folder = environment(tmp_path / "env", THIS, THIS)
+    program(folder / "bin" / "python", f'case "$2" in "import pip") exit 1;; *) echo {THIS};; esac')
+    done = make(folder)
+    assert done.returncode == 2
+    assert f"{folder} has no pip" in done.stderr
+
+
+def test_another_version_is_wrong_where_one_was_asked_for(tmp_path: Path) -> None:
+    folder = environment(tmp_path / "env", "3.12", "3.12")
+    assert make(folder).returncode == 0
+    python = program(tmp_path / "python3.13", "echo 3.13")
+    done = make(folder, f"PYTHON={python}")
+    assert done.returncode == 2
+    assert f"{folder} has Python 3.12, and {python} is Python 3.13" in done.stderr
+    assert f"VENV=.venv-3.13 PYTHON={python}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("says", "expected"),
+    [("echo 3.9", "is Python 3.9; 3.11 or newer is needed"), ("exit 1", "does not run")],
+    ids=["too_old", "broken"],
+)
+def test_no_environment_is_made_with_a_python_that_will_not_do(
+    tmp_path: Path, says: str, expected: str
+) -> None:
+    python = program(tmp_path / "python", says)
+    done = make(tmp_path / "env", f"PYTHON={python}")
+    assert done.returncode == 2
+    assert f"{python} {expected}" in done.stderr
+    assert not (tmp_path / "env").exists()
+
+
+def recipes(folder: Path, *arguments: str) -> str:
+    """What `make` would run with its environment in `folder`."""
+    named = (f"VENV={folder}", f"PYTHON={sys.executable}")
+    command = ["make", "-n", "-C", str(ROOT), *named, *arguments]
+    done = subprocess.run(
+        command, env=unasked(), capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("target", ["run", "demo"])
+def test_what_a_run_needs_is_installed_at_once(tmp_path: Path, target: str) -> None:
+    """On a new machine: no Spark, no linters; and compiled is only what agents use, for a run."""
+    done = recipes(tmp_path / "env", target, "PORT=19092")
+    assert done.count("pip install") == 1
+    assert "'.[demo]'" in done
+    assert done.count("build_kernel") == (target == "run")
+    if target == "run":
+        assert "build_kernel --serving" in done
+        assert "lacuna up --data data --listen 127.0.0.1:19092\n" in done
+
+
+def test_set_up_compiles_the_whole_kernel_and_a_run_what_is_older(tmp_path: Path) -> None:
+    done = recipes(tmp_path, "setup")
+    assert done.count("pip install") == 1
+    assert "build_kernel\n" in done
+    for ready in (".run-ready", ".ready", ".kernel-ready", ".serving-ready"):
+        (tmp_path / ready).touch()
+    assert "build_kernel" not in recipes(tmp_path, "setup", "run")
+    os.utime(tmp_path / ".serving-ready", (0, 0))  # the sources are newer
+    for target in ("run", "demo"):
+        assert "build_kernel" in recipes(tmp_path, target)
+
+
+def beside(first: str, second: str) -> tuple[int, list[str], str]:
+    """The exit code of both commands at a time, what they printed, and what was said at the end."""
+    command = [str(ROOT / ".ci" / "beside.sh"), first, "sh", "-c", second]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout.split(), done.stderr
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 3), (1, 0), (1, 3)])
+def test_of_two_commands_at_a_time_each_can_fail(tmp_path: Path, first: int, second: int) -> None:
+    """As the linters beside the tests: what the first said is whole, and comes before the end."""
+    there = tmp_path / "there"
+    os.mkfifo(there)
+    code, printed, told = beside(
+        f"echo one; cat {there}; echo two; exit {first}",
+        f"echo begins; echo between > {there}; exit {second}",
+    )
+    assert code == (1 if first else second)
+    assert printed == ["begins", "one", "between", "two"]
+    assert told.startswith("failed: echo one;") == bool(first)
+    assert told.endswith("what it said is above\n") == bool(first)
+
+
+def test_linters_run_beside_the_tests_where_nobody_ran_them(tmp_path: Path) -> None:
+    assert ".ci/beside.sh 'make --no-print-directory lint' " in recipes(tmp_path, "test")
+    for already in ("LINTED=yes", "COVERED_APART=yes"):
+        assert "beside.sh" not in recipes(tmp_path, "test", already)
+        assert " -m pytest -n 3 " in recipes(tmp_path, "test", already)

@@ -1,0 +1,194 @@
+"""Simulates histories.
+
+python -m tests.simulation --seeds 1000          1,000 seeds, from a first one that is drawn
+python -m tests.simulation --minutes 5           as many as fit
+python -m tests.simulation --seed 57 --trace     one seed, as a table
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import logging
+import os
+import secrets
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from typing import Final
+
+import click
+
+from tests.simulation.safeguards import SAFEGUARDS, seeds_until_found
+from tests.simulation.shrink import shrink
+from tests.simulation.world import Result, World
+
+#: The lines of a summary, and how the names of their counts begin.
+PREFIXES: Final = {
+    "faults": "fault: ",
+    "transactions": "transactions ",
+    "producers fenced or ended": "fenced or ended: ",
+}
+#: Seeds that a worker runs before it reports.
+CHUNK = 5
+
+
+def main() -> None:
+    """Parses the command line and runs the seeds. Exits with 1 if a question had a wrong answer."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation")
+    parser.add_argument("--seeds", type=int, default=100, help="how many seeds to run")
+    parser.add_argument("--first", type=int, help="the first of them; drawn if it is not given")
+    parser.add_argument("--minutes", type=float, help="how long to go on instead")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--seed", type=int, help="replay one seed")
+    parser.add_argument("--without", default="", help="numbers of faults to leave out, as 2,3,5")
+    parser.add_argument("--trace", action="store_true", help="print the history of the seed")
+    parser.add_argument("--safeguards", action="store_true", help="take each safeguard away")
+    parser.add_argument("--only", help="only this safeguard")
+    arguments = parser.parse_args()
+    if arguments.safeguards:
+        sys.exit(remove_safeguards(arguments.only, arguments.seeds, arguments.jobs))
+    if arguments.seed is not None:
+        without = [int(each) for each in arguments.without.split(",") if each]
+        sys.exit(replay(arguments.seed, without, is_traced=arguments.trace))
+    first = secrets.randbelow(1 << 40) if arguments.first is None else arguments.first
+    sys.exit(run(first, arguments.seeds, arguments.minutes, arguments.jobs))
+
+
+def replay(seed: int, without: list[int], *, is_traced: bool) -> int:
+    """Runs one seed and prints what it found; returns the exit code."""
+    prepare()
+    world = World(seed, without)
+    if is_traced:
+        result, lines = world.traced()
+        for line in lines:
+            click.echo(line)
+    else:
+        result = world.run()
+    for fault in result.faults:
+        click.echo(f"fault {fault}")
+    for violation in result.violations:
+        click.echo(f"VIOLATION {violation}")
+    click.echo(f"{result.seconds:.1f} s simulated, {result.steps} events; {_listed(result.counts)}")
+    return 1 if result.violations else 0
+
+
+def run(first: int, seeds: int, minutes: float | None, jobs: int) -> int:
+    """Runs many seeds and prints a summary; returns the exit code."""
+    began = time.monotonic()
+    until = None if minutes is None else began + minutes * 60
+    total = Summary()
+    with ProcessPoolExecutor(jobs, initializer=prepare) as pool:
+        chunks = _chunks(first, seeds, until)
+        waiting: set[Future[list[tuple[Result, float]]]] = set()
+        while True:
+            while len(waiting) < 2 * jobs and (chunk := next(chunks, None)):
+                waiting.add(pool.submit(run_chunk, chunk))
+            if not waiting:
+                break
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                for result, cpu in future.result():
+                    total.add(result, cpu)
+    total.print(first, time.monotonic() - began)
+    return 1 if total.failed else 0
+
+
+def remove_safeguards(only: str | None, most: int, jobs: int) -> int:
+    """Prints how many seeds it takes to find that each safeguard is missing; returns the exit code."""
+    names = [only] if only else list(SAFEGUARDS)
+    holes = 0
+    with ProcessPoolExecutor(jobs, initializer=prepare) as pool:
+        searches = [pool.submit(seeds_until_found, name, most) for name in names]
+        for name, search in zip(names, searches, strict=True):
+            found = search.result()
+            holes += found is None
+            text = f"{found[0]:>5} seeds: {found[1]}" if found else f"NOT FOUND in {most} seeds"
+            click.echo(f"{name:<28}{text}")
+    return 1 if holes else 0
+
+
+def _chunks(first: int, seeds: int, until: float | None) -> Iterator[range]:
+    start, end = first, first + seeds
+    while time.monotonic() < until if until is not None else start < end:
+        stop = start + CHUNK if until is not None else min(start + CHUNK, end)
+        yield range(start, stop)
+        start = stop
+
+
+def prepare() -> None:
+    """Makes a process ready to simulate: logs go nowhere, and modules are not looked through for garbage."""
+    logging.getLogger("lacuna").setLevel(logging.CRITICAL + 1)
+    gc.freeze()
+
+
+def run_chunk(seeds: range) -> list[tuple[Result, float]]:
+    """Runs some seeds; returns each result, its faults shrunk if it failed, and its CPU seconds."""
+    results = []
+    for seed in seeds:
+        began = time.process_time()
+        result = World(seed).run()
+        took = time.process_time() - began
+        if result.violations:
+            result.faults = shrink(
+                result.faults,
+                lambda without: bool(World(seed, sorted(without)).run().violations),  # noqa: B023
+            )
+        results.append((result, took))
+    return results
+
+
+class Summary:
+    """What many runs did, all together."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.failed = 0
+        self.counts: Counter[str] = Counter()
+        self.seconds = 0.0
+        self.steps = 0
+        self.cpu = 0.0
+
+    def add(self, result: Result, cpu: float) -> None:
+        """Adds one run, and prints it if it failed."""
+        self.runs += 1
+        self.counts += result.counts
+        self.seconds += result.seconds
+        self.steps += result.steps
+        self.cpu += cpu
+        if not result.violations:
+            return
+        self.failed += 1
+        drawn = World(result.seed).faults
+        kept = {each.number for each in result.faults}
+        without = ",".join(str(each.number) for each in drawn if each.number not in kept)
+        click.echo(f"FAILED: python -m tests.simulation --seed {result.seed} --without '{without}'")
+        for fault in result.faults:
+            click.echo(f"    fault {fault}")
+        for violation in result.violations[:3]:
+            click.echo(f"    {violation}")
+
+    def print(self, first: int, elapsed: float) -> None:
+        """Prints the summary."""
+        click.echo(f"{self.runs} seeds from {first} on, {self.failed} failed")
+        click.echo(
+            f"{self.seconds / 3600:.2f} simulated hours, {self.steps:,} events in {elapsed:.0f} s, "
+            f"{self.steps / max(self.cpu, 1e-9) * 60:,.0f} events a minute of one core"
+        )
+        rest = Counter(self.counts)
+        for title, prefix in PREFIXES.items():
+            found = {key: n for key, n in rest.items() if key.startswith(prefix)}
+            rest -= Counter(found)
+            named = Counter({key.removeprefix(prefix): n for key, n in found.items()})
+            click.echo(f"{title}: {_listed(named) or 'none'}")
+        click.echo(f"more: {_listed(rest)}")
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{key} {count:,}" for key, count in sorted(counts.items()))
+
+
+if __name__ == "__main__":
+    main()

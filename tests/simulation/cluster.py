@@ -1,0 +1,369 @@
+"""Hosts of a simulated cluster: one for the control plane, one for each agent, as their supervisors run them.
+
+A host starts its process again after it has died. What its machine keeps (the journal's disk) outlives the process;
+an agent's machine keeps nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import traceback
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.housekeeping import HousekeepingSettings
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.settings import AgentSettings
+from lacuna.agents import AgentParts, RunningAgent, start_agent
+from lacuna.controlplane import machine
+from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.client.session import SessionClient, StreamBroken
+from lacuna.controlplane.journal.journal import JournalError
+from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.serving import serve_session
+from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
+from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError
+from lacuna.logstore.segments import ForeignStoreError
+from lacuna.stores import claim
+from tests.simulation.journal import Disk, SimulatedJournal, SimulatedSnapshotter
+from tests.simulation.loop import Process, SimulatedLoop
+from tests.simulation.network import End, Network
+from tests.simulation.store import Bucket, SimulatedStore
+
+T = TypeVar("T")
+
+CONTROL = ("control", 9090)
+KAFKA_PORT = 9092
+MAX_OUTBOX = 100_000
+
+
+class NeverInline:
+    """A `Pace` that has blocking work done by threads."""
+
+    def allows(self) -> bool:
+        """No."""
+        return False
+
+    def timed(self, job: Callable[[], T]) -> T:
+        """Does the work."""
+        return job()
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What all hosts share: the loop, the network, the bucket, and randomness by name."""
+
+    seed: int
+    loop: SimulatedLoop = field(init=False)
+    network: Network = field(init=False)
+    bucket: Bucket = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.loop = SimulatedLoop(self.randomness("loop"))  # type: ignore[abstract]
+        self.network = Network(self.loop, self.randomness("network"))
+        self.bucket = Bucket(self.loop, self.randomness("bucket"))
+
+    def tell(self, what: str) -> None:
+        """Adds a line to the trace, if there is one."""
+        if self.network.trace is not None:
+            self.network.trace.tell(what)
+
+    def randomness(self, name: str) -> random.Random:
+        """A source of its own, so that one part's draws do not move another's."""
+        return random.Random(f"{self.seed}/{name}")
+
+
+class Host:
+    """A machine that runs one process after the other."""
+
+    def __init__(self, around: Surroundings, name: str) -> None:
+        self.around = around
+        self.name = name
+        self.starts = 0
+        self.process: Process | None = None
+        self.random = around.randomness(name)
+        self.clock_ahead_ms = 0
+        #: Why its process ended last, as it would say on standard error.
+        self.said = ""
+        #: How often a client got something done; reset by who waits for it.
+        self.progress = 0
+        self._is_held = False
+        self._is_retired = False
+
+    def start(self) -> None:
+        """Starts its process, if none runs."""
+        if (
+            self._is_held
+            or self._is_retired
+            or (self.process is not None and self.process.is_alive)
+        ):
+            return
+        self.starts += 1
+        process = self.process = self.around.loop.process(self.name)
+        process.clock_ahead_ms = self.clock_ahead_ms
+        process.on_killed.append(lambda: self.around.network.close_all(process))
+        process.start(self._run(process), self.name)
+        self.around.tell(f"{self.name} starts")
+
+    def retire(self) -> None:
+        """Ends the process for good."""
+        self._is_retired = True
+        self._end()
+
+    def jump_clock(self, by_ms: int) -> None:
+        """Moves the machine's clock."""
+        self.clock_ahead_ms += by_ms
+        if self.process is not None:
+            self.process.clock_ahead_ms = self.clock_ahead_ms
+
+    def kill(self, back_after: float) -> None:
+        """Kills the process, and starts another later."""
+        self._end()
+        self._plan_start(back_after)
+
+    def power_off(self, back_after: float) -> None:
+        """Ends the machine: nobody is told, and what was not synced is gone."""
+        if self.process is not None and self.process.is_alive:
+            self.around.network.power_off(self.process)
+        self._end()
+        self._lose_power()
+        self._plan_start(back_after)
+
+    def pause(self, seconds: float) -> None:
+        """Stops the process for a while, as SIGSTOP does."""
+        process = self.process
+        if process is None or process.is_paused:
+            return
+        process.pause()
+        self.around.loop.call_in(self.around.loop.world, seconds, process.go_on)
+
+    def stop(self, back_after: float) -> None:
+        """Ends the process as SIGTERM does."""
+        process = self.process
+        if process is None or not process.is_alive:
+            return
+        self._is_held = True
+        process.start(self._stop_then_end(process, back_after))
+
+    async def _stop_then_end(self, process: Process, back_after: float) -> None:
+        try:
+            async with asyncio.timeout(10.0):
+                await self._stop()
+        except TimeoutError:
+            pass
+        finally:
+            self._is_held = False
+        self.around.loop.call_in(self.around.loop.world, 0.0, self._ended, process, back_after)
+
+    def _ended(self, process: Process, back_after: float) -> None:
+        if process is self.process:
+            self.around.tell(f"{self.name} has ended: {self.said}")
+            self.kill(back_after)
+
+    def _end(self) -> None:
+        self._is_held = False
+        if self.process is not None:
+            self.process.kill()
+
+    def _plan_start(self, back_after: float) -> None:
+        self.around.loop.call_in(self.around.loop.world, back_after, self.start)
+
+    async def _run(self, process: Process) -> None:
+        """The process's main; when it ends, the supervisor starts another."""
+        try:
+            await self._serve(process)
+        except (
+            ControlPlaneUnavailable,
+            CommandRefused,
+            ForeignStoreError,  # a bit of the marker was wrong
+            ObjectStoreError,
+            JournalError,
+            OSError,
+        ) as error:
+            self.said = str(error)
+        except Exception:
+            self.around.loop.unhandled.append((self.name, traceback.format_exc()))
+        self.around.loop.call_in(
+            self.around.loop.world, 0.0, self._ended, process, 0.5 + self.random.random()
+        )
+
+    async def _serve(self, process: Process) -> None:
+        raise NotImplementedError
+
+    async def _stop(self) -> None:
+        raise NotImplementedError
+
+    def _lose_power(self) -> None:
+        """Loses what the machine had not synced."""
+
+
+class ControlPlaneHost(Host):
+    """The machine of the control plane, with the disk of its journal."""
+
+    def __init__(self, around: Surroundings, settings: RuntimeSettings) -> None:
+        super().__init__(around, "control")
+        self.disk = Disk(around.loop, around.randomness("disk"))
+        self.settings = settings
+        self.runtime: Runtime | None = None
+
+    async def _serve(self, process: Process) -> None:
+        loop, network = self.around.loop, self.around.network
+        failed: asyncio.Future[None] = loop.create_future()
+        journal = SimulatedJournal(self.disk, process)
+        runtime = Runtime(
+            journal,
+            process,
+            lambda: self.random.getrandbits(128).to_bytes(16, "big"),
+            self.settings,
+            snapshotter=SimulatedSnapshotter(self.disk),
+            on_fatal=lambda error: None if failed.done() else failed.set_exception(error),
+        )
+        await runtime.start()
+        self.runtime = runtime
+
+        def accept(end: End, _: str) -> None:
+            loop.create_task(_serve_stream(runtime, end))
+
+        network.listen(process, *CONTROL, accept)
+        try:
+            await failed
+        except (
+            Exception
+        ) as error:  # whatever it is, it ends the process, as `lacuna controlplane` would
+            raise JournalError(str(error)) from error
+
+    async def _stop(self) -> None:
+        if self.runtime is not None:
+            await self.runtime.close()
+
+    def _lose_power(self) -> None:
+        self.disk.lose_power()
+
+    def state(self) -> machine.State:
+        """The state that the process holds now."""
+        assert self.runtime is not None
+        return self.runtime._state
+
+
+class AgentHost(Host):
+    """The machine of an agent."""
+
+    def __init__(self, around: Surroundings, number: int) -> None:
+        super().__init__(around, f"agent-{number}")
+        self.agent: RunningAgent | None = None
+        self.parts = AgentParts(
+            agent=AgentSettings(
+                advertised_host=self.name, advertised_port=KAFKA_PORT, num_partitions=2
+            ),
+            produce=ProduceSettings(
+                flush_interval_ms=self.random.choice((0, 0, 20, 250)),
+                flush_bytes=self.random.choice((300, 8 << 20)),
+            ),
+            fetch=FetchSettings(cache_bytes=self.random.choice((4096, 1 << 20))),
+            housekeeping=HousekeepingSettings(merge_interval_ms=1_000, collect_interval_ms=2_000),
+        )
+
+    async def _serve(self, process: Process) -> None:
+        self.agent = None
+        around = self.around
+        network = around.network
+        control = SessionClient("control:9090", lambda: connect_stream(network), self.random.random)
+        control.start()
+        await control.cluster.ready()
+        store = self._open_store(process)
+        await claim(store, control)
+        self.agent = await start_agent(
+            control=control,
+            store=store,
+            parts=self.parts,
+            clock=process,
+            randomness=random.Random(self.random.random()),
+            host=self.name,
+            port=KAFKA_PORT,
+            pace=NeverInline(),
+        )
+        await around.loop.create_future()
+
+    def _open_store(self, process: Process) -> ObjectStore:
+        return SimulatedStore(self.around.bucket, process)
+
+    def _lose_power(self) -> None:
+        self.around.bucket.lose_power(self.name)
+
+    async def _stop(self) -> None:
+        if self.agent is not None:
+            await self.agent.stop()
+            await self.agent.context.control.close()
+
+
+# The session's stream over a simulated link.
+
+
+class _Stream:
+    """A client's end of a session's stream (`lacuna.controlplane.client.session.Stream`)."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._messages: asyncio.Queue[SessionResponse | Exception | None] = asyncio.Queue()
+        self._opening: asyncio.Task[End] | None = None
+        self._end: End | None = None
+
+    async def read(self) -> SessionResponse | None:
+        if self._end is None:
+            await self._open()
+        message = await self._messages.get()
+        if isinstance(message, Exception):
+            raise StreamBroken(str(message))
+        return message
+
+    async def _open(self) -> None:
+        try:
+            end = await self._network.connect(*CONTROL)
+        except (OSError, TimeoutError) as error:
+            raise StreamBroken(str(error)) from error
+        self._end = end
+        end.open(self._messages.put_nowait, self._messages.put_nowait)
+
+    async def write(self, request: SessionRequest) -> None:
+        if self._end is None or not self._end.is_open:
+            raise StreamBroken("the stream has ended")
+        self._end.send(request)
+
+    def cancel(self) -> None:
+        if self._end is not None:
+            self._end.reset()
+
+
+@asynccontextmanager
+async def connect_stream(network: Network) -> AsyncIterator[_Stream]:
+    """A stream to the control plane, which is opened by the first read."""
+    stream = _Stream(network)
+    try:
+        yield stream
+    finally:
+        stream.cancel()
+
+
+def _serve_stream(runtime: Runtime, end: End) -> Coroutine[Any, Any, None]:
+    """Serves the control plane's end of a stream, as the gRPC service does."""
+    messages: asyncio.Queue[SessionRequest | Exception | None] = asyncio.Queue()
+    end.open(messages.put_nowait, messages.put_nowait)
+
+    async def requests() -> AsyncIterator[SessionRequest]:
+        while isinstance(message := await messages.get(), SessionRequest):
+            yield message
+
+    async def write(response: SessionResponse) -> None:
+        end.send(response)
+
+    async def serve() -> None:
+        try:
+            await serve_session(runtime, requests(), write, MAX_OUTBOX)
+        except ControlPlaneUnavailable:
+            end.close()
+
+    return serve()

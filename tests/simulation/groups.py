@@ -1,0 +1,358 @@
+"""Members of consumer groups, of the classic protocol and of KIP-848's, as Java's client and librdkafka are.
+
+A member does in `ready` what a consumer does in poll: it joins, or gives up what it must. Between two calls its
+partitions are its own, whatever its heartbeats learn meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Sequence
+from typing import Any, Final
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.verbs.groups.consumer.embedded import read_assignment, write_assignment
+from tests.messages import REQUESTS, make, nested
+from tests.simulation.kafka import RETRIABLE, Client, KafkaError, Unanswered
+
+SESSION_MS: Final = 6_000
+REBALANCE_MS: Final = 5_000
+BEAT_EVERY: Final = 1.5
+#: Fields of GroupSettings. Members of KIP-848's protocol do not choose their session timeout.
+SETTINGS: Final = {"consumer_session_timeout_ms": SESSION_MS}
+
+
+class Member:
+    """One member of a group that reads one topic; what both protocols share."""
+
+    #: Of OffsetCommit.
+    commit_versions: tuple[int, ...] = (7, 8, 9)
+
+    def __init__(
+        self, group: str, topic: str, partitions: int, client: Client, instance_id: str | None
+    ) -> None:
+        self.group = group
+        self.topic = topic
+        self.client = client
+        self.instance_id = instance_id
+        self.member_id = ""
+        self.assigned: frozenset[int] = frozenset()
+        #: The generation and member id under which `assigned` was got; they go with every commit.
+        self.metadata: tuple[int, str] = (-1, "")
+        #: Grows when what was assigned before need not be this member's any more.
+        self.incarnation = 0
+        self._partitions = partitions
+
+    async def ready(self) -> None:
+        """Returns when the member is in the group and knows its partitions. Raises KafkaError."""
+        raise NotImplementedError
+
+    async def beat_forever(self) -> None:
+        """Keeps the session alive."""
+        raise NotImplementedError
+
+    async def leave(self) -> None:
+        """Leaves the group, as a consumer that is closed does; the next `ready` joins again."""
+        raise NotImplementedError
+
+    async def ask(
+        self, key: int, version: int, *, timeout: float | None = None, **fields: Any
+    ) -> Any:
+        """Asks the group's coordinator, once. Raises Unanswered."""
+        request = make(REQUESTS[key].body, version, **fields)
+        return await self.client.coordinated(0, self.group, key, version, request, timeout=timeout)
+
+    def names_itself(self) -> dict[str, Any]:
+        """The fields of an OffsetFetch that name the member."""
+        return {}
+
+    def lost_coordinator(self, code: int) -> bool:
+        """Whether the request should be tried again, at a coordinator that is looked up."""
+        if code in RETRIABLE:
+            self.client.forget_coordinator(0, self.group)
+        return code in RETRIABLE
+
+
+class ClassicMember(Member):
+    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup; gives up everything when it joins again."""
+
+    def __init__(
+        self, group: str, topic: str, partitions: int, client: Client, instance_id: str | None
+    ) -> None:
+        super().__init__(group, topic, partitions, client, instance_id)
+        self._must_join = True
+        self._version = client.random.choice((5, 7, 9))
+
+    async def ready(self) -> None:
+        while self._must_join:
+            self.assigned = frozenset()
+            try:
+                await self._join()
+            except Unanswered:
+                await self.client.pause()
+
+    async def _join(self) -> None:
+        protocol = nested(
+            11,
+            self._version,
+            "JoinGroupRequestProtocol",
+            name="range",
+            metadata=_subscription(self.topic),
+        )
+        joined = await self.ask(
+            11,
+            self._version,
+            timeout=REBALANCE_MS / 1000 + 5,
+            group_id=self.group,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocols=(protocol,),
+        )
+        code = ErrorCode(joined.error_code)
+        if code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+            self.member_id = joined.member_id
+        if code == ErrorCode.NONE:
+            await self._sync(joined)
+        elif code != ErrorCode.MEMBER_ID_REQUIRED:
+            await self._refused(code, "join")
+
+    async def _sync(self, joined: Any) -> None:
+        leads = joined.leader == joined.member_id and not getattr(joined, "skip_assignment", False)
+        named = {"protocol_type": "consumer", "protocol_name": "range"}
+        synced = await self.ask(
+            14,
+            5,
+            timeout=REBALANCE_MS / 1000 + 5,
+            group_id=self.group,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            group_instance_id=self.instance_id,
+            **named,
+            assignments=self._assign([each.member_id for each in joined.members]) if leads else (),
+        )
+        code = ErrorCode(synced.error_code)
+        if code == ErrorCode.NONE:
+            self.assigned = read_assignment(bytes(synced.assignment)).get(self.topic, frozenset())
+            self.metadata = (joined.generation_id, joined.member_id)
+            self.incarnation += 1
+            self._must_join = False
+        else:
+            await self._refused(code, "sync")
+
+    def _assign(self, member_ids: Sequence[str]) -> tuple[object, ...]:
+        """Deals the partitions out anew, so that they move."""
+        order = list(member_ids)
+        self.client.random.shuffle(order)
+        return tuple(
+            nested(
+                14,
+                5,
+                "SyncGroupRequestAssignment",
+                member_id=member_id,
+                assignment=write_assignment(
+                    {self.topic: frozenset(range(number, self._partitions, len(order)))}, 0
+                ),
+            )
+            for number, member_id in enumerate(order)
+        )
+
+    async def _refused(self, code: ErrorCode, what: str) -> None:
+        if not self._must_join_for(code) and not self.lost_coordinator(code):
+            raise KafkaError(code, what)
+        await self.client.pause()
+
+    def _must_join_for(self, code: ErrorCode) -> bool:
+        """Takes note of an error that has a member join again; returns whether it is one."""
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+            # A late request of an earlier process can fence an instance id.
+            self.member_id = ""
+        elif code not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
+            return False
+        self._must_join = True
+        return True
+
+    async def beat_forever(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_EVERY)
+            if not self._must_join:
+                await self._beat()
+
+    async def _beat(self) -> None:
+        before = self.metadata
+        try:
+            answer = await self.ask(
+                12,
+                4,
+                group_id=self.group,
+                generation_id=before[0],
+                member_id=before[1],
+                group_instance_id=self.instance_id,
+            )
+        except Unanswered:
+            return
+        code = ErrorCode(answer.error_code)
+        if code == ErrorCode.NONE or before != self.metadata or self._must_join:
+            return
+        if not self._must_join_for(code) and not self.lost_coordinator(code):
+            raise KafkaError(code, "heartbeat")
+
+    async def leave(self) -> None:
+        self.assigned = frozenset()
+        self._must_join = True
+        member = nested(
+            13, 4, "MemberIdentity", member_id=self.member_id, group_instance_id=self.instance_id
+        )
+        self.member_id = ""
+        if self.instance_id is None:
+            await self.ask(13, 4, group_id=self.group, members=(member,))
+
+
+class ConsumerMember(Member):
+    """ConsumerGroupHeartbeat: its heartbeats learn of new targets, and `ready` takes them over."""
+
+    commit_versions = (9,)
+
+    def __init__(
+        self, group: str, topic: str, partitions: int, client: Client, instance_id: str | None
+    ) -> None:
+        super().__init__(group, topic, partitions, client, instance_id)
+        self._version = client.random.choice((0, 1))
+        self._epoch = 0
+        self._topic_id = b""
+        self._target: frozenset[int] = frozenset()
+        #: Whether the group has put the member out: it joins again once `ready` has given up its partitions.
+        self._is_out = True
+        #: Whether the next heartbeat has all fields: the last was not answered, or partitions have changed.
+        self._tells_all = False
+        self._wakes = asyncio.Event()
+        self._joined = asyncio.Event()
+        self._beating = asyncio.Lock()
+
+    async def ready(self) -> None:
+        while self._is_out:
+            self.assigned = self._target = frozenset()
+            self.incarnation += 1
+            self._epoch = 0
+            self._is_out = False
+            self._joined.clear()
+            await self.client.pause()
+            self._wakes.set()
+            await self._joined.wait()
+        if self.assigned != self._target:
+            self.assigned = self._target
+            self._tells_all = True
+            self._wakes.set()
+
+    async def beat_forever(self) -> None:
+        while True:
+            if not self._is_out:
+                await self._beat()
+            try:
+                async with asyncio.timeout(BEAT_EVERY):
+                    await self._wakes.wait()
+            except TimeoutError:
+                continue
+            self._wakes.clear()
+
+    async def _beat(self) -> None:
+        async with self._beating:
+            try:
+                answer = await self._send()
+            except Unanswered:
+                self._tells_all = True
+                return
+            if self._is_out:
+                return
+            code = ErrorCode(answer.error_code)
+            if code == ErrorCode.NONE:
+                self._take(answer)
+            else:
+                self._refused(code)
+
+    async def _send(self) -> Any:
+        if self._epoch == 0 and self._version == 1 and not self.member_id:
+            self.member_id = f"{self.client.random.getrandbits(128):032x}"
+        fields: dict[str, Any] = {}
+        if self._epoch == 0 or self._tells_all:
+            self._tells_all = False
+            fields = {
+                "rebalance_timeout_ms": REBALANCE_MS,
+                "subscribed_topic_names": (self.topic,),
+                "server_assignor": self.client.random.choice((None, "uniform", "range")),
+                "topic_partitions": self._owned(),
+            }
+        return await self._ask(self._epoch, **fields)
+
+    async def _ask(self, epoch: int, **fields: Any) -> Any:
+        return await self.ask(
+            68,
+            self._version,
+            group_id=self.group,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            instance_id=self.instance_id,
+            **fields,
+        )
+
+    def _owned(self) -> tuple[object, ...]:
+        if not self.assigned:
+            return ()
+        partitions = tuple(sorted(self.assigned))
+        return (
+            nested(
+                68,
+                self._version,
+                "TopicPartitions",
+                topic_id=self._topic_id,
+                partitions=partitions,
+            ),
+        )
+
+    def _take(self, answer: Any) -> None:
+        self.member_id = answer.member_id
+        self._epoch = answer.member_epoch
+        self.metadata = (self._epoch, self.member_id)
+        if answer.assignment is not None:
+            rows = answer.assignment.topic_partitions
+            self._target = frozenset(number for row in rows for number in row.partitions)
+            if rows:
+                self._topic_id = rows[0].topic_id
+        self._joined.set()
+
+    def _refused(self, code: ErrorCode) -> None:
+        if code in (
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            ErrorCode.FENCED_INSTANCE_ID,
+            ErrorCode.GROUP_ID_NOT_FOUND,  # its last member of this protocol was put out
+        ):
+            self._is_out = True
+            self._joined.set()
+        elif self.lost_coordinator(code):
+            self._tells_all = True
+        elif (
+            code != ErrorCode.UNRELEASED_INSTANCE_ID
+        ):  # else until the session of its last process ends
+            raise KafkaError(code, "consumer group heartbeat")
+
+    async def leave(self) -> None:
+        self._is_out = True
+        self.assigned = frozenset()
+        async with self._beating:
+            try:
+                await self._ask(-1 if self.instance_id is None else -2)
+            finally:
+                self.member_id = ""
+
+    def names_itself(self) -> dict[str, Any]:
+        return {"member_id": self.metadata[1], "member_epoch": self.metadata[0]}
+
+
+def _subscription(topic: str) -> bytes:
+    """ConsumerProtocol's subscription v0 to one topic, without user data."""
+    name = topic.encode()
+    return struct.pack(f">hih{len(name)}si", 0, 1, len(name), name, -1)

@@ -1,0 +1,297 @@
+"""What the clients of a simulation were told and what they read, and what is wrong with it.
+
+Every value is written once, so a value names its write. A topic's records are kept under its id: a topic that is
+deleted and created again is another one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, TypeAlias
+
+Place: TypeAlias = tuple[str, int]
+"""A topic and a partition. The topic is its name, or "name/id" where names are used again."""
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """One transaction as its producer knows it."""
+
+    name: str
+    #: Values by place, in the order of their sequences. Only what was sent at least once.
+    values: dict[Place, list[bytes]] = field(default_factory=dict)
+    #: Whether EndTxn was sent to commit. Before that, it must never become visible.
+    may_commit: bool = False
+    is_committed: bool = False
+    #: Who aborted it from outside, and knows that this was done.
+    aborted_by: str = ""
+    #: Who saw one of its values as committed.
+    seen_by: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """For the summary."""
+        if self.is_committed:
+            return "committed"
+        return "unknown" if self.may_commit else "aborted"
+
+
+@dataclass
+class Read:
+    """What one reader got from one partition: (offset, value), ..., from `start` up to `position`."""
+
+    start: int
+    position: int
+    rows: list[tuple[int, bytes]] = field(default_factory=list)
+
+    @cached_property
+    def index(self) -> frozenset[tuple[int, bytes]]:
+        """The rows, to look one up. For when reading has ended."""
+        return frozenset(self.rows)
+
+    @cached_property
+    def values(self) -> frozenset[bytes]:
+        """The values, to look one up. For when reading has ended."""
+        return frozenset(value for _, value in self.rows)
+
+
+class History:
+    """Collects facts while the simulation runs; a contradiction is noted at once."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
+        #: When which end of a log was acknowledged, in order of time.
+        self._ends: dict[Place, list[tuple[float, int]]] = {}
+        self.violations: list[str] = []
+        self.transactions: list[Transaction] = []
+        #: (place, offset, value) of what was acknowledged outside of transactions.
+        self.acknowledged: list[tuple[Place, int, bytes]] = []
+        self._of_value: dict[bytes, Transaction | None] = {}
+        self._placed: dict[tuple[Place, int], bytes] = {}
+        #: What a producer gave up that does not number its batches: it may get in at any later time, as on Kafka.
+        self._doubtful: set[bytes] = set()
+        self.counts: Counter[str] = Counter()
+        self._offset_of: dict[tuple[Place, bytes], int] = {}
+        self._place_of: dict[bytes, Place] = {}
+        #: What was answered for (place, time, isolation), which never goes back.
+        self._bounds: dict[tuple[Place, int, int], int] = {}
+        #: How far somebody asked for a log's start to be moved; and topics whose records expire.
+        self.cuts: dict[Place, float] = {}
+        self.expiring: set[str] = set()
+        #: The last transaction of each (producer id, epoch).
+        self._transaction_of: dict[tuple[int, int], Transaction] = {}
+        #: (producer id, epoch) of producers whose transaction was aborted from outside.
+        self.fenced: set[tuple[int, int]] = set()
+
+    def wrong(self, text: str) -> None:
+        """Notes a violation."""
+        if len(self.violations) < 20:
+            self.violations.append(text)
+
+    # Told.
+
+    def sent(self, value: bytes, transaction: Transaction | None, place: Place) -> None:
+        """A value is sent for the first time."""
+        self._of_value[value] = transaction
+        self._place_of[value] = place
+
+    def began(self, transaction: Transaction, producer_id: int, epoch: int) -> None:
+        """A producer begins a transaction."""
+        self.transactions.append(transaction)
+        self._transaction_of[producer_id, epoch] = transaction
+
+    def committed(self, transaction: Transaction) -> None:
+        """A producer was told that its transaction is committed."""
+        transaction.is_committed = True
+        self._check_abort(transaction)
+
+    def aborted(self, who: str, producer_id: int, epoch: int) -> None:
+        """An admin was told that it has aborted the open transaction of a producer, which is fenced by that."""
+        self.counts["transactions aborted from outside"] += 1
+        self.fenced.add((producer_id, epoch))
+        transaction = self._transaction_of.get((producer_id, epoch))
+        if transaction is not None:
+            transaction.aborted_by = who
+            self._check_abort(transaction)
+
+    def _check_abort(self, transaction: Transaction) -> None:
+        if transaction.aborted_by and (transaction.is_committed or transaction.seen_by):
+            self.wrong(
+                f"{transaction.name} was aborted by {transaction.aborted_by}, and it is committed"
+            )
+
+    def acknowledge(
+        self, place: Place, offset: int, value: bytes, *, is_in_transaction: bool
+    ) -> None:
+        """A produce was answered with the offset of this value."""
+        self.counts["records acknowledged"] += 1
+        self._place(place, offset, value, "its producer")
+        self._raise_bound((place, LATEST, 0), offset + 1)
+        self._ends.setdefault(place, []).append((self.now(), offset + 1))
+        if not is_in_transaction:
+            self.acknowledged.append((place, offset, value))
+
+    def doubt(self, values: Iterable[bytes]) -> None:
+        """A producer without an id gave up waiting for the answer to these."""
+        self._doubtful.update(values)
+
+    # Read.
+
+    def saw(self, who: str, place: Place, offset: int, value: bytes, *, is_committed: bool) -> None:
+        """A reader got a record; `is_committed` if it reads only what is committed."""
+        self.counts["records read"] += 1
+        self._place(place, offset, value, who)
+        if value not in self._of_value:
+            self.wrong(f"{who} got {value!r} at {_at(place, offset)}, which nobody has sent")
+            return
+        transaction = self._of_value[value]
+        if transaction is None or not is_committed:
+            return
+        transaction.seen_by = transaction.seen_by or who
+        self._check_abort(transaction)
+        if not transaction.may_commit:
+            self.wrong(
+                f"{who} got {value!r} at {_at(place, offset)}, of {transaction.name}, which was never committed"
+            )
+
+    def _place(self, place: Place, offset: int, value: bytes, who: str) -> None:
+        known = self._placed.setdefault((place, offset), value)
+        self._offset_of[place, value] = offset
+        if known != value:
+            self.wrong(f"{who} got {value!r} at {_at(place, offset)}, where {known!r} was before")
+        if self._place_of.get(value, place) != place:
+            self.wrong(
+                f"{who} got {value!r} at {_at(place, offset)}, and it was sent to {self._place_of[value]}"
+            )
+
+    def offset_of(self, place: Place, value: bytes) -> int | None:
+        """The offset at which a value was acknowledged or read, if it was."""
+        return self._offset_of.get((place, value))
+
+    # Bounds of logs.
+
+    def not_older(self, who: str, place: Place, end: int, since: float) -> None:
+        """A fetch was told this end by an agent whose views must have all that was acknowledged before `since`."""
+        ends = self._ends.get(place, [])
+        known = bisect_left(ends, (since, 0))
+        if known and ends[known - 1][1] > end:
+            when, before = ends[known - 1]
+            self.wrong(
+                f"{who} was told that {place} ends at {end} by an agent that had to know all since {since:.3f} s; "
+                f"{before} had been acknowledged at {when:.3f} s"
+            )
+
+    def bound(self, place: Place, time: int, isolation: int = 0) -> int:
+        """An offset below which the start or end of a log cannot be from now on."""
+        return self._bounds.get((place, time, isolation), 0)
+
+    def bounded(
+        self, who: str, place: Place, time: int, isolation: int, offset: int, before: int
+    ) -> None:
+        """The start or end of a log was asked for, when it was at least `before`."""
+        self._raise_bound((place, time, isolation), offset)
+        if offset < before:
+            what = "starts" if time == EARLIEST else f"ends at isolation {isolation}"
+            self.wrong(
+                f"{who} is told that {place} {what} at {offset}, and {before} was known before"
+            )
+
+    def asks_to_cut(self, place: Place, offset: float) -> None:
+        """Somebody asks to delete the records below an offset; infinite if only the log knows it."""
+        self.cuts[place] = max(self.cuts.get(place, 0), offset)
+
+    def cut(self, place: Place, offset: int) -> None:
+        """Records below an offset were deleted."""
+        self.counts["records deleted"] += 1
+        self._raise_bound((place, EARLIEST, 0), offset)
+
+    def _raise_bound(self, key: tuple[Place, int, int], offset: int) -> None:
+        if offset > self._bounds.get(key, 0):
+            self._bounds[key] = offset
+
+    # At the end.
+
+    def check(self, committed: dict[Place, Read], uncommitted: dict[Place, Read]) -> None:
+        """Compares everything with what two readers get from the whole log at the end."""
+        for place, read in committed.items():
+            self._check_rows(place, read)
+            if read.start > self.cuts.get(place, 0) and _name(place) not in self.expiring:
+                self.wrong(f"{place} starts at {read.start}, and nobody deleted so much")
+        for place, read in uncommitted.items():
+            self._check_rows(place, read)
+            for offset, value in committed[place].rows:
+                if offset >= read.start and (offset, value) not in read.index:
+                    self.wrong(
+                        f"{value!r} at {_at(place, offset)} is visible to read_committed consumers only"
+                    )
+        for place, offset, value in self.acknowledged:
+            read_there = committed.get(place)
+            if read_there is None or offset < read_there.start:
+                continue
+            if (offset, value) not in read_there.index:
+                self.wrong(f"{value!r} was acknowledged at {_at(place, offset)} and is lost")
+        for transaction in self.transactions:
+            self._check_transaction(transaction, committed)
+
+    def _check_rows(self, place: Place, read: Read) -> None:
+        offsets = [offset for offset, _ in read.rows]
+        if any(later <= earlier for earlier, later in itertools.pairwise(offsets)):
+            self.wrong(f"the offsets of {place} do not grow")
+        for value, count in Counter(value for _, value in read.rows).items():
+            if count > 1:
+                self.wrong(f"{value!r} is in {place} {count} times")
+        last: dict[bytes, int] = {}
+        for _, value in read.rows:
+            if value in self._doubtful:
+                continue
+            writer, _, number = value.rpartition(b"@")[2].rpartition(b":")
+            if int(number) < last.get(writer, -1):
+                self.wrong(
+                    f"{value!r} comes after number {last[writer]} of its producer in {place}"
+                )
+            last[writer] = int(number)
+
+    def _check_transaction(self, transaction: Transaction, committed: dict[Place, Read]) -> None:
+        there = missing = 0
+        lost = ""
+        for place, values in transaction.values.items():
+            read = committed.get(place)
+            if read is None:
+                continue
+            for value in values:
+                if value in read.values:
+                    there += 1
+                elif not self._may_be_gone(place, value, read):
+                    missing += 1
+                    lost = f"{value!r} of {place}"
+        if there and not transaction.may_commit:
+            self.wrong(f"{transaction.name} was not committed and is visible")
+        if transaction.is_committed and missing:
+            self.wrong(f"{transaction.name} was committed and {lost} is lost")
+        elif there and missing:
+            self.wrong(f"{transaction.name} is torn: {lost} is missing")
+        elif transaction.seen_by and missing:
+            self.wrong(f"{transaction.name} was seen by {transaction.seen_by}, and {lost} is gone")
+
+    def _may_be_gone(self, place: Place, value: bytes, read: Read) -> bool:
+        """Whether a record may have been in front of the log's start."""
+        if read.start == 0:
+            return False
+        offset = self._offset_of.get((place, value))
+        return offset is None or offset < read.start
+
+
+def _name(place: Place) -> str:
+    return place[0].partition("/")[0]
+
+
+def _at(place: Place, offset: int) -> str:
+    return f"{place[0]}-{place[1]} offset {offset}"

@@ -1,0 +1,198 @@
+"""A journal on a simulated disk: an append is written, then synced, and each can stall, fail, or get lost.
+
+A process that is killed loses nothing that it has written; a machine that loses power loses what was not synced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.journal.journal import (
+    JournalBatch,
+    JournalError,
+    JournalFenced,
+    JournalForeign,
+    JournalInUse,
+    OpenedJournal,
+    Snapshot,
+)
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from tests.simulation.loop import Process, SimulatedLoop
+
+
+@dataclass(slots=True)
+class DiskWeather:
+    """The faults of a disk that last for a while."""
+
+    #: What multiplies how long an append takes.
+    slowness: float = 1.0
+    #: How likely an append fails; whether it was written is then unknown.
+    fails: float = 0.0
+
+
+@dataclass(slots=True)
+class Disk:
+    """What the machine of the control plane keeps: rows that were synced, and rows that were only written."""
+
+    loop: SimulatedLoop
+    random: random.Random
+    weather: DiskWeather = field(default_factory=DiskWeather)
+    cluster_id: str | None = None
+    fencing_token: int = 0
+    synced: list[JournalBatch] = field(default_factory=list)
+    written: list[JournalBatch] = field(default_factory=list)
+    snapshot: Snapshot | None = None
+    owner: Process | None = None
+
+    @property
+    def position(self) -> int:
+        """Of the last record that was written."""
+        if self.written:
+            return self.written[-1].position
+        if self.synced:
+            return self.synced[-1].position
+        return 0 if self.snapshot is None else self.snapshot.position
+
+    def sync(self) -> None:
+        """Makes what was written survive a loss of power."""
+        self.synced += self.written
+        self.written.clear()
+
+    def lose_power(self) -> None:
+        """Keeps what was synced, and perhaps the first of what was not."""
+        kept = int(self.random.random() * (len(self.written) + 1))
+        self.synced += self.written[:kept]
+        self.written.clear()
+
+    def trim(self, snapshot: Snapshot) -> None:
+        """Keeps a snapshot instead of the rows that it covers."""
+        self.snapshot = snapshot
+        self.synced = [each for each in self.synced if each.position > snapshot.position]
+
+
+class SimulatedJournal:
+    """One process's journal (a `Journal`) on a disk."""
+
+    is_synced = True
+
+    def __init__(self, disk: Disk, process: Process) -> None:
+        self._disk = disk
+        self._process = process
+        self._is_open = False
+
+    async def open(self, cluster_id: str | None) -> OpenedJournal:
+        await self._takes(0.002)
+        disk = self._disk
+        if disk.owner is not None and disk.owner.is_alive:
+            raise JournalInUse("another control plane is running on this data: stop it first")
+        if disk.cluster_id is None:
+            disk.cluster_id = cluster_id or "simulated-cluster-id-x"
+        elif cluster_id not in (None, disk.cluster_id):
+            raise JournalForeign(f"the journal belongs to cluster {disk.cluster_id}")
+        disk.owner = self._process
+        disk.sync()
+        disk.fencing_token += 1
+        self._is_open = True
+        return OpenedJournal(disk.cluster_id, disk.fencing_token, disk.position)
+
+    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
+        await self._takes(0.002)
+        for batch in [*self._disk.synced, *self._disk.written]:
+            if batch.position > after_position:
+                yield batch
+
+    def append(self, records: Sequence[bytes], fencing_token: int) -> asyncio.Future[int]:
+        loop, disk = self._disk.loop, self._disk
+        appended: asyncio.Future[int] = loop.create_future()
+        took = (0.0002 + 0.0008 * disk.random.random()) * disk.weather.slowness
+        # The disk is another world: it goes on with a write that it has, whatever becomes of the process.
+        loop.call_in(
+            loop.world, took / 2, self._write, list(records), fencing_token, took, appended
+        )
+        return appended
+
+    def _write(
+        self, records: list[bytes], fencing_token: int, took: float, appended: asyncio.Future[int]
+    ) -> None:
+        loop, disk = self._disk.loop, self._disk
+        if disk.owner is not self._process or not self._process.is_alive:
+            return
+        error: Exception | None = None
+        if fencing_token != disk.fencing_token:
+            error = JournalFenced(
+                "another control plane has taken this journal over: this one stops"
+            )
+        elif disk.weather.fails and disk.random.random() < disk.weather.fails:
+            error = JournalError("the disk failed")
+            if disk.random.random() < 0.5:
+                self._add(records)
+        else:
+            self._add(records)
+        loop.call_in(loop.world, took / 2, self._sync, error, appended)
+
+    def _add(self, records: list[bytes]) -> None:
+        disk = self._disk
+        disk.written.append(JournalBatch(disk.position + len(records), records))
+
+    def _sync(self, error: Exception | None, appended: asyncio.Future[int]) -> None:
+        disk = self._disk
+        if disk.owner is self._process and self._process.is_alive and error is None:
+            if self.is_synced:
+                disk.sync()
+            else:
+                disk.loop.call_in(disk.loop.world, 1.0, disk.sync)
+        disk.loop.call_in(self._process, 0.0, _settle, appended, error, disk.position)
+
+    async def load_snapshot(self) -> Snapshot | None:
+        return self._disk.snapshot
+
+    async def store_snapshot(self, snapshot: Snapshot) -> None:
+        await self._takes(0.01)
+        self._disk.trim(snapshot)
+
+    async def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._disk.sync()
+            self._disk.owner = None
+
+    async def _takes(self, seconds: float) -> None:
+        await asyncio.sleep(seconds * self._disk.weather.slowness * self._disk.random.random())
+
+
+def _settle(appended: asyncio.Future[int], error: Exception | None, position: int) -> None:
+    if appended.done():
+        return
+    if error is not None:
+        appended.set_exception(error)
+    else:
+        appended.set_result(position)
+
+
+class SimulatedSnapshotter:
+    """Makes snapshots as the snapshot process does: from the last one and the rows that were synced since."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    async def make(self, position: int) -> None:
+        """Stores a snapshot at `position` or later."""
+        await asyncio.sleep(0.05 * self._disk.random.random())
+        disk = self._disk
+        before = disk.snapshot
+        state = machine.State() if before is None else machine.restore(before.state)
+        end = 0 if before is None else before.position
+        for batch in disk.synced:
+            if batch.position > end:
+                for data in batch.records:
+                    machine.replay(state, JournalRecord.FromString(data))
+                end = batch.position
+        if end >= position:
+            disk.trim(Snapshot(end, machine.snapshot(state)))
+
+    async def close(self) -> None:
+        """Does nothing: a snapshot that was not stored is not missed."""

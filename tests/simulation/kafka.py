@@ -1,0 +1,309 @@
+"""A Kafka client of the simulation: typed messages over simulated connections, with a client's retries.
+
+A client process has one connection to each agent that it knows. A request that gets no answer in time closes its
+connection, as real clients do, so an answer never belongs to an earlier request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from tests.messages import REQUESTS, RESPONSES, make, nested
+from tests.simulation.network import End, Network
+from tests.simulation.trace import Trace
+
+#: Errors that a client answers by looking up the leader or coordinator, and trying again.
+RETRIABLE: Final = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    }
+)
+
+
+class Unanswered(Exception):
+    """Nobody knows whether the request was served: its connection broke, or no answer came in time."""
+
+
+class KafkaError(Exception):
+    """A request was answered by an error."""
+
+    def __init__(self, code: int, what: str = "") -> None:
+        self.code = ErrorCode(code)
+        super().__init__(f"{what} {self.code.name}".strip())
+
+
+class Gone(KafkaError):
+    """There is no topic with this id any more."""
+
+
+class Connection:
+    """A connection to one agent; answers come in the order of the requests."""
+
+    def __init__(self, end: End, trace: Trace | None = None) -> None:
+        self._end = end
+        self._trace = trace
+        self._loop = asyncio.get_running_loop()
+        self._correlation = itertools.count(1)
+        self._waiting: dict[int, tuple[int, int, asyncio.Future[Any], bool]] = {}
+        self._received = b""
+        end.open(self._receive, self._broken)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self._end.is_open
+
+    def send(
+        self, key: int, version: int, request: Any, *, is_timed: bool = False
+    ) -> asyncio.Future[Any]:
+        """Sends a request; the future of its answer fails with Unanswered.
+
+        If it is timed, the future has the answer and when the agent sent it.
+        """
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if not self._end.is_open:
+            future.set_exception(Unanswered("the connection is closed"))
+            return future
+        message = REQUESTS[key]
+        number = next(self._correlation)
+        header = struct.pack(">hhihs", key, version, number, 1, b"s")
+        tags = b"\0" if message.is_flexible(version) else b""
+        body = header + tags + message.write(request, version)
+        self._waiting[number] = (key, version, future, is_timed)
+        if self._trace is not None:
+            self._trace.request(key, version, self._end.peer.process.name, request)
+        self._end.send(struct.pack(">i", len(body)) + body)
+        return future
+
+    def send_only(self, key: int, version: int, request: Any) -> None:
+        """Sends a request to which no answer comes, or whose answer nobody waits for."""
+        self.send(key, version, request).add_done_callback(lambda future: future.exception())
+
+    def close(self) -> None:
+        """Closes at once; what waits for an answer fails."""
+        self._end.reset()
+        self._broken(None)
+
+    def _receive(self, data: bytes) -> None:
+        received = self._received + data if self._received else data
+        position = 0
+        while len(received) - position >= 4:
+            (size,) = struct.unpack_from(">i", received, position)
+            if len(received) - position < 4 + size:
+                break
+            self._answered(received[position + 4 : position + 4 + size])
+            position += 4 + size
+        self._received = received[position:]
+
+    def _answered(self, frame: bytes) -> None:
+        (number,) = struct.unpack_from(">i", frame)
+        key, version, future, is_timed = self._waiting.pop(number)
+        message = RESPONSES[key]
+        start = 4 + (message.is_flexible(version) and key != 18)
+        answer = message.read(memoryview(frame)[start:], version)
+        if self._trace is not None:
+            self._trace.answer(key, self._end.peer.process.name, answer)
+        if not future.done():
+            future.set_result((answer, self._end.sent_at) if is_timed else answer)
+
+    def _broken(self, error: Exception | None) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for _, _, future, _ in waiting.values():
+            if not future.done():
+                future.set_exception(Unanswered(str(error or "the agent closed the connection")))
+
+
+class Client:
+    """A Kafka client: metadata, connections, and retries. Belongs to one simulated process."""
+
+    def __init__(
+        self,
+        network: Network,
+        bootstrap: list[tuple[str, int]],
+        randomness: random.Random,
+        *,
+        request_timeout: float = 5.0,
+        served: Callable[[], None] = lambda: None,
+        failed_over: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.network = network
+        self.random = randomness
+        self.request_timeout = request_timeout
+        #: To be called whenever the client got something done.
+        self.served = served
+        #: Called whenever a partition has another leader than before, or a group or transactional id a coordinator.
+        self._failed_over = failed_over
+        self._served_by: dict[tuple[str | int, str | int], tuple[str, int]] = {}
+        self._bootstrap = bootstrap
+        self._connections: dict[tuple[str, int], Connection] = {}
+        self._brokers: dict[int, tuple[str, int]] = {}
+        #: topic → (id, leader's node id by partition)
+        self.topics: dict[str, tuple[bytes, Mapping[int, int]]] = {}
+        #: topic → the id it had last; the id of "name/id" is that one.
+        self.topic_ids: dict[str, bytes] = {}
+        self.coordinators: dict[tuple[int, str], tuple[str, int]] = {}
+
+    async def connection(self, address: tuple[str, int]) -> Connection:
+        """The open connection to an agent. Raises Unanswered if there is none and none can be made."""
+        found = self._connections.get(address)
+        if found is not None and found.is_open:
+            return found
+        try:
+            end = await self.network.connect(*address)
+        except (OSError, TimeoutError) as error:
+            raise Unanswered(str(error)) from error
+        opened = self._connections[address] = Connection(end, self.network.trace)
+        return opened
+
+    async def ask(
+        self,
+        address: tuple[str, int],
+        key: int,
+        version: int,
+        request: Any,
+        *,
+        timeout: float | None = None,
+        is_timed: bool = False,
+    ) -> Any:
+        """Sends a request to one agent and returns its answer, as `Connection.send` does. Raises Unanswered."""
+        connection = await self.connection(address)
+        future = connection.send(key, version, request, is_timed=is_timed)
+        try:
+            async with asyncio.timeout(timeout or self.request_timeout):
+                return await future
+        except TimeoutError:
+            connection.close()
+            raise Unanswered("no answer in time") from None
+
+    async def ask_any(self, key: int, version: int, request: Any) -> Any:
+        """Sends a request to any agent. Raises Unanswered."""
+        return await self.ask(self.random.choice(self.agents), key, version, request)
+
+    @property
+    def agents(self) -> list[tuple[str, int]]:
+        """The addresses that are known."""
+        return sorted({*self._brokers.values(), *self._bootstrap})
+
+    def disconnect(self) -> None:
+        """Closes all connections, as a client does that is closed."""
+        for connection in self._connections.values():
+            if connection.is_open:
+                connection.close()
+        self._connections.clear()
+
+    # Metadata.
+
+    async def refresh(self, *names: str) -> None:
+        """Asks for the cluster and these topics. Raises Unanswered."""
+        asked = tuple(nested(3, 12, "MetadataRequestTopic", name=name) for name in names)
+        request = make(REQUESTS[3].body, 12, topics=asked, allow_auto_topic_creation=False)
+        answer = await self.ask_any(3, 12, request)
+        if answer.brokers:
+            self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        for topic in answer.topics:
+            if topic.error_code:
+                self.topics.pop(topic.name, None)
+            else:
+                leaders = {each.partition_index: each.leader_id for each in topic.partitions}
+                self.topics[topic.name] = (topic.topic_id, leaders)
+                self.topic_ids[topic.name] = topic.topic_id
+                for partition, leader in leaders.items():
+                    if leader in self._brokers:
+                        self._note((topic.name, partition), self._brokers[leader])
+
+    def _note(self, what: tuple[str | int, str | int], address: tuple[str, int]) -> None:
+        """Notes who serves a partition, a group or a transactional id."""
+        before = self._served_by.get(what, address)
+        self._served_by[what] = address
+        if before != address:
+            self._failed_over()
+
+    async def leader(self, topic: str, partition: int) -> tuple[str, int]:
+        """The address of a partition's leader. Raises Unanswered if it is not known.
+
+        "name/id" is the topic of this name only while it has this id. Raises Gone if it has not.
+        """
+        name, _, wanted = topic.partition("/")
+        known = self.topics.get(name)
+        if known is None or self._brokers.get(known[1].get(partition, -1)) is None:
+            await self.refresh(name)
+            known = self.topics.get(name)
+        if wanted and (known is None or known[0].hex() != wanted):
+            raise Gone(ErrorCode.UNKNOWN_TOPIC_ID, topic)
+        if known is None:
+            raise Unanswered(f"no topic {topic}")
+        found = self._brokers.get(known[1].get(partition, -1))
+        if found is None:
+            self.topics.pop(name, None)
+            raise Unanswered(f"{topic}-{partition} has no leader")
+        return found
+
+    def topic_id(self, topic: str) -> bytes:
+        """The id of a topic whose leader was looked up."""
+        name, _, wanted = topic.partition("/")
+        return bytes.fromhex(wanted) if wanted else self.topic_ids[name]
+
+    def forget_leader(self, topic: str) -> None:
+        """Has the next `leader` ask again."""
+        self.topics.pop(topic.partition("/")[0], None)
+
+    async def coordinator(self, kind: int, name: str) -> tuple[str, int]:
+        """The address of the coordinator of a group (0) or transactional id (1). Raises Unanswered."""
+        found = self.coordinators.get((kind, name))
+        if found is not None:
+            return found
+        request = make(REQUESTS[10].body, 4, key_type=kind, coordinator_keys=(name,))
+        answer = await self.ask_any(10, 4, request)
+        each = answer.coordinators[0]
+        if each.error_code:
+            raise Unanswered(ErrorCode(each.error_code).name)
+        found = self.coordinators[kind, name] = (each.host, each.port)
+        self._note((kind, name), found)
+        return found
+
+    def forget_coordinator(self, kind: int, name: str) -> None:
+        """Has the next `coordinator` ask again."""
+        self.coordinators.pop((kind, name), None)
+
+    async def pause(self) -> None:
+        """Waits before the next try, as clients do."""
+        await asyncio.sleep(0.05 + 0.1 * self.random.random())
+
+    async def coordinated(
+        self,
+        kind: int,
+        name: str,
+        key: int,
+        version: int,
+        request: Any,
+        *,
+        timeout: float | None = None,
+    ) -> Any:
+        """Asks a coordinator, once. Raises Unanswered, after which another one is looked up."""
+        try:
+            address = await self.coordinator(kind, name)
+            return await self.ask(address, key, version, request, timeout=timeout)
+        except Unanswered:
+            self.forget_coordinator(kind, name)
+            raise

@@ -1,0 +1,447 @@
+"""Takes one safeguard of the product away at a time. The simulation is only worth what it finds then.
+
+python -m tests.simulation --safeguards          how many seeds each removal takes to be found
+python -m tests.simulation --safeguards --only "lease fence"
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any, Final
+from unittest import mock
+
+from lacuna.agent.fetch import planner
+from lacuna.agent.fetch.service import FetchService
+from lacuna.agent.housekeeping.collecting import Collector
+from lacuna.agent.produce import flush
+from lacuna.agent.trust import Trust
+from lacuna.controlplane import machine
+from lacuna.controlplane.client.subscriptions import Subscriptions
+from lacuna.controlplane.client.views import PartitionView
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.shared.batches import FLAG_ADDS_PARTITION
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.extents import DeadRanges
+from lacuna.controlplane.shared.log import reads
+from lacuna.controlplane.state.groups.offsets import Offsets
+from lacuna.controlplane.state.segments import SegmentTable
+from lacuna.controlplane.state.state import Lease, State
+from lacuna.controlplane.state.transactional import TransactionalId
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.groups_pb2 import OffsetsCommitted, TxnOffsetCommit
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LogStartsMoved, TransactionEnded
+from lacuna.controlplane.v1.log_pb2 import (
+    CommitSegment,
+    CompactionRange,
+    PartitionDelta,
+    SegmentCommitted,
+    SwapExtents,
+)
+from lacuna.controlplane.verbs import (
+    agents,
+    commits,
+    compaction,
+    housekeeping,
+    outcomes,
+    swapping,
+    topics,
+    transactions,
+)
+from lacuna.controlplane.verbs.groups import committing
+from lacuna.controlplane.verbs.turn import Turn
+from lacuna.logstore.objects.store import ObjectStoreError
+from lacuna.logstore.records.pieces import walk_pieces
+from tests.simulation import world
+from tests.simulation.journal import SimulatedJournal
+from tests.simulation.store import SimulatedStore
+
+Remove = Callable[[], AbstractContextManager[Any]]
+patch = mock.patch.object
+
+
+@contextmanager
+def _all(*patches: AbstractContextManager[Any]) -> Iterator[None]:
+    with patches[0]:
+        if patches[1:]:
+            with _all(*patches[1:]):
+                yield
+        else:
+            yield
+
+
+def _early_replies() -> AbstractContextManager[Any]:
+    """Replies and deltas leave before the journal has their records."""
+
+    def release(self: Runtime) -> None:
+        while self._held:
+            item = self._held.popleft()
+            if not item.session.is_closed:
+                item.session.receiver.deliver(
+                    item.partitions, item.cluster, item.replies, self._durable
+                )
+
+    def hold(self: Runtime, held: Any) -> None:
+        self._held.extend(held)
+        release(self)
+
+    return _all(patch(Runtime, "_hold", hold), patch(Runtime, "_release", release))
+
+
+def _unordered_flushes() -> AbstractContextManager[Any]:
+    """A flush commits without waiting for the one before."""
+    real = flush._Flight
+    return patch(flush, "_Flight", lambda batches, _previous, ended: real(batches, None, ended))
+
+
+def _no_lease_fence() -> AbstractContextManager[Any]:
+    """A commit under a lease that has ended is taken."""
+
+    def with_lease(state: State, lease_id: int) -> None:
+        if 0 < lease_id < state.next_lease_id:
+            state.leases.setdefault(lease_id, Lease(lease_id, 0))
+
+    def commit(turn: Turn, command: CommitSegment) -> Reply:
+        with_lease(turn.state, command.segment.lease_id)
+        return commits.commit_segment(turn, command)
+
+    def replay(state: State, record: Any, now_ms: int) -> None:
+        with_lease(state, record.segment.lease_id)
+        commits.replay_segment_recorded(state, record, now_ms)
+
+    return _all(
+        mock.patch.dict(machine.VERBS, commit_segment=commit),
+        mock.patch.dict(machine.REPLAYS, segment_recorded=replay),
+    )
+
+
+def _no_segment_idempotence() -> AbstractContextManager[Any]:
+    """A commit that is sent again is decided again."""
+    add = SegmentTable.add
+
+    def commit(turn: Turn, command: CommitSegment) -> Reply:
+        if command.segment.lease_id not in turn.state.leases:
+            return Reply(segment_committed=SegmentCommitted(error_code=ErrorCode.LEASE_EXPIRED))
+        journalled = JournalRecord()
+        draft = commits._SegmentDraft(turn.state, command, journalled.segment_recorded)
+        for given in command.slices:
+            draft.decide(given)
+        turn.journal(journalled)
+        return Reply(segment_committed=journalled.segment_recorded.verdicts)
+
+    def add_or_not(self: SegmentTable, key: Any, *rest: Any) -> None:
+        if key not in self:
+            add(self, key, *rest)
+
+    return _all(
+        mock.patch.dict(machine.VERBS, commit_segment=commit),
+        patch(SegmentTable, "add", add_or_not),
+    )
+
+
+def _no_epoch_check() -> AbstractContextManager[Any]:
+    """A batch of an older epoch is taken for one of the newest."""
+    check = commits._SliceDraft._check_transaction
+
+    def unfenced(self: Any, producer_id: int, _epoch: int, flags: int) -> int:
+        found = self.segment.state.producers.get(producer_id)
+        epoch = -1 if found is None else found.producer_epoch
+        return check(self, producer_id, epoch, flags | FLAG_ADDS_PARTITION)
+
+    return _all(
+        patch(commits._SliceDraft, "_check_transaction", unfenced),
+        patch(commits, "_check_sequence", _any_sequence),
+    )
+
+
+def _any_sequence(*_: Any) -> tuple[int, None]:
+    return 0, None
+
+
+def _blind_views() -> AbstractContextManager[Any]:
+    """A view goes on with the deltas of a new session, whatever it missed."""
+    apply = PartitionView.apply
+
+    def blind(self: PartitionView, delta: PartitionDelta) -> bool:
+        if self.version < 0:
+            return apply(self, delta)
+        if delta.is_snapshot:
+            self.version, self.is_current = delta.version, True
+            return True
+        delta.from_version = self.version
+        return apply(self, delta)
+
+    return _all(
+        patch(PartitionView, "apply", blind), patch(Subscriptions, "interrupt", lambda _self: None)
+    )
+
+
+def _after_apply(change: Callable[[PartitionView], None]) -> AbstractContextManager[Any]:
+    apply = PartitionView.apply
+
+    def changed(self: PartitionView, delta: PartitionDelta) -> bool:
+        done = apply(self, delta)
+        change(self)
+        return done
+
+    return patch(PartitionView, "apply", changed)
+
+
+def _no_last_stable_offset() -> AbstractContextManager[Any]:
+    """A read_committed consumer reads up to the high watermark."""
+
+    def change(view: PartitionView) -> None:
+        view.last_stable_offset = view.high_watermark
+
+    return _after_apply(change)
+
+
+def _aborted_shown() -> AbstractContextManager[Any]:
+    """Nothing of an aborted transaction is skipped."""
+
+    def change(view: PartitionView) -> None:
+        view.dead = DeadRanges()
+
+    return _after_apply(change)
+
+
+def _unchecked_reads() -> AbstractContextManager[Any]:
+    """The checksums of what was read are not compared."""
+
+    def walk(*given: Any) -> Any:
+        return walk_pieces(*given[:-1], False)  # type: ignore[call-arg]
+
+    return patch(reads, "walk_pieces", walk)
+
+
+def _commit_without_put() -> AbstractContextManager[Any]:
+    """A flush commits its segment whether or not it was written."""
+    put = SimulatedStore.put
+
+    def hopeful(self: SimulatedStore, key: str, parts: Any) -> None:
+        try:
+            put(self, key, parts)
+        except ObjectStoreError:
+            return
+
+    return patch(SimulatedStore, "put", hopeful)
+
+
+def _no_plan_digest() -> AbstractContextManager[Any]:
+    """A swap replaces what is there, not what was planned."""
+    return patch(swapping, "_is_as_planned", lambda *_: True)
+
+
+def _no_retry_answer() -> AbstractContextManager[Any]:
+    """An EndTxn that is sent again is decided again."""
+    return patch(outcomes, "_DONE", {True: None, False: None})
+
+
+def _trusting(since_matters: bool) -> AbstractContextManager[Any]:
+    holds = Trust.holds
+
+    def trusts(self: Trust, since: float = float("-inf")) -> bool:
+        if not since_matters:
+            return holds(self)
+        return self._as_of >= since
+
+    return patch(Trust, "holds", trusts)
+
+
+async def _unasked(*_: Any) -> None:
+    """Does not ask."""
+
+
+def _forgotten_windows() -> AbstractContextManager[Any]:
+    """A snapshot does not have the sequences of producers."""
+    restore = machine.restore
+
+    def forget(snapshot: bytes) -> State:
+        state = restore(snapshot)
+        for each in state.partitions.values():
+            if not each.ongoing:
+                each.producers.clear()
+        return state
+
+    return patch(machine, "restore", forget)
+
+
+def _no_timeouts() -> AbstractContextManager[Any]:
+    """A transaction never times out."""
+    return patch(outcomes, "tick_transactions", lambda _: None)
+
+
+def _no_generation_check() -> AbstractContextManager[Any]:
+    """Whoever has been in a group may commit its offsets."""
+
+    def anybody(*_: Any) -> ErrorCode:
+        return ErrorCode.NONE
+
+    return _all(
+        patch(committing, "_find_generation_error", anybody),
+        patch(committing, "_find_epoch_error", anybody),
+    )
+
+
+def _unrecorded_offsets() -> AbstractContextManager[Any]:
+    """The offsets of a transaction are answered, and not kept."""
+
+    def commit(_: Turn, command: TxnOffsetCommit) -> Reply:
+        return Reply(offsets_committed=OffsetsCommitted(error_codes=[0] * len(command.offsets)))
+
+    return patch(transactions, "commit_in_transaction", commit)
+
+
+def _offsets_of_aborted() -> AbstractContextManager[Any]:
+    """The offsets of an aborted transaction take effect."""
+    end = Offsets.end_transaction
+    return patch(
+        Offsets, "end_transaction", lambda self, producer_id, _: end(self, producer_id, True)
+    )
+
+
+def _no_pins() -> AbstractContextManager[Any]:
+    """A collection takes what a job has pinned."""
+    collectable = SegmentTable.collectable
+
+    def unpinned(self: SegmentTable, *given: Any) -> Any:
+        with patch(self, "pins", {}):
+            return collectable(self, *given)
+
+    return patch(SegmentTable, "collectable", unpinned)
+
+
+def _unmoved_log_starts() -> AbstractContextManager[Any]:
+    """DeleteRecords is answered, and nothing is deleted."""
+    return patch(
+        housekeeping,
+        "log_starts_moved",
+        lambda _: JournalRecord(log_starts_moved=LogStartsMoved()),
+    )
+
+
+def _topic_ids_by_name() -> AbstractContextManager[Any]:
+    """A topic that is created again has the id of the one before."""
+    new_topic = topics._new_topic
+
+    def same(*given: Any) -> Any:
+        topic = new_topic(*given)
+        topic.topic_id = topic.name.encode().rjust(16, b"-")
+        return topic
+
+    return patch(topics, "_new_topic", same)
+
+
+def _unfenced_aborts() -> AbstractContextManager[Any]:
+    """An abort from outside, or after a timeout, leaves the producer its epoch."""
+
+    def abort(turn: Turn, found: TransactionalId, _: int) -> None:
+        record = TransactionEnded(
+            producer_id=found.producer_id,
+            next_producer_id=found.producer_id,
+            next_producer_epoch=found.producer_epoch,
+            is_by_coordinator=True,
+        )
+        turn.journal(JournalRecord(transaction_ended=record))
+
+    return patch(outcomes, "_abort", abort)
+
+
+def _swaps_without_lease() -> AbstractContextManager[Any]:
+    """A swap is taken whose lease has ended, so that its objects may be swept."""
+
+    def swap(turn: Turn, command: SwapExtents) -> Reply:
+        ids = {each.segment.lease_id for each in command.segments}
+        with patch(turn.state, "leases", {**dict.fromkeys(ids), **turn.state.leases}):
+            return swapping.swap_extents(turn, command)
+
+    return mock.patch.dict(machine.VERBS, swap_extents=swap)
+
+
+def _plans_without_dead_ranges() -> AbstractContextManager[Any]:
+    """A compaction is not told which records were aborted."""
+    planned = compaction._range
+
+    def undead(*given: Any, **named: Any) -> CompactionRange:
+        found = planned(*given, **named)
+        found.dead = b""
+        return found
+
+    return patch(compaction, "_range", undead)
+
+
+async def _sweep_nothing(*_: Any) -> int:
+    return 0
+
+
+def _swept_once() -> AbstractContextManager[Any]:
+    """What is written under a lease after its sweep is not looked for."""
+
+    def unused(*_: Any) -> None:
+        """Puts no lease back."""
+
+    return _all(*(patch(module, "used_late", unused) for module in (agents, commits, swapping)))
+
+
+def _undeleted_views() -> AbstractContextManager[Any]:
+    """A fetch answers for a topic that was deleted while it was read."""
+    answer = FetchService._answer
+
+    def undeleted(self: FetchService, interest: Any, *rest: Any) -> Any:
+        view = interest.view
+        if view is None or not view.is_deleted:
+            return answer(self, interest, *rest)
+        with patch(view, "is_deleted", False):
+            return answer(self, interest, *rest)
+
+    return patch(FetchService, "_answer", undeleted)
+
+
+#: Name → what takes it away. The names are those of docs/simulation.md.
+SAFEGUARDS: Final[Mapping[str, Remove]] = {
+    "durable replies": _early_replies,
+    "order of flushes": _unordered_flushes,
+    "commit after the PUT": _commit_without_put,
+    "lease fence": _no_lease_fence,
+    "lease margin": partial(_trusting, since_matters=True),
+    "asking fetch": partial(_trusting, since_matters=False),
+    "confirming read": lambda: patch(planner.Planner, "confirm", _unasked),
+    "grace of collection": lambda: patch(world, "GRACE_MS", 0),
+    "sweep of ended leases": lambda: patch(Collector, "_sweep", _sweep_nothing),
+    "segment idempotence": _no_segment_idempotence,
+    "sequence check": lambda: patch(commits, "_check_sequence", _any_sequence),
+    "epoch check": _no_epoch_check,
+    "version check of views": _blind_views,
+    "plan digest of swaps": _no_plan_digest,
+    "sync of the store": lambda: patch(SimulatedStore, "is_synced", False),
+    "sync of the journal": lambda: patch(SimulatedJournal, "is_synced", False),
+    "retry answer of EndTxn": _no_retry_answer,
+    "last stable offset": _no_last_stable_offset,
+    "skipping of aborted records": _aborted_shown,
+    "checksums of reads": _unchecked_reads,
+    "read pins": _no_pins,
+    "log start of DeleteRecords": _unmoved_log_starts,
+    "lease of a swap": _swaps_without_lease,
+    "new topic ids": _topic_ids_by_name,
+    "fence of aborts": _unfenced_aborts,
+    "dead ranges of plans": _plans_without_dead_ranges,
+    "producers in snapshots": _forgotten_windows,
+    "transaction timeouts": _no_timeouts,
+    "generation of commits": _no_generation_check,
+    "offsets in transactions": _unrecorded_offsets,
+    "offsets of aborted": _offsets_of_aborted,
+    "second sweep of leases": _swept_once,
+    "error of a deleted topic": _undeleted_views,
+}
+
+
+def seeds_until_found(name: str, most: int, first: int = 1) -> tuple[int, str] | None:
+    """How many seeds it takes to find that a safeguard is missing, and what was found; None if `most` do not."""
+    with SAFEGUARDS[name]():
+        for count, seed in enumerate(itertools.islice(itertools.count(first), most), 1):
+            result = world.World(seed).run()
+            if result.violations:
+                return count, result.violations[0]
+    return None

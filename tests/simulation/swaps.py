@@ -1,0 +1,64 @@
+"""Looks at every swap of a topic that is compacted by key: it may take records away, but never bring one back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.extents import ExtentTable
+from lacuna.controlplane.shared.log.pieces import all_pieces
+from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.log_pb2 import Extents, SwapExtents
+from lacuna.controlplane.verbs.turn import Turn
+from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.records.batch import read_batches
+from lacuna.pipeline.loading import load_blocks
+from tests.simulation.history import History
+
+
+@contextmanager
+def watched(
+    store: ObjectStore, cluster_id: Callable[[], str], history: History, topic: str
+) -> Iterator[None]:
+    """Compares what a swap of `topic` brings with what it replaces, by what is in the bucket."""
+    swap_extents = machine.VERBS["swap_extents"]
+
+    def swap(turn: Turn, command: SwapExtents) -> Reply:
+        state = turn.state
+        replaced: list[Extents | None] = []
+        for wanted in command.partitions:
+            partition = state.partitions.get(key_of(wanted.partition))
+            found = None
+            if partition is not None and state.topics[partition.key[0]].name == topic:
+                given = wanted.swap
+                extents = partition.extents
+                found = extents.slice(*extents.range_of(given.first_offset, given.end_offset))
+            replaced.append(found)
+        reply = swap_extents(turn, command)
+        assert reply is not None  # a swap is answered at once
+        codes = reply.extents_swapped.error_codes
+        if turn.records:  # else it was sent again
+            for wanted, old, code in zip(command.partitions, replaced, codes, strict=False):
+                if old is not None and code == ErrorCode.NONE:
+                    back = _offsets(wanted.swap.extents) - _offsets(old)
+                    if back:
+                        history.wrong(f"a swap brought offset {min(back)} of {topic} back")
+        return reply
+
+    def _offsets(extents: Extents) -> set[int]:
+        table = ExtentTable()
+        table.append(extents)
+        blocks = load_blocks(store, cluster_id(), list(all_pieces(table)))
+        return {
+            record.offset
+            for block in blocks
+            for batch in read_batches(block.data)
+            for record in batch.records()
+        }
+
+    with mock.patch.dict(machine.VERBS, swap_extents=swap):
+        yield

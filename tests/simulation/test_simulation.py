@@ -1,0 +1,74 @@
+"""The simulation itself: it is repeatable, it finds what is missing, and its failures can be made small."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulation.__main__ import prepare
+from tests.simulation.faults import Fault
+from tests.simulation.safeguards import seeds_until_found
+from tests.simulation.shrink import shrink
+from tests.simulation.world import World
+
+#: Seeds with an admin, a compactor, groups, and between 4 and 20 faults.
+SOME_SEEDS = range(1, 5)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _prepared() -> Iterator[None]:
+    logger = logging.getLogger("lacuna")
+    level = logger.level
+    prepare()
+    yield
+    logger.setLevel(level)
+
+
+@pytest.mark.parametrize("seed", SOME_SEEDS)
+def test_a_history_has_no_violation(seed: int) -> None:
+    assert World(seed).run().violations == []
+
+
+def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
+    """Whatever the hashes of strings are, and whatever ran in the process before."""
+    World(7).run()
+    _, lines = World(9).traced()
+    assert len(lines) > 1_000
+    for hash_seed in ("1", "2"):
+        printed = _traced(9, hash_seed)
+        assert printed[: len(lines)] == lines
+
+
+def _traced(seed: int, hash_seed: str) -> list[str]:
+    command = [sys.executable, "-m", "tests.simulation", "--seed", str(seed), "--trace"]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_another_seed_is_another_history() -> None:
+    assert World(1).run().steps != World(2).run().steps
+
+
+def test_faults_can_be_left_out() -> None:
+    everything = World(9).faults
+    assert len(everything) > 2
+    assert World(9, [each.number for each in everything[1:]]).faults == everything[:1]
+
+
+@pytest.mark.parametrize("needed", [{1}, {5}, {2, 7}, {1, 4, 8}, set()])
+def test_shrinking_leaves_only_what_is_needed(needed: set[int]) -> None:
+    faults = [Fault(number, float(number), "kill", "control", 1.0, 0.5) for number in range(1, 9)]
+    left = shrink(faults, lambda without: not needed & without)
+    assert {each.number for each in left} == needed
+
+
+@pytest.mark.parametrize("safeguard", ["skipping of aborted records", "last stable offset"])
+def test_a_missing_safeguard_is_found(safeguard: str) -> None:
+    """Those that take few seeds; `python -m tests.simulation --safeguards` takes all away."""
+    assert seeds_until_found(safeguard, most=40) is not None

@@ -1,0 +1,278 @@
+"""Messages and their bytes: at every version, in both forms of the kernel, and beside Kafka's own classes (S24)."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lacuna.wire.errors import MalformedMessage
+from lacuna.wire.layout import Message
+from lacuna.wire.messages.end_txn import END_TXN_REQUEST, EndTxnRequest, EndTxnResponse
+from lacuna.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from lacuna.wire.messages.find_coordinator import FindCoordinatorRequest
+from lacuna.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from lacuna.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from lacuna.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.golden import messages as golden
+from tests.wire.samples import MESSAGES, in_kafkas_json, of_struct, versions_of
+
+Messages = dict[str, Message[Any]]
+few = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(few, max_examples=12)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+@few
+@given(data=st.data())
+def test_what_is_written_is_read(forms: list[Messages], name: str, data: st.DataObject) -> None:
+    for version in versions_of(MESSAGES[name]):
+        value = data.draw(of_struct(MESSAGES[name].body, version))
+        for messages in forms:
+            written = messages[name].write(value, version)
+            again = messages[name].read(memoryview(written), version)
+            assert again == value
+            assert type(again) is type(value)
+            assert MESSAGES[name].write(value, version) == written
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_the_bytes_are_kafkas(messages: Messages, name: str) -> None:
+    """What Kafka's own classes have written is read as the values that they say, and written as the same bytes."""
+    message = messages[name]
+    of = golden.requests if name.endswith("_REQUEST") else golden.responses
+    samples = of(message.api_key)
+    assert {each.version for each in samples} == set(versions_of(message))
+    for version, _, body, values in samples:
+        value = message.read(memoryview(body), version)
+        assert in_kafkas_json(message.body, value, version) == values
+        assert message.write(value, version) == body
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+@many
+@given(data=st.data())
+def test_what_is_cut_off_is_malformed(
+    forms: list[Messages], name: str, data: st.DataObject
+) -> None:
+    version = data.draw(st.sampled_from(versions_of(MESSAGES[name])))
+    written = MESSAGES[name].write(data.draw(of_struct(MESSAGES[name].body, version)), version)
+    somewhere = data.draw(st.integers(0, len(written)))
+    for size in {0, somewhere, len(written) - 1} & set(range(len(written))):
+        for messages in forms:
+            with pytest.raises(MalformedMessage):
+                messages[name].read(memoryview(written)[:size], version)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+@many
+@given(data=st.data(), body=st.binary(max_size=100))
+def test_both_forms_say_the_same_of_any_bytes(
+    forms: list[Messages], name: str, data: st.DataObject, body: bytes
+) -> None:
+    version = data.draw(st.sampled_from(versions_of(MESSAGES[name])))
+    outcomes = []
+    for messages in (*forms, MESSAGES):
+        try:
+            outcomes.append(repr(messages[name].read(memoryview(body), version)))
+        except MalformedMessage as error:
+            outcomes.append(str(error))
+    assert len(set(outcomes)) == 1
+
+
+def test_lengths_that_lie_take_no_memory(messages: Messages) -> None:
+    """Every place of a request in turn has the largest length, the smallest, and a null."""
+    topics = (OffsetCommitRequestTopic("t", partitions=()),) * 3
+    request = OffsetCommitRequest("group", 1, "member", "instance", topics=topics)
+    odd = [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff\x0f"]
+    read = messages["OFFSET_COMMIT_REQUEST"].read
+    for version in (0, 7, 9):
+        body = messages["OFFSET_COMMIT_REQUEST"].write(request, version)
+        tracemalloc.start()
+        try:
+            for at in range(len(body)):
+                for value in odd:
+                    try:
+                        read(memoryview(body[:at] + value + body[at + len(value) :]), version)
+                    except MalformedMessage:
+                        continue
+            assert tracemalloc.get_traced_memory()[1] < 1 << 18
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "body", "says"),
+    [
+        ("END_TXN_REQUEST", 0, b"\xff\xff", "EndTxnRequest.transactional_id is null, which it must not be"),
+        ("END_TXN_REQUEST", 3, b"\x00", "EndTxnRequest.transactional_id is null, which it must not be"),
+        ("END_TXN_REQUEST", 0, b"\0\x05ab", "EndTxnRequest.transactional_id has 5 bytes, but only 2 are left"),
+        ("END_TXN_REQUEST", 0, b"\0\x02\xff\xff", "EndTxnRequest.transactional_id is not UTF-8: "),
+        ("END_TXN_REQUEST", 3, b"\xff\xff\xff\xff\xff\x01", "a varint is longer than 32 bits"),
+        ("METADATA_REQUEST", 0, b"\xff\xff\xff\xff", "MetadataRequest.topics is null, which it must not be"),
+        (
+            "OFFSET_COMMIT_REQUEST",
+            0,
+            b"\0\0\0\0\0\x03" + bytes(17),
+            "OffsetCommitRequest.topics has 3 elements, more than 17 bytes can hold",
+        ),
+        (
+            "FIND_COORDINATOR_REQUEST",
+            3,
+            b"\x81\x80\x02" + b"g" * 0x8000 + b"\0\0",
+            "FindCoordinatorRequest.key has 32768 bytes; a string has 32767 at most",
+        ),
+        ("END_TXN_REQUEST", 0, b"\0\x01t", "the message ends early, after 3 bytes"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(
+    messages: Messages, name: str, version: int, body: bytes, says: str
+) -> None:
+    with pytest.raises(MalformedMessage) as error:
+        messages[name].read(memoryview(body), version)
+    assert str(error.value).startswith(says)
+
+
+def test_tagged_fields_that_are_unknown_are_passed_over(messages: Messages) -> None:
+    """KIP-482."""
+    request = EndTxnRequest("t", 7, 1, True)
+    body = messages["END_TXN_REQUEST"].write(request, 3)
+    assert body.endswith(b"\0")
+    longer = body[:-1] + b"\x02\x05\x00\x7f\x01x"
+    assert messages["END_TXN_REQUEST"].read(memoryview(longer), 3) == request
+    with pytest.raises(MalformedMessage, match="ends early"):
+        messages["END_TXN_REQUEST"].read(memoryview(longer[:-1]), 3)
+
+
+def test_records_are_views_of_the_request(messages: Messages) -> None:
+    data = PartitionProduceData(3, memoryview(b"payload"))
+    topics = [TopicProduceData("t", partition_data=[data, PartitionProduceData(4)])]
+    body = messages["PRODUCE_REQUEST"].write(ProduceRequest(topic_data=topics), 9)
+    read = messages["PRODUCE_REQUEST"].read(memoryview(body), 9)
+    first, second = read.topic_data[0].partition_data
+    assert first.records.obj is body
+    assert (bytes(first.records), second.records) == (b"payload", None)
+
+
+@pytest.mark.parametrize("version", range(19))
+def test_records_are_written_as_the_buffers_that_they_are(messages: Messages, version: int) -> None:
+    records = (memoryview(b"first batch"), b"second")
+    partitions = [
+        PartitionData(0, records=records),
+        PartitionData(1),
+        PartitionData(2, records=None),
+    ]
+    response = FetchResponse(responses=[FetchableTopicResponse("t", partitions=partitions)])
+    buffers = messages["FETCH_RESPONSE"].buffers(response, version)
+    assert [type(buffer) for buffer in buffers] == [bytes, memoryview, bytes, bytes]
+    assert buffers[1] is records[0]
+    assert buffers[2] is records[1]
+    written = b"".join(buffers)
+    assert written == messages["FETCH_RESPONSE"].write(response, version)
+    again = messages["FETCH_RESPONSE"].read(memoryview(written), version)
+    said = [partition.records for partition in again.responses[0].partitions]
+    assert said == [(b"first batchsecond",), (), None]
+
+
+@pytest.mark.parametrize("name", ["PRODUCE_REQUEST", "FETCH_REQUEST"])
+def test_nothing_may_follow_what_is_exact(messages: Messages, name: str) -> None:
+    for version in versions_of(MESSAGES[name]):
+        body = messages[name].write(MESSAGES[name].body.make(), version)
+        with pytest.raises(MalformedMessage, match="1 bytes follow the end of"):
+            messages[name].read(memoryview(body + b"\0"), version)
+    body = messages["END_TXN_REQUEST"].write(EndTxnRequest("t"), 3)
+    assert messages["END_TXN_REQUEST"].read(memoryview(body + b"\0"), 3) == EndTxnRequest("t")
+
+
+@pytest.mark.parametrize(
+    "fields", [{"given": 1}, {"error_code": 1, "throttle_time_ms": 2}], ids=["no field", "twice"]
+)
+def test_messages_are_made_of_their_fields_alone(fields: dict[str, int]) -> None:
+    """Compiled, the kernel makes what a class is called for."""
+    assert EndTxnResponse(5, **{"error_code": 7}) == (5, 7, -1, -1)  # noqa: PIE804 - a name made at run time
+    with pytest.raises(TypeError):
+        EndTxnResponse(5, **fields)
+    with pytest.raises(TypeError):
+        EndTxnResponse(*range(5))
+
+
+def test_what_a_version_lacks_is_left_out_and_read_as_its_default(messages: Messages) -> None:
+    request = OffsetCommitRequest("g", 5, "m", "i", 9)
+    written = messages["OFFSET_COMMIT_REQUEST"].write(request, 0)
+    assert written == b"\0\x01g\0\0\0\0"
+    assert messages["OFFSET_COMMIT_REQUEST"].read(memoryview(written), 0) == OffsetCommitRequest(
+        "g"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "value", "error", "says"),
+    [
+        ("END_TXN_RESPONSE", 0, EndTxnResponse(error_code=1 << 15), OverflowError, "does not fit|too (large|big)"),
+        ("END_TXN_RESPONSE", 5, EndTxnResponse(producer_id=1 << 63), OverflowError, "does not fit|too (large|big)"),
+        ("END_TXN_RESPONSE", 0, EndTxnRequest(), TypeError, "not a EndTxnRequest"),
+        (
+            "METADATA_RESPONSE",
+            9,
+            MetadataResponse(topics=[MetadataResponseTopic(name=None)]),
+            ValueError,
+            "MetadataResponseTopic.name is null, which it must not be",
+        ),
+        (
+            "METADATA_RESPONSE",
+            12,
+            MetadataResponse(topics=[MetadataResponseTopic(topic_id=b"short")]),
+            ValueError,
+            "an id has 16 bytes",
+        ),
+        ("METADATA_REQUEST", 0, MetadataRequest(topics=None), ValueError, "MetadataRequest.topics is null"),
+        (
+            "FIND_COORDINATOR_REQUEST",
+            3,
+            FindCoordinatorRequest(key="k" * 0x8000),
+            ValueError,
+            "FindCoordinatorRequest.key has 32768 bytes; a string has 32767 at most",
+        ),
+    ],
+)  # fmt: skip
+def test_what_has_no_place_in_a_message_is_not_written(
+    messages: Messages, name: str, version: int, value: Any, error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        messages[name].write(value, version)
+
+
+def test_nothing_of_one_message_is_left_in_the_next(messages: Messages) -> None:
+    """Compiled, messages are written to the same buffer, which a failed one leaves half full."""
+    message = messages["END_TXN_RESPONSE"]
+    right = message.write(EndTxnResponse(1, 2, 3, 4), 5)
+    for wrong in (EndTxnResponse(1, 2, 3, 1 << 15), EndTxnRequest(), EndTxnResponse(1, 2, None)):  # type: ignore[arg-type]
+        with pytest.raises((OverflowError, TypeError)):
+            message.write(wrong, 5)
+        assert message.write(EndTxnResponse(1, 2, 3, 4), 5) == right
+    fetched = messages["FETCH_RESPONSE"]
+    records = [PartitionData(records=(bytes(20_000),)), PartitionData(records=(b"few",))]
+    large, small = (
+        FetchResponse(responses=[FetchableTopicResponse("t" * 20_000, partitions=[data])])
+        for data in records
+    )
+    written = fetched.write(small, 12)
+    assert fetched.write(large, 12)[-20_003:] == bytes(20_003)
+    assert fetched.write(small, 12) == written
+    assert b"".join(fetched.buffers(small, 12)) == written
+
+
+@pytest.mark.parametrize("version", [-1, 6, 1 << 20])
+def test_a_version_that_there_is_not(messages: Messages, version: int) -> None:
+    with pytest.raises(KeyError, match=f"there is no version {version} of EndTxnRequest"):
+        messages["END_TXN_REQUEST"].read(memoryview(b""), version)
+
+
+def test_only_views_of_bytes_are_read() -> None:
+    """Compiled, the kernel looks at their memory."""
+    for other in (b"\0\0", memoryview(b"\0\0\0\0")[::2], memoryview(b"\0\0").cast("h")):
+        with pytest.raises(TypeError):
+            END_TXN_REQUEST.read(other, 0)  # type: ignore[arg-type]

@@ -1,0 +1,396 @@
+"""Writes `lacuna.wire.messages` from Kafka's definitions: `python -m lacuna.wire.generator`.
+
+The jar of kafka-clients holds a JSON file for each message (github.com/apache/kafka, clients/src/main/resources,
+Apache-2.0). Versions that KAFKA no longer has are taken from BEFORE_KAFKA_4, the last release that had them; a field
+that only they have keeps its place among the fields. Maven downloads the jars, and ruff formats the output.
+
+To generate the messages of another API, add its name to APIS and run this.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+KAFKA: Final = "4.1.0"
+BEFORE_KAFKA_4: Final = "3.9.1"
+APIS: Final = (
+    "AddOffsetsToTxn",
+    "AddPartitionsToTxn",
+    "AlterClientQuotas",
+    "AlterConfigs",
+    "AlterPartitionReassignments",
+    "AlterReplicaLogDirs",
+    "AlterUserScramCredentials",
+    "ApiVersions",
+    "ConsumerGroupDescribe",
+    "ConsumerGroupHeartbeat",
+    "CreateAcls",
+    "CreateDelegationToken",
+    "CreatePartitions",
+    "CreateTopics",
+    "DeleteAcls",
+    "DeleteGroups",
+    "DeleteRecords",
+    "DeleteTopics",
+    "DescribeAcls",
+    "DescribeClientQuotas",
+    "DescribeCluster",
+    "DescribeConfigs",
+    "DescribeDelegationToken",
+    "DescribeGroups",
+    "DescribeLogDirs",
+    "DescribeProducers",
+    "DescribeQuorum",
+    "DescribeTopicPartitions",
+    "DescribeTransactions",
+    "DescribeUserScramCredentials",
+    "ElectLeaders",
+    "EndTxn",
+    "ExpireDelegationToken",
+    "Fetch",
+    "FindCoordinator",
+    "GetTelemetrySubscriptions",
+    "Heartbeat",
+    "IncrementalAlterConfigs",
+    "InitProducerId",
+    "JoinGroup",
+    "LeaveGroup",
+    "ListConfigResources",
+    "ListGroups",
+    "ListOffsets",
+    "ListPartitionReassignments",
+    "ListTransactions",
+    "Metadata",
+    "OffsetCommit",
+    "OffsetDelete",
+    "OffsetFetch",
+    "OffsetForLeaderEpoch",
+    "Produce",
+    "PushTelemetry",
+    "RenewDelegationToken",
+    "SaslAuthenticate",
+    "SaslHandshake",
+    "SyncGroup",
+    "TxnOffsetCommit",
+    "UnregisterBroker",
+    "UpdateFeatures",
+    "WriteTxnMarkers",
+)
+#: Requests after whose end no bytes may follow: they would be records that nobody stores or asks for.
+EXACT: Final = ("FetchRequest", "ProduceRequest")
+MESSAGES: Final = Path(__file__).parent / "messages"
+
+_COMMENT: Final = re.compile(r"^\s*//.*$", re.MULTILINE)
+_WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+#: Python's type for each of Kafka's, and the default if the definition gives none.
+_TYPES: Final = {
+    "bool": ("bool", "False"),
+    "int8": ("int", "0"),
+    "int16": ("int", "0"),
+    "uint16": ("int", "0"),
+    "int32": ("int", "0"),
+    "uint32": ("int", "0"),
+    "int64": ("int", "0"),
+    "float64": ("float", "0.0"),
+    "uuid": ("bytes", "ZERO_UUID"),
+    "string": ("str", '""'),
+    "bytes": ("bytes", 'b""'),
+    "records": ("memoryview", "None"),
+    "buffers": ("Sequence[Buffer]", "()"),
+}
+_INTEGERS: Final = {name for name, (kind, _) in _TYPES.items() if kind == "int"}
+
+Definition = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A range of versions, both ends included; `last` is None if it has no end."""
+
+    first: int
+    last: int | None
+
+    @classmethod
+    def of(cls, text: str) -> "Versions":
+        """Parse a range as Kafka writes it: "3", "0-4" or "2+"."""
+        if text.endswith("+"):
+            return cls(int(text[:-1]), None)
+        first, _, last = text.partition("-")
+        return cls(int(first), int(last or first))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One class of a generated module: its name, and its fields as Kafka defines them.
+
+    `structs` maps a field that is a struct, or an array of them, to the name of its class."""
+
+    name: str
+    fields: Sequence[Definition]
+    structs: Mapping[str, str]
+
+    @property
+    def layout(self) -> str:
+        """The name of the constant that holds its layout."""
+        return f"_{snake(self.name).upper()}"
+
+
+@dataclass(slots=True)
+class Module:
+    """The contents of one generated file: the parts of a request and a response, inner ones first."""
+
+    parts: list[Part] = field(default_factory=list)
+
+    def add(self, name: str, fields: Sequence[Definition], commons: Definition, owner: str) -> str:
+        """Add a struct and the structs inside it; return the name of its class.
+
+        `commons` are the message's shared structs, by name. If a different struct has the name already, `owner`, the
+        message's name, is put in front."""
+        structs = {
+            each["name"]: self.add(
+                inner := element(each["type"]),
+                each.get("fields") or commons[inner],
+                commons,
+                owner,
+            )
+            for each in fields
+            if is_struct(each["type"])
+        }
+        taken = {part.name: part for part in self.parts}
+        if name in taken and taken[name].fields != fields:
+            name = f"{owner}{name}"
+        if name not in taken:
+            self.parts.append(Part(name, fields, structs))
+        return name
+
+
+def snake(name: str) -> str:
+    """Convert CamelCase to snake_case."""
+    return _WORD_START.sub("_", name).lower()
+
+
+def attribute(each: Definition) -> str:
+    """Return a field's name in Python; one that would hide a method of tuples, such as `index`, gets an underscore."""
+    name = snake(each["name"])
+    return f"{name}_" if name in dir(tuple) else name
+
+
+def element(kind: str) -> str:
+    """Return the type of an array's elements, or the type itself if it is not an array."""
+    return kind.removeprefix("[]")
+
+
+def is_struct(kind: str) -> bool:
+    """Whether a type, or the type of an array's elements, is a struct."""
+    return element(kind) not in _TYPES
+
+
+def bring_jar(version: str, folder: Path) -> Path:
+    """Download the jar of kafka-clients from Maven Central to `folder`; return its path.
+
+    Raises SystemExit without Maven, and CalledProcessError if the download fails.
+    """
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise SystemExit("Maven (mvn) is needed to fetch Kafka's definitions: install it")
+    artifact = f"-Dartifact=org.apache.kafka:kafka-clients:{version}"
+    subprocess.run([maven, "-q", "-B", _COPY, artifact, f"-DoutputDirectory={folder}"], check=True)
+    return folder / f"kafka-clients-{version}.jar"
+
+
+def definition(jar: zipfile.ZipFile, name: str) -> Definition:
+    """Read a message's definition from the jar. Raises KeyError if the jar has no message of that name."""
+    text = jar.read(f"common/message/{name}.json").decode()
+    found: Definition = json.loads(_COMMENT.sub("", text))
+    return found
+
+
+def of_all_versions(new: zipfile.ZipFile, old: zipfile.ZipFile, name: str) -> Definition:
+    """Return a message's definition in the new release, with the versions that only the old release has."""
+    found = definition(new, name)
+    try:
+        before = definition(old, name)
+    except KeyError:
+        return found
+    return joined(found, before)
+
+
+def joined(new: Definition, old: Definition) -> Definition:
+    """Return `new` extended to the earlier versions that only `old` has."""
+    valid, before = Versions.of(new["validVersions"]), Versions.of(old["validVersions"])
+    if before.first >= valid.first:
+        return new
+    return {
+        **new,
+        "validVersions": f"{before.first}-{valid.last}",
+        "fields": joined_fields(new["fields"], old["fields"]),
+    }
+
+
+def joined_fields(new: Sequence[Definition], old: Sequence[Definition]) -> list[Definition]:
+    """Return the fields of `new`, with each field that only `old` has inserted after the one it follows there."""
+    found = list(new)
+    place = 0
+    for each in old:
+        names = [other["name"] for other in found]
+        if each["name"] not in names:
+            found.insert(place, each)
+            place += 1
+            continue
+        place = names.index(each["name"])
+        if "fields" in each:
+            inner = joined_fields(found[place].get("fields", ()), each["fields"])
+            found[place] = {**found[place], "fields": inner}
+        place += 1
+    return found
+
+
+def with_buffers(fields: Sequence[Definition]) -> list[Definition]:
+    """Return a response's fields with their records as buffers, so that they are written without a copy."""
+    return [
+        each
+        | ({"type": "buffers"} if each["type"] == "records" else {})
+        | ({"fields": with_buffers(each["fields"])} if "fields" in each else {})
+        for each in fields
+    ]
+
+
+def module_text(api: str, request: Definition, response: Definition) -> str:
+    """Return the source of one API's messages, not formatted yet."""
+    module = Module()
+    for message in (request, response):
+        commons = {each["name"]: each["fields"] for each in message.get("commonStructs", ())}
+        module.add(message["name"], message["fields"], commons, message["name"])
+    classes = "\n\n".join("\n".join(class_lines(part)) for part in module.parts)
+    layouts = "\n".join(
+        "\n".join(message_lines(part, each))
+        for part in module.parts
+        for each in [next((m for m in (request, response) if m["name"] == part.name), None)]
+    )
+    body = f"{classes}\n\n{layouts}\n"
+    return f'"""{api}. Written by lacuna.wire.generator, not by hand."""\n{imports(body)}\n{body}'
+
+
+def imports(body: str) -> str:
+    """Return the import lines that a module with this body needs."""
+    names = ("Buffer", "Field", "Message", "Struct", "ZERO_UUID")
+    kinds = sorted({kind.upper() for kind in _TYPES if f"({kind.upper()}" in body})
+    layout = ", ".join(name for name in names if re.search(rf"\b{name}\b", body))
+    lines = ["from typing import Final, NamedTuple"]
+    if "Sequence[" in body:
+        lines.insert(0, "from collections.abc import Sequence")
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"from lacuna.wire.kernel import {', '.join(kinds)}",
+            f"from lacuna.wire.layout import {layout}",
+            "",
+        ]
+    )
+
+
+def class_lines(part: Part) -> Iterator[str]:
+    """Yield the lines of a part's named tuple."""
+    yield f"class {part.name}(NamedTuple):"
+    for each in part.fields:
+        yield f"    {attribute(each)}: {annotation(part, each)} = {default(part, each)}"
+
+
+def annotation(part: Part, each: Definition) -> str:
+    """Return the type annotation of a field."""
+    kind = element(each["type"])
+    plain = part.structs[each["name"]] if is_struct(kind) else _TYPES[kind][0]
+    if kind != each["type"]:
+        plain = f"Sequence[{plain}]"
+    return f"{plain} | None" if "nullableVersions" in each else plain
+
+
+def default(part: Part, each: Definition) -> str:
+    """Return the source of a field's default, its value in versions that lack it."""
+    kind, given = each["type"], each.get("default")
+    if given == "null":
+        return "None"
+    if kind != element(kind):
+        return "()"
+    if is_struct(kind):
+        return f"{part.structs[each['name']]}()"
+    if given is None:
+        return _TYPES[kind][1]
+    if kind in _INTEGERS:
+        return str(int(str(given), 0))
+    return {"true": "True", "false": "False"}.get(str(given).lower(), repr(given))
+
+
+def message_lines(part: Part, message: Definition | None) -> Iterator[str]:
+    """Yield the lines of a part's layout, and those of `message` if the part is the whole message."""
+    yield f"{part.layout}: Final = Struct({part.name},"
+    for each in part.fields:
+        yield f"    {attribute(each)}=Field({', '.join(arguments(part, each))}),"
+    yield ")"
+    if message is not None:
+        valid = Versions.of(message["validVersions"])
+        flexible = message["flexibleVersions"]
+        first = None if flexible == "none" else Versions.of(flexible).first
+        yield f"{part.layout[1:]}: Final[Message[{part.name}]] = Message({part.layout},"
+        yield f"    api_key={message['apiKey']}, versions=({valid.first}, {valid.last}),"
+        exact = ", is_exact=True" if message["name"] in EXACT else ""
+        yield f"    first_flexible={first}{exact})"
+
+
+def arguments(part: Part, each: Definition) -> Iterator[str]:
+    """Yield the arguments of the Field for `each`. Raises ValueError if it may be null only up to some version."""
+    kind = element(each["type"])
+    yield f"_{snake(part.structs[each['name']]).upper()}" if is_struct(kind) else kind.upper()
+    if kind != each["type"]:
+        yield "is_array=True"
+    versions = Versions.of(each["versions"])
+    if versions.first:
+        yield f"since={versions.first}"
+    if versions.last is not None:
+        yield f"until={versions.last}"
+    if "nullableVersions" in each:
+        nullable = Versions.of(each["nullableVersions"])
+        if nullable.last not in (None, versions.last):
+            raise ValueError(
+                f"{part.name}.{each['name']} may no longer be null after v{nullable.last}"
+            )
+        yield f"null_since={nullable.first}"
+    if "tag" in each:
+        yield f"tag={each['tag']}"
+
+
+def write(jars: Iterable[Path], folder: Path) -> None:
+    """Write a formatted file for each of APIS to `folder`; `jars` are those of KAFKA and BEFORE_KAFKA_4."""
+    new, old = (zipfile.ZipFile(jar) for jar in jars)
+    with new, old:
+        for api in APIS:
+            request, response = (
+                of_all_versions(new, old, name) for name in (f"{api}Request", f"{api}Response")
+            )
+            response = {**response, "fields": with_buffers(response["fields"])}
+            path = folder / f"{snake(api)}.py"
+            path.write_text(module_text(api, request, response), encoding="utf-8")
+    for command in (("check", "--select=I", "--fix"), ("format",)):
+        subprocess.run([sys.executable, "-m", "ruff", *command, "-q", str(folder)], check=True)
+
+
+def main() -> int:
+    """Download the jars and write the messages; return 0."""
+    with tempfile.TemporaryDirectory(prefix="kafka-clients-") as folder:
+        jars = [bring_jar(version, Path(folder)) for version in (KAFKA, BEFORE_KAFKA_4)]
+        write(jars, MESSAGES)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,710 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, warn.unreachable=False
+"""Reads and writes messages by their plans.
+
+A plan describes the bytes of one struct at one version: it has a code for each field of a named tuple, in order.
+`lacuna.wire.layout` makes plans. This source is compiled by Cython, or run by Python as it is; `kernel.pyi` has the
+types that callers see. Every length is compared with the bytes that are left before memory is allocated for it.
+"""
+
+from __future__ import annotations
+
+import struct
+
+try:
+    import cython
+except ModuleNotFoundError:
+    from lacuna.logstore import interpreted as cython
+
+from lacuna.wire.errors import MalformedMessage
+
+# Kinds: the low bits of a field's code. Those up to UUID have a fixed size. kernel.pxd has the same numbers.
+ABSENT = 0
+BOOL = 1
+INT8 = 2
+INT16 = 3
+UINT16 = 4
+INT32 = 5
+UINT32 = 6
+INT64 = 7
+FLOAT64 = 8
+UUID = 9
+STRING = 10
+BYTES = 11
+STRUCT = 12
+# Bytes that are not copied: RECORDS are read as a view of the message, BUFFERS are written as they are.
+RECORDS = 13
+BUFFERS = 14
+# Flags: the other bits of a code.
+ARRAY = 16
+NULLABLE = 32
+COMPACT = 64
+
+SIZES = bytes((0, 1, 1, 2, 2, 4, 4, 8, 8, 16))
+"""Bytes of each kind that has a fixed size."""
+LONGEST_STRING = 0x7FFF
+"""Bytes, in every version: what the length of a string that is not compact can say."""
+
+_KIND = cython.declare(cython.int, 15)
+_ARRAY = cython.declare(cython.int, ARRAY)
+_NULLABLE = cython.declare(cython.int, NULLABLE)
+_COMPACT = cython.declare(cython.int, COMPACT)
+_INT8 = cython.declare(cython.int, INT8)
+_INT16 = cython.declare(cython.int, INT16)
+_INT32 = cython.declare(cython.int, INT32)
+_UUID = cython.declare(cython.int, UUID)
+_STRING = cython.declare(cython.int, STRING)
+_STRUCT = cython.declare(cython.int, STRUCT)
+_RECORDS = cython.declare(cython.int, RECORDS)
+_BUFFERS = cython.declare(cython.int, BUFFERS)
+_MAX_STRING = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
+_MAX_SHIFT = cython.declare(cython.int, 28)
+_FIRST_ROOM = cython.declare(cython.Py_ssize_t, 256)
+_SPARE_ROOM = cython.declare(cython.Py_ssize_t, 16384)
+_SIZES = cython.declare(bytes, SIZES)
+_FORMATS = ("", "?", "b", "h", "H", "i", "I", "q", "d", "16s")
+_NUMBERS = tuple(struct.Struct(f">{form}") for form in _FORMATS)
+
+
+@cython.final
+@cython.cclass
+class Plan:
+    """How one struct is read and written at one version.
+
+    All sequences have one entry for each field of the named tuple `make`. `codes` has ABSENT for fields that the
+    version lacks and for tagged ones, `tag_codes` has the codes of the tagged fields. `inner` has the plan of a field
+    that is a struct or an array of structs, else None. `least` has the smallest number of bytes of one element of the
+    field. `tags` maps a tag to its field's index. `steps`, of the interpreted form: see _steps.
+    """
+
+    make: object
+    names: tuple
+    count: cython.Py_ssize_t
+    codes: bytes
+    defaults: tuple
+    inner: tuple
+    least: tuple
+    is_flexible: cython.bint
+    tag_codes: bytes
+    tags: dict
+    steps: tuple
+
+    def __init__(
+        self,
+        make: type,
+        codes: bytes,
+        defaults: tuple,
+        inner: tuple,
+        least: tuple,
+        is_flexible: bool,
+        tag_codes: bytes,
+        tags: dict,
+    ) -> None:
+        self.make = make
+        self.names = make._fields
+        self.count = len(codes)
+        self.codes = codes
+        self.defaults = defaults
+        self.inner = inner
+        self.least = least
+        self.is_flexible = is_flexible
+        self.tag_codes = tag_codes
+        self.tags = tags
+        if not cython.compiled:
+            self.steps = _steps(codes)
+
+
+@cython.final
+@cython.cclass
+class _Source:
+    """The bytes of a message, and the position of the next one to read."""
+
+    body: object
+    data: cython.p_uchar
+    at: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+
+    def __init__(self, body: memoryview) -> None:
+        self.body = body
+        self.at = 0
+        if cython.compiled:
+            self.data = view_data(body, cython.address(self.end))  # noqa: F821 - kernel.pxd
+        else:
+            self.end = len(body)
+
+
+@cython.final
+@cython.cclass
+class _Target:
+    """A buffer that grows as it is written. `parts` are the buffers to send before it, or None."""
+
+    parts: list
+    buffer: bytearray
+    data: cython.p_uchar
+    at: cython.Py_ssize_t
+    room: cython.Py_ssize_t
+
+    def __init__(self) -> None:
+        self.parts = None
+        self.at = 0
+        self.room = 0
+        if cython.compiled:
+            self.data = cython.NULL
+            _make_room(self, _FIRST_ROOM)
+        else:
+            self.buffer = bytearray()
+
+    def __dealloc__(self) -> None:
+        PyMem_Free(self.data)  # noqa: F821 - kernel.pxd
+
+
+@cython.final
+@cython.cclass
+class Codec:
+    """Reads and writes all versions of one message.
+
+    `plan_of(version)` makes a version's plan; it is called once for each version, and raises for unknown ones.
+    `is_exact`: no bytes may follow the end of the message.
+    """
+
+    plans: list
+    plan_of: object
+    is_exact: cython.bint
+    spare: _Target
+
+    def __init__(self, plan_of: object, last_version: int, is_exact: bool) -> None:
+        self.plans = [None] * (last_version + 1)
+        self.plan_of = plan_of
+        self.is_exact = is_exact
+        self.spare = _Target()
+
+    def read(self, body: memoryview, version: cython.int) -> object:
+        """Read the message at the beginning of `body`, which is contiguous. Raises MalformedMessage."""
+        plan: Plan = _plan(self, version)
+        source: _Source = _Source(body)
+        message = _read_struct(plan, source)
+        if self.is_exact and source.at != source.end:
+            raise MalformedMessage(
+                f"{source.end - source.at} bytes follow the end of {plan.make.__name__}"
+            )
+        return message
+
+    def write(self, message: object, version: cython.int) -> bytes:
+        """Return the message's bytes. Raises OverflowError, TypeError or ValueError for a value that does not fit."""
+        parts = _written(self, message, version)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def buffers(self, message: object, version: cython.int) -> tuple:
+        """As `write`, but return a tuple of buffers; those that the message holds are not copied."""
+        return _written(self, message, version)
+
+
+@cython.cfunc
+def _written(codec: Codec, message: object, version: cython.int) -> tuple:
+    """Write to the buffer of the last message, if it is free: making another would take as long as a few fields."""
+    target: _Target = codec.spare
+    codec.spare = None
+    # Interpreted, another thread might have come between these two lines.
+    if target is None or not cython.compiled:
+        target = _Target()
+    _write_struct(_plan(codec, version), message, target)
+    last: bytes = _taken(target)
+    parts = (last,) if target.parts is None else (*target.parts, last)
+    if target.room <= _SPARE_ROOM:
+        target.parts = None
+        codec.spare = target
+    return parts
+
+
+@cython.cfunc
+def _plan(codec: Codec, version: cython.int) -> Plan:
+    if 0 <= version < len(codec.plans):
+        plan = codec.plans[version]
+        if plan is not None:
+            return plan
+    plan = codec.plan_of(version)
+    codec.plans[version] = plan
+    return plan
+
+
+def hasten(make: type, defaults: tuple) -> None:
+    """Let calls of a named tuple's class run in C, if the kernel is compiled; `defaults` are its fields'."""
+    if cython.compiled:
+        make._defaults = defaults
+        set_maker(make)  # noqa: F821 - kernel.pxd
+
+
+# Reading.
+
+
+@cython.cfunc
+def _read_struct(plan: Plan, source: _Source) -> object:
+    i: cython.Py_ssize_t
+    code: cython.int
+    if cython.compiled:
+        row = new_row(plan.make, plan.count)  # noqa: F821 - kernel.pxd
+        for i in range(plan.count):
+            code = plan.codes[i]
+            value = _read_field(plan, i, code, source) if code else plan.defaults[i]
+            set_field(row, i, value)  # noqa: F821 - kernel.pxd
+    else:
+        row = list(plan.defaults)
+        _read_steps(plan, row, source)
+    if plan.is_flexible:
+        _read_tags(plan, row, source)
+    return row if cython.compiled else tuple.__new__(plan.make, row)
+
+
+@cython.cfunc
+def _read_field(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Source) -> object:
+    kind: cython.int = code & _KIND
+    if code & _ARRAY:
+        return _read_array(plan, i, code, source)
+    if kind <= _UUID:
+        return _read_number(kind, source)
+    if kind == _STRUCT:
+        if code & _NULLABLE and _is_null_struct(source):
+            return None
+        return _read_struct(plan.inner[i], source)
+    return _read_text(plan, i, code, source)
+
+
+@cython.cfunc
+def _read_number(kind: cython.int, source: _Source) -> object:
+    at: cython.Py_ssize_t = source.at
+    source.at = at + _SIZES[kind]
+    if source.at > source.end:
+        raise _ends_early(source)
+    if cython.compiled:
+        return get_number(source.data + at, kind)  # noqa: F821 - kernel.pxd
+    return _NUMBERS[kind].unpack_from(source.body, at)[0]
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _is_null_struct(source: _Source) -> cython.int:
+    marker: cython.longlong = _read_number(_INT8, source)
+    return marker < 0
+
+
+@cython.cfunc
+def _read_text(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Source) -> object:
+    """Read a string, bytes, records or buffers."""
+    kind: cython.int = code & _KIND
+    size: cython.longlong = _read_length(plan, i, code, source)
+    at: cython.Py_ssize_t = source.at
+    if size < 0:
+        return None
+    if size > source.end - at:
+        raise MalformedMessage(
+            f"{_named(plan, i)} has {size} bytes, but only {source.end - at} are left"
+        )
+    source.at = at + size
+    if kind != _STRING:
+        view = source.body[at : at + size]
+        if kind == _RECORDS:
+            return view
+        if kind == _BUFFERS:
+            return (view,) if size else ()
+        return bytes(view)
+    if size > _MAX_STRING:
+        raise MalformedMessage(
+            f"{_named(plan, i)} has {size} bytes; a string has {LONGEST_STRING} at most"
+        )
+    try:
+        if cython.compiled:
+            return PyUnicode_DecodeUTF8(  # noqa: F821 - kernel.pxd
+                cython.cast(cython.p_char, source.data + at), size, cython.NULL
+            )
+        return str(source.body[at : at + size], "utf-8")
+    except UnicodeDecodeError as error:
+        raise MalformedMessage(f"{_named(plan, i)} is not UTF-8: {error}") from None
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def _read_length(
+    plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Source
+) -> cython.longlong:
+    """Read the length of a string, bytes or an array; -1 for an allowed null."""
+    length: cython.longlong
+    if code & _COMPACT:
+        length = _read_uvarint(source) - 1
+    elif code & _KIND == _STRING and not code & _ARRAY:
+        length = _read_number(_INT16, source)
+    else:
+        length = _read_number(_INT32, source)
+    if length < 0:
+        if not code & _NULLABLE:
+            raise MalformedMessage(f"{_named(plan, i)} is null, which it must not be")
+        return -1
+    return length
+
+
+@cython.cfunc
+def _read_array(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Source) -> object:
+    count: cython.longlong = _read_length(plan, i, code, source)
+    least: cython.longlong = plan.least[i]
+    element: cython.int = code & (_KIND | _COMPACT)
+    if count < 0:
+        return None
+    if count * least > source.end - source.at:
+        raise MalformedMessage(
+            f"{_named(plan, i)} has {count} elements, more than {source.end - source.at} bytes can hold"
+        )
+    if element & _KIND == _STRUCT:
+        inner: Plan = plan.inner[i]
+        return tuple([_read_struct(inner, source) for j in range(count)])
+    if not cython.compiled and element & _KIND < _UUID:
+        at = source.at
+        source.at = at + count * least
+        return struct.unpack_from(f">{count}{_FORMATS[element & _KIND]}", source.body, at)
+    return tuple([_read_field(plan, i, element, source) for j in range(count)])
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _read_tags(plan: Plan, row: object, source: _Source) -> cython.int:
+    """Read the tagged fields that the layout knows, and skip the others, as KIP-482 demands."""
+    end: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    size: cython.longlong
+    left: cython.longlong = _read_uvarint(source)
+    while left > 0:
+        left -= 1
+        tag: cython.longlong = _read_uvarint(source)
+        size = _read_uvarint(source)
+        if size > source.end - source.at:
+            raise _ends_early(source)
+        end = source.at + size
+        if tag not in plan.tags:
+            source.at = end
+            continue
+        i = plan.tags[tag]
+        value = _read_field(plan, i, plan.tag_codes[i], source)
+        if source.at != end:
+            raise MalformedMessage(f"{_named(plan, i)} does not fill the {size} bytes of its tag")
+        if cython.compiled:
+            set_field(row, i, value)  # noqa: F821 - kernel.pxd
+        else:
+            row[i] = value
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _read_uvarint(source: _Source) -> cython.longlong:
+    """Read an unsigned varint of at most five bytes."""
+    value: cython.longlong = 0
+    shift: cython.int = 0
+    byte: cython.longlong
+    while True:
+        if source.at >= source.end:
+            raise _ends_early(source)
+        byte = source.data[source.at] if cython.compiled else source.body[source.at]
+        source.at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+        shift += 7
+        if shift > _MAX_SHIFT:
+            raise MalformedMessage("a varint is longer than 32 bits")
+
+
+@cython.cfunc
+def _ends_early(source: _Source) -> object:
+    return MalformedMessage(f"the message ends early, after {source.end} bytes")
+
+
+@cython.cfunc
+def _named(plan: Plan, i: cython.Py_ssize_t) -> object:
+    return f"{plan.make.__name__}.{plan.names[i]}"
+
+
+# Writing.
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _write_struct(plan: Plan, message: object, target: _Target) -> cython.int:
+    i: cython.Py_ssize_t
+    code: cython.int
+    if type(message) is not plan.make:
+        raise TypeError(f"expected a {plan.make.__name__}, not a {type(message).__name__}")
+    row: tuple = cython.cast(tuple, message) if cython.compiled else message
+    if cython.compiled:
+        for i in range(plan.count):
+            code = plan.codes[i]
+            if code:
+                _write_field(plan, i, code, row[i], target)
+    else:
+        _write_steps(plan, row, target)
+    if plan.is_flexible:
+        if plan.tags:
+            _write_tags(plan, row, target)
+        else:
+            _write_uvarint(0, target)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _write_field(
+    plan: Plan, i: cython.Py_ssize_t, code: cython.int, value: object, target: _Target
+) -> cython.int:
+    kind: cython.int = code & _KIND
+    if code & _ARRAY:
+        _write_array(plan, i, code, value, target)
+    elif kind <= _UUID:
+        _write_number(kind, value, target)
+    elif kind == _STRUCT:
+        if code & _NULLABLE:
+            _write_number(_INT8, -1 if value is None else 1, target)
+            if value is None:
+                return 0
+        _write_struct(plan.inner[i], value, target)
+    else:
+        _write_text(plan, i, code, value, target)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _write_number(kind: cython.int, value: object, target: _Target) -> cython.int:
+    size: cython.Py_ssize_t = _SIZES[kind]
+    if cython.compiled:
+        if target.room - target.at < size:
+            _make_room(target, size)
+        put_number(target.data + target.at, kind, value)  # noqa: F821 - kernel.pxd
+        target.at += size
+        return 0
+    if kind == _UUID and len(value) != size:
+        raise ValueError("an id has 16 bytes")
+    try:
+        target.buffer += _NUMBERS[kind].pack(value)
+    except struct.error:
+        raise OverflowError(f"{value} does not fit {size} bytes") from None
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _write_text(
+    plan: Plan, i: cython.Py_ssize_t, code: cython.int, value: object, target: _Target
+) -> cython.int:
+    size: cython.Py_ssize_t = 0
+    data: cython.p_char
+    if value is None:
+        return _write_length(plan, i, code, -1, target)
+    if code & _KIND == _BUFFERS:
+        return _write_buffers(plan, i, code, value, target)
+    if code & _KIND != _STRING:
+        _write_length(plan, i, code, len(value), target)
+        return _write_raw(value, target)
+    if cython.compiled:
+        data = cython.cast(cython.p_char, PyUnicode_AsUTF8AndSize(value, cython.address(size)))  # noqa: F821
+        _check_string(plan, i, size)
+        _write_length(plan, i, code, size, target)
+        if target.room - target.at < size:
+            _make_room(target, size)
+        memcpy(target.data + target.at, data, size)  # noqa: F821 - kernel.pxd
+        target.at += size
+        return 0
+    encoded = value.encode()
+    _check_string(plan, i, len(encoded))
+    _write_length(plan, i, code, len(encoded), target)
+    target.buffer += encoded
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _write_buffers(
+    plan: Plan, i: cython.Py_ssize_t, code: cython.int, buffers: object, target: _Target
+) -> cython.int:
+    """Add the bytes written so far, and then the buffers, to the parts of the message."""
+    size: cython.Py_ssize_t = 0
+    for buffer in buffers:
+        size += len(buffer)
+    _write_length(plan, i, code, size, target)
+    if size:
+        if target.parts is None:
+            target.parts = []
+        target.parts.append(_taken(target))
+        target.parts.extend(buffers)
+    return 0
+
+
+@cython.cfunc
+def _taken(target: _Target) -> bytes:
+    """Remove the bytes written so far, and return them."""
+    if cython.compiled:
+        taken = PyBytes_FromStringAndSize(  # noqa: F821 - kernel.pxd
+            cython.cast(cython.p_char, target.data), target.at
+        )
+        target.at = 0
+        return taken
+    written = bytes(target.buffer)
+    target.buffer.clear()
+    return written
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _check_string(plan: Plan, i: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
+    if size > _MAX_STRING:
+        raise ValueError(
+            f"{_named(plan, i)} has {size} bytes; a string has {LONGEST_STRING} at most"
+        )
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _write_length(
+    plan: Plan, i: cython.Py_ssize_t, code: cython.int, length: cython.longlong, target: _Target
+) -> cython.int:
+    """Write the length of a string, bytes or an array; -1 means null."""
+    if length < 0 and not code & _NULLABLE:
+        raise ValueError(f"{_named(plan, i)} is null, which it must not be")
+    if code & _COMPACT:
+        return _write_uvarint(length + 1, target)
+    if code & _KIND == _STRING and not code & _ARRAY:
+        return _write_number(_INT16, length, target)
+    return _write_number(_INT32, length, target)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _write_array(
+    plan: Plan, i: cython.Py_ssize_t, code: cython.int, values: object, target: _Target
+) -> cython.int:
+    element: cython.int = code & (_KIND | _COMPACT)
+    if values is None:
+        return _write_length(plan, i, code, -1, target)
+    _write_length(plan, i, code, len(values), target)
+    if element & _KIND == _STRUCT:
+        inner: Plan = plan.inner[i]
+        for value in values:
+            _write_struct(inner, value, target)
+        return 0
+    for value in values:
+        _write_field(plan, i, element, value, target)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _write_tags(plan: Plan, row: tuple, target: _Target) -> cython.int:
+    """Write the tagged fields whose values differ from their defaults."""
+    i: cython.Py_ssize_t
+    said: cython.int = 0
+    for i in plan.tags.values():
+        if row[i] is not plan.defaults[i] and row[i] != plan.defaults[i]:
+            said += 1
+    _write_uvarint(said, target)
+    if not said:
+        return 0
+    for tag, i in plan.tags.items():
+        if row[i] is plan.defaults[i] or row[i] == plan.defaults[i]:
+            continue
+        part: _Target = _Target()
+        _write_field(plan, i, plan.tag_codes[i], row[i], part)
+        value: bytes = _taken(part)
+        _write_uvarint(tag, target)
+        _write_uvarint(len(value), target)
+        _write_raw(value, target)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _write_raw(value: object, target: _Target) -> cython.int:
+    size: cython.Py_ssize_t = len(value)
+    if cython.compiled:
+        given: bytes = bytes(value)
+        if target.room - target.at < size:
+            _make_room(target, size)
+        memcpy(target.data + target.at, cython.cast(cython.p_char, given), size)  # noqa: F821
+        target.at += size
+        return 0
+    target.buffer += value
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _write_uvarint(value: cython.longlong, target: _Target) -> cython.int:
+    if cython.compiled:
+        if target.room - target.at < 10:
+            _make_room(target, 10)
+        while value > 0x7F:
+            target.data[target.at] = (value & 0x7F) | 0x80
+            target.at += 1
+            value >>= 7
+        target.data[target.at] = value
+        target.at += 1
+        return 0
+    while value > 0x7F:
+        target.buffer.append(value & 0x7F | 0x80)
+        value >>= 7
+    target.buffer.append(value)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _make_room(target: _Target, size: cython.Py_ssize_t) -> cython.int:
+    """Make room for `size` more bytes; the buffer at least doubles."""
+    room: cython.Py_ssize_t = max(2 * target.room, target.at + size)
+    data: cython.p_uchar = cython.cast(cython.p_uchar, PyMem_Realloc(target.data, room))  # noqa: F821
+    if data == cython.NULL:
+        raise MemoryError
+    target.data = data
+    target.room = room
+    return 0
+
+
+# Interpreted, a call for each number takes too long: numbers that stand side by side are read and written at once.
+
+if not cython.compiled:
+
+    def _steps(codes: bytes) -> tuple:
+        """Return (first field, end, code, struct) for each run of numbers, and for each other field that is present.
+
+        A run is read and written by one call of its struct. The struct of other fields, and of ids, is None.
+        """
+        steps: list = []
+        for i, code in enumerate(codes):
+            form = _FORMATS[code & _KIND] if 0 < code & (_KIND | _ARRAY) < _UUID else ""
+            if form and steps and steps[-1][1] == i and steps[-1][3]:
+                steps[-1][1] = i + 1
+                steps[-1][3] += form
+            elif code:
+                steps.append([i, i + 1, code, form])
+        return tuple(
+            (first, end, code, struct.Struct(f">{form}") if form else None)
+            for first, end, code, form in steps
+        )
+
+    def _read_steps(plan: Plan, row: list, source: _Source) -> None:
+        for first, end, code, numbers in plan.steps:
+            if numbers is None:
+                row[first] = _read_field(plan, first, code, source)
+                continue
+            at = source.at
+            source.at = at + numbers.size
+            if source.at > source.end:
+                raise _ends_early(source)
+            row[first:end] = numbers.unpack_from(source.body, at)
+
+    def _write_steps(plan: Plan, row: tuple, target: _Target) -> None:
+        for first, end, code, numbers in plan.steps:
+            if numbers is None:
+                _write_field(plan, first, code, row[first], target)
+                continue
+            try:
+                target.buffer += numbers.pack(*row[first:end])
+            except struct.error:  # by themselves, so that the error names the number
+                for i in range(first, end):
+                    _write_field(plan, i, plan.codes[i], row[i], target)

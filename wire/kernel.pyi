@@ -1,0 +1,46 @@
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+ABSENT: Final = 0
+BOOL: Final = 1
+INT8: Final = 2
+INT16: Final = 3
+UINT16: Final = 4
+INT32: Final = 5
+UINT32: Final = 6
+INT64: Final = 7
+FLOAT64: Final = 8
+UUID: Final = 9
+STRING: Final = 10
+BYTES: Final = 11
+STRUCT: Final = 12
+RECORDS: Final = 13
+BUFFERS: Final = 14
+ARRAY: Final = 16
+NULLABLE: Final = 32
+COMPACT: Final = 64
+SIZES: Final[bytes]
+LONGEST_STRING: Final = 0x7FFF
+
+class Plan:
+    def __init__(
+        self,
+        make: type,
+        codes: bytes,
+        defaults: tuple[Any, ...],
+        inner: tuple[Plan | None, ...],
+        least: tuple[int, ...],
+        is_flexible: bool,
+        tag_codes: bytes,
+        tags: Mapping[int, int],
+    ) -> None: ...
+
+class Codec:
+    def __init__(
+        self, plan_of: Callable[[int], Plan], last_version: int, is_exact: bool
+    ) -> None: ...
+    def read(self, body: memoryview, version: int) -> Any: ...
+    def write(self, message: Any, version: int) -> bytes: ...
+    def buffers(self, message: Any, version: int) -> tuple[bytes | bytearray | memoryview, ...]: ...
+
+def hasten(make: type, defaults: tuple[Any, ...]) -> None: ...

@@ -1,0 +1,182 @@
+"""Layouts of messages on the wire, as the modules of `lacuna.wire.messages` declare them.
+
+    HEARTBEAT_REQUEST: Final = Message(
+        api_key=12,
+        versions=(0, 4),
+        first_flexible=4,
+        body=Struct(
+            HeartbeatRequest,
+            group_id=Field(STRING),
+            generation_id=Field(INT32),
+            member_id=Field(STRING),
+            group_instance_id=Field(STRING, since=3, null_since=3),
+        ),
+    )
+
+A struct names the fields of its named tuple in the order of the wire. A field that a version lacks is read as the
+tuple's default and not written. For each version that is used, a plan for lacuna.wire.kernel is made once.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from lacuna.wire import kernel
+
+M = TypeVar("M")
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+#: The value of an id field when there is no id.
+ZERO_UUID: Final = bytes(16)
+#: The size in bytes of the length of a string, bytes or records, if it is not compact.
+_LENGTH: Final = {kernel.STRING: 2, kernel.BYTES: 4, kernel.RECORDS: 4, kernel.BUFFERS: 4}
+_ARRAY_LENGTH: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a struct. `kind` is a kind of the kernel's, or the Struct that the field holds.
+
+    Versions `since` to `until` have the field, both included; None means no end. `null_since` is the first version that
+    allows null. With a `tag` it is a tagged field (KIP-482).
+    """
+
+    kind: "int | Struct"
+    is_array: bool = False
+    since: int = 0
+    until: int | None = None
+    null_since: int | None = None
+    tag: int | None = None
+
+    def is_in(self, version: int) -> bool:
+        """Whether `version` has the field."""
+        return self.since <= version and (self.until is None or version <= self.until)
+
+    def code(self, version: int, is_flexible: bool) -> int:
+        """Return the kernel's code for the field, at a version that has it."""
+        code = kernel.STRUCT if isinstance(self.kind, Struct) else self.kind
+        if self.is_array:
+            code |= kernel.ARRAY
+        if self.null_since is not None and version >= self.null_since:
+            code |= kernel.NULLABLE
+        return code | kernel.COMPACT if is_flexible else code
+
+
+class Struct:
+    """The layout of a named tuple, with a Field for each of its fields; see the module's docstring."""
+
+    __slots__ = ("defaults", "fields", "make")
+
+    def __init__(self, make: Any, /, **fields: Field) -> None:
+        """Raises TypeError if the names are not those of the named tuple `make`, in its order."""
+        if tuple(fields) != getattr(make, "_fields", None):
+            raise TypeError(f"{make.__name__} does not have the fields {', '.join(fields)}")
+        self.make = make
+        self.fields = tuple(fields.values())
+        self.defaults = tuple(make._field_defaults[name] for name in fields)
+        kernel.hasten(make, self.defaults)
+
+    def plan(self, version: int, is_flexible: bool) -> kernel.Plan:
+        """Make the kernel's plan for one version."""
+        codes, tag_codes, tags = bytearray(), bytearray(), {}
+        for i, field in enumerate(self.fields):
+            code = field.code(version, is_flexible) if field.is_in(version) else kernel.ABSENT
+            codes.append(kernel.ABSENT if field.tag is not None else code)
+            tag_codes.append(kernel.ABSENT if field.tag is None else code)
+            if field.tag is not None and code != kernel.ABSENT:
+                tags[field.tag] = i
+        return kernel.Plan(
+            self.make,
+            bytes(codes),
+            self.defaults,
+            tuple(
+                field.kind.plan(version, is_flexible) if isinstance(field.kind, Struct) else None
+                for field in self.fields
+            ),
+            tuple(_least_element(field, version, is_flexible) for field in self.fields),
+            is_flexible,
+            bytes(tag_codes),
+            tags,
+        )
+
+    def least(self, version: int, is_flexible: bool) -> int:
+        """Return the smallest number of bytes that the struct takes at `version`."""
+        fields = sum(
+            _least(field, version, is_flexible)
+            for field in self.fields
+            if field.is_in(version) and field.tag is None
+        )
+        return fields + is_flexible
+
+
+def _least(field: Field, version: int, is_flexible: bool) -> int:
+    if field.is_array:
+        return 1 if is_flexible else _ARRAY_LENGTH
+    if isinstance(field.kind, Struct) and field.null_since is not None:
+        return 1
+    return _least_element(field, version, is_flexible)
+
+
+def _least_element(field: Field, version: int, is_flexible: bool) -> int:
+    if isinstance(field.kind, Struct):
+        return max(field.kind.least(version, is_flexible), 1)
+    if field.kind < len(kernel.SIZES):
+        return kernel.SIZES[field.kind]
+    return 1 if is_flexible else _LENGTH[field.kind]
+
+
+class Message(Generic[M]):
+    """All versions of a request or a response.
+
+    `read(body, version)` returns the message at the beginning of `body`, a contiguous view of bytes; it raises
+    MalformedMessage. `write(message, version)` returns the bytes of a message, without fields that the version lacks.
+    `buffers(message, version)` returns the same as a sequence of buffers, without copying records. Both raise
+    OverflowError, TypeError or ValueError for a value that does not fit. All three raise
+    KeyError for an unknown version.
+    """
+
+    __slots__ = (
+        "api_key",
+        "body",
+        "buffers",
+        "first_flexible",
+        "is_exact",
+        "read",
+        "versions",
+        "write",
+    )
+
+    #: The kernel's own methods, without a wrapper, as they are called for every request.
+    read: Callable[[memoryview, int], M]
+    write: Callable[[M, int], bytes]
+    buffers: Callable[[M, int], Sequence[Buffer]]
+
+    def __init__(
+        self,
+        body: Struct,
+        *,
+        api_key: int,
+        versions: tuple[int, int],
+        first_flexible: int | None,
+        is_exact: bool = False,
+    ) -> None:
+        """`versions` are the first and the last; with `is_exact` bytes after the end make a message malformed."""
+        codec = kernel.Codec(self._plan, versions[1], is_exact)
+        self.is_exact = is_exact
+        self.body = body
+        self.api_key = api_key
+        self.versions = versions
+        self.first_flexible = first_flexible
+        self.read = codec.read
+        self.write = codec.write
+        self.buffers = codec.buffers
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether `version` has compact lengths and tagged fields (KIP-482), in its header too."""
+        return self.first_flexible is not None and version >= self.first_flexible
+
+    def _plan(self, version: int) -> kernel.Plan:
+        first, last = self.versions
+        if not first <= version <= last:
+            raise KeyError(f"there is no version {version} of {self.body.make.__name__}")
+        return self.body.plan(version, self.is_flexible(version))

@@ -1,0 +1,1 @@
+"""A module for each API, all written by `lacuna.wire.generator`."""
