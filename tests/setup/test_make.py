@@ -31,7 +31,15 @@ def environment(folder: Path, made_with: str, runs: str) -> Path:
 
 def unasked() -> dict[str, str]:
     """The environment without what the `make` that runs these tests was asked for."""
-    handed_on = ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "PYTHON", "VENV", "LINTED", "COVERED_APART")
+    handed_on = (
+        "MAKEFLAGS",
+        "MAKEOVERRIDES",
+        "MFLAGS",
+        "PYTHON",
+        "VENV",
+        "LINTED",
+        "COVERED_APART",
+    )
     return {name: value for name, value in os.environ.items() if name not in handed_on}
 
 
