@@ -5,10 +5,13 @@ It keeps its objects in memory, so they are gone when it ends.
 
 import multiprocessing
 import signal
+import threading
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
+from io import BytesIO
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlencode
 
 from lacuna.errors import UserError
@@ -93,17 +96,38 @@ class MotoServer:
             self._process.join()
 
 
+def one_write_at_a_time(application: Any) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
+    """moto's server, but of several conditional PUTs of one key only one succeeds, as on S3.
+
+    By itself moto looks whether the key is there, and writes it later.
+    """
+    from werkzeug.wsgi import get_input_stream
+
+    lock = threading.Lock()
+
+    def serve(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if environ["REQUEST_METHOD"] != "PUT":
+            return application(environ, start_response)  # type: ignore[no-any-return]
+        # Read before, so that a client that stops in the middle holds up nobody.
+        environ["wsgi.input"] = BytesIO(get_input_stream(environ).read())
+        with lock:
+            return application(environ, start_response)  # type: ignore[no-any-return]
+
+    return serve
+
+
 def _serve(parent: Connection) -> None:
     import logging
 
-    from moto.server import ThreadedMotoServer
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
+    application = one_write_at_a_time(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, application, threaded=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        parent.send(f"http://{host}:{port}")
+        parent.send(f"http://127.0.0.1:{server.server_port}")
         parent.recv()
     except (EOFError, OSError):  # the parent closed its end, or died
-        server.stop()
+        server.shutdown()

@@ -9,20 +9,15 @@ import pytest
 from lacuna.logstore.objects import DirectoryStore, MemoryStore, ObjectStore
 from lacuna.logstore.objects.put_log import PutLogLimits
 from lacuna.logstore.objects.s3 import S3Store
+from lacuna.moto import MotoServer
 
 _buckets = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def moto_endpoint() -> Iterator[str]:
-    # Slow to import, and every worker collects this file.
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with MotoServer() as server:
+        yield server.endpoint
 
 
 @pytest.fixture
