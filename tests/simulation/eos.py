@@ -16,7 +16,7 @@ from tests.faults.history import History as LoopHistory
 from tests.faults.history import effect, violations
 from tests.messages import REQUESTS, make, nested
 from tests.simulation.consumers import Consumer
-from tests.simulation.groups import Member
+from tests.simulation.groups import Group, Member
 from tests.simulation.history import EARLIEST, History, Place, Read, Transaction
 from tests.simulation.kafka import RETRIABLE, Client, KafkaError, Unanswered
 from tests.simulation.producers import Fatal, TransactionalProducer
@@ -45,7 +45,7 @@ class OutOfGroup(Exception):
 class Positions:
     """What the members of a group know of its committed offsets. These never go back by themselves."""
 
-    def __init__(self, group: str, history: History) -> None:
+    def __init__(self, group: Group, history: History) -> None:
         self.group = group
         self._history = history
         self._sent: defaultdict[tuple[int, int], list[Transaction | None]] = defaultdict(list)
@@ -81,7 +81,7 @@ class Positions:
     def found(self, who: str, partition: int, offset: int, least: Mapping[int, int]) -> None:
         """Somebody was told a position."""
         at = least.get(partition, _NOTHING)
-        name = f"{who} is told that {self.group} stands at {offset} of partition {partition}"
+        name = f"{who} is told that {self.group.name} stands at {offset} of partition {partition}"
         if offset == _NOTHING and at == _NOTHING:
             return
         if not any(each is None or each.may_commit for each in self._sent[partition, offset]):
@@ -215,11 +215,11 @@ def _asked_positions(member: Member, version: int, partitions: Sequence[int]) ->
     topic = {"name": INPUT, "partition_indexes": partitions}
     if version < 8:
         topics = (nested(9, version, "OffsetFetchRequestTopic", **topic),)
-        return {"group_id": member.group, "topics": topics}
+        return {"group_id": member.group.name, "topics": topics}
     topics = (nested(9, version, "OffsetFetchRequestTopics", **topic),)
     named = member.names_itself() if version >= 9 else {}
     group = nested(
-        9, version, "OffsetFetchRequestGroup", group_id=member.group, topics=topics, **named
+        9, version, "OffsetFetchRequestGroup", group_id=member.group.name, topics=topics, **named
     )
     return {"groups": (group,)}
 
@@ -255,7 +255,7 @@ class LoopProducer(TransactionalProducer):
                     28,
                     version,
                     transactional_id=self.transactional_id,
-                    group_id=member.group,
+                    group_id=member.group.name,
                     producer_id=self.identity.producer_id,
                     producer_epoch=self.identity.epoch,
                     generation_id=generation,
@@ -351,7 +351,7 @@ class ExactlyOnceLoop(GroupReader):
         producer, offsets = self._producer, _behind(rows)
         if not producer.is_second:
             await producer.add_partitions([(OUTPUT, partition) for partition in rows])
-            await producer.add_offsets(self.member.group)
+            await producer.add_offsets(self.member.group.name)
         for partition, some in rows.items():
             await producer.deliver((OUTPUT, partition), self._outputs(partition, some))
         await asyncio.sleep(self._nap * self.random.random())
@@ -400,7 +400,7 @@ class CommittingConsumer(GroupReader):
                 answer = await self.member.ask(
                     8,
                     version,
-                    group_id=self.member.group,
+                    group_id=self.member.group.name,
                     generation_id_or_member_epoch=generation,
                     member_id=member_id,
                     group_instance_id=self.member.instance_id,
@@ -426,7 +426,7 @@ async def positions_at_the_end(
     client: Client, positions: Positions, partitions: Sequence[int]
 ) -> dict[int, int]:
     """The group's positions, asked until they are answered."""
-    member = Member(positions.group, INPUT, len(partitions), client, None)
+    member = Member(positions.group, client, None)
     while True:
         try:
             found = await fetch_positions(

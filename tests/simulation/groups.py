@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.verbs.groups.consumer.embedded import read_assignment, write_assignment
 from tests.messages import REQUESTS, make, nested
+from tests.simulation.history import History
 from tests.simulation.kafka import RETRIABLE, Client, KafkaError, Unanswered
 
 SESSION_MS: Final = 6_000
@@ -23,17 +24,51 @@ BEAT_EVERY: Final = 1.5
 SETTINGS: Final = {"consumer_session_timeout_ms": SESSION_MS}
 
 
+class Group:
+    """A group that reads one topic, and the members of KIP-848's protocol that it has had."""
+
+    def __init__(
+        self,
+        name: str,
+        topic: str,
+        partitions: int,
+        history: History,
+        is_timely: Callable[[], bool],
+    ) -> None:
+        self.name = name
+        self.topic = topic
+        self.partitions = partitions
+        self.now = history.now
+        self._history = history
+        #: Whether the control plane's clock was never moved, which may end a member's time early.
+        self._is_timely = is_timely
+        self._members: list[ConsumerMember] = []
+
+    def join(self, member: ConsumerMember) -> None:
+        """A process has a new member."""
+        self._members.append(member)
+
+    def given(self, member: ConsumerMember, partitions: frozenset[int]) -> None:
+        """A member is told that these are its own now: no other may hold one of them."""
+        if not self._is_timely():
+            return
+        for other in self._members:
+            for partition in partitions & other.held() if other is not member else ():
+                self._history.wrong(
+                    f"{member.member_id} is given partition {partition} of {self.name}, "
+                    f"which {other.member_id} has not given up"
+                )
+
+
 class Member:
     """One member of a group that reads one topic; what both protocols share."""
 
     #: Of OffsetCommit.
     commit_versions: tuple[int, ...] = (7, 8, 9)
 
-    def __init__(
-        self, group: str, topic: str, partitions: int, client: Client, instance_id: str | None
-    ) -> None:
+    def __init__(self, group: Group, client: Client, instance_id: str | None) -> None:
         self.group = group
-        self.topic = topic
+        self.topic = group.topic
         self.client = client
         self.instance_id = instance_id
         self.member_id = ""
@@ -42,7 +77,7 @@ class Member:
         self.metadata: tuple[int, str] = (-1, "")
         #: Grows when what was assigned before need not be this member's any more.
         self.incarnation = 0
-        self._partitions = partitions
+        self._partitions = group.partitions
 
     async def ready(self) -> None:
         """Returns when the member is in the group and knows its partitions. Raises KafkaError."""
@@ -61,7 +96,9 @@ class Member:
     ) -> Any:
         """Asks the group's coordinator, once. Raises Unanswered."""
         request = make(REQUESTS[key].body, version, **fields)
-        return await self.client.coordinated(0, self.group, key, version, request, timeout=timeout)
+        return await self.client.coordinated(
+            0, self.group.name, key, version, request, timeout=timeout
+        )
 
     def names_itself(self) -> dict[str, Any]:
         """The fields of an OffsetFetch that name the member."""
@@ -70,17 +107,15 @@ class Member:
     def lost_coordinator(self, code: int) -> bool:
         """Whether the request should be tried again, at a coordinator that is looked up."""
         if code in RETRIABLE:
-            self.client.forget_coordinator(0, self.group)
+            self.client.forget_coordinator(0, self.group.name)
         return code in RETRIABLE
 
 
 class ClassicMember(Member):
     """JoinGroup, SyncGroup, Heartbeat, LeaveGroup; gives up everything when it joins again."""
 
-    def __init__(
-        self, group: str, topic: str, partitions: int, client: Client, instance_id: str | None
-    ) -> None:
-        super().__init__(group, topic, partitions, client, instance_id)
+    def __init__(self, group: Group, client: Client, instance_id: str | None) -> None:
+        super().__init__(group, client, instance_id)
         self._must_join = True
         self._version = client.random.choice((5, 7, 9))
 
@@ -104,7 +139,7 @@ class ClassicMember(Member):
             11,
             self._version,
             timeout=REBALANCE_MS / 1000 + 5,
-            group_id=self.group,
+            group_id=self.group.name,
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
             member_id=self.member_id,
@@ -127,7 +162,7 @@ class ClassicMember(Member):
             14,
             5,
             timeout=REBALANCE_MS / 1000 + 5,
-            group_id=self.group,
+            group_id=self.group.name,
             generation_id=joined.generation_id,
             member_id=joined.member_id,
             group_instance_id=self.instance_id,
@@ -187,7 +222,7 @@ class ClassicMember(Member):
             answer = await self.ask(
                 12,
                 4,
-                group_id=self.group,
+                group_id=self.group.name,
                 generation_id=before[0],
                 member_id=before[1],
                 group_instance_id=self.instance_id,
@@ -208,7 +243,7 @@ class ClassicMember(Member):
         )
         self.member_id = ""
         if self.instance_id is None:
-            await self.ask(13, 4, group_id=self.group, members=(member,))
+            await self.ask(13, 4, group_id=self.group.name, members=(member,))
 
 
 class ConsumerMember(Member):
@@ -216,12 +251,16 @@ class ConsumerMember(Member):
 
     commit_versions = (9,)
 
-    def __init__(
-        self, group: str, topic: str, partitions: int, client: Client, instance_id: str | None
-    ) -> None:
-        super().__init__(group, topic, partitions, client, instance_id)
+    def __init__(self, group: Group, client: Client, instance_id: str | None) -> None:
+        super().__init__(group, client, instance_id)
+        group.join(self)
         self._version = client.random.choice((0, 1))
         self._epoch = 0
+        #: What the member had when it owed the group nothing, and when it sent the heartbeat that was answered so.
+        self._confirmed: frozenset[int] = frozenset()
+        self._confirmed_at = 0.0
+        #: Whether a request was not answered: it may still be served, and tell the group of an earlier state.
+        self._is_doubtful = False
         self._topic_id = b""
         self._target: frozenset[int] = frozenset()
         #: Whether the group has put the member out: it joins again once `ready` has given up its partitions.
@@ -235,6 +274,7 @@ class ConsumerMember(Member):
     async def ready(self) -> None:
         while self._is_out:
             self.assigned = self._target = frozenset()
+            self._confirmed = frozenset()
             self.incarnation += 1
             self._epoch = 0
             self._is_out = False
@@ -244,6 +284,7 @@ class ConsumerMember(Member):
             await self._joined.wait()
         if self.assigned != self._target:
             self.assigned = self._target
+            self._confirmed &= self.assigned
             self._tells_all = True
             self._wakes.set()
 
@@ -258,18 +299,28 @@ class ConsumerMember(Member):
                 continue
             self._wakes.clear()
 
+    def held(self) -> frozenset[int]:
+        """The partitions that no other member may be given yet: so long it takes at least to end this one's time."""
+        if self._is_out or self._is_doubtful:
+            return frozenset()
+        lasts_until = self._confirmed_at + min(SESSION_MS, REBALANCE_MS) / 1000
+        return self._confirmed if self.group.now() < lasts_until else frozenset()
+
     async def _beat(self) -> None:
         async with self._beating:
+            sent_at = self.group.now()
             try:
                 answer = await self._send()
             except Unanswered:
-                self._tells_all = True
+                self._tells_all = self._is_doubtful = True
                 return
             if self._is_out:
                 return
             code = ErrorCode(answer.error_code)
             if code == ErrorCode.NONE:
                 self._take(answer)
+                if self.assigned <= self._target and not self._tells_all:
+                    self._confirmed, self._confirmed_at = self._target, sent_at
             else:
                 self._refused(code)
 
@@ -291,7 +342,7 @@ class ConsumerMember(Member):
         return await self.ask(
             68,
             self._version,
-            group_id=self.group,
+            group_id=self.group.name,
             member_id=self.member_id,
             member_epoch=epoch,
             instance_id=self.instance_id,
@@ -318,7 +369,9 @@ class ConsumerMember(Member):
         self.metadata = (self._epoch, self.member_id)
         if answer.assignment is not None:
             rows = answer.assignment.topic_partitions
-            self._target = frozenset(number for row in rows for number in row.partitions)
+            target = frozenset(number for row in rows for number in row.partitions)
+            self.group.given(self, target - self._target)
+            self._target = target
             if rows:
                 self._topic_id = rows[0].topic_id
         self._joined.set()

@@ -51,6 +51,7 @@ from lacuna.controlplane.verbs import (
     transactions,
 )
 from lacuna.controlplane.verbs.groups import committing
+from lacuna.controlplane.verbs.groups.consumer import reconcile
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.logstore.objects.store import ObjectStoreError
 from lacuna.logstore.records.pieces import walk_pieces
@@ -385,6 +386,11 @@ def _swept_once() -> AbstractContextManager[Any]:
     return _all(*(patch(module, "used_late", unused) for module in (agents, commits, swapping)))
 
 
+def _unacknowledged_revocations() -> AbstractContextManager[Any]:
+    """What a member is to give up goes to others before it has said that it did."""
+    return patch(reconcile, "_owns_any", lambda *_: False)
+
+
 def _undeleted_views() -> AbstractContextManager[Any]:
     """A fetch answers for a topic that was deleted while it was read."""
     answer = FetchService._answer
@@ -429,6 +435,7 @@ SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "dead ranges of plans": _plans_without_dead_ranges,
     "producers in snapshots": _forgotten_windows,
     "transaction timeouts": _no_timeouts,
+    "acknowledged revocations": _unacknowledged_revocations,
     "generation of commits": _no_generation_check,
     "offsets in transactions": _unrecorded_offsets,
     "offsets of aborted": _offsets_of_aborted,

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
@@ -68,7 +69,32 @@ def test_shrinking_leaves_only_what_is_needed(needed: set[int]) -> None:
     assert {each.number for each in left} == needed
 
 
-@pytest.mark.parametrize("safeguard", ["skipping of aborted records", "last stable offset"])
+#: Those whose removal few seeds find; `python -m tests.simulation --safeguards` takes all away.
+SOON_FOUND: Final = (
+    "commit after the PUT",
+    "grace of collection",
+    "sweep of ended leases",
+    "epoch check",
+    "retry answer of EndTxn",
+    "read pins",
+    "log start of DeleteRecords",
+    "new topic ids",
+    "fence of aborts",
+    "dead ranges of plans",
+    "transaction timeouts",
+    "offsets in transactions",
+    "offsets of aborted",
+    "acknowledged revocations",
+)
+
+
+@pytest.mark.parametrize(
+    "safeguard",
+    [
+        "skipping of aborted records",
+        "last stable offset",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in SOON_FOUND),
+    ],
+)
 def test_a_missing_safeguard_is_found(safeguard: str) -> None:
-    """Those that take few seeds; `python -m tests.simulation --safeguards` takes all away."""
     assert seeds_until_found(safeguard, most=40) is not None

@@ -29,7 +29,7 @@ from tests.simulation.audits import audit
 from tests.simulation.cluster import KAFKA_PORT, AgentHost, ControlPlaneHost, Host, Surroundings
 from tests.simulation.consumers import LEASE_SECONDS, Consumer
 from tests.simulation.faults import Fault
-from tests.simulation.groups import ClassicMember, ConsumerMember, Member
+from tests.simulation.groups import ClassicMember, ConsumerMember, Group, Member
 from tests.simulation.history import History, Place, Read
 from tests.simulation.kafka import Client, KafkaError, Unanswered
 from tests.simulation.loop import Process
@@ -228,7 +228,7 @@ class World:
         positions = self._positions(LOOP_GROUP)
 
         def main(name: str, client: Client) -> Coroutine[Any, Any, None]:
-            member = self._member(kind, LOOP_GROUP, client, host if is_static else None)
+            member = self._member(kind, positions, client, host if is_static else None)
             return eos.ExactlyOnceLoop(
                 name,
                 host if keeps_id else name,
@@ -244,18 +244,27 @@ class World:
         group = "committing"
         positions = self._positions(group)
         return lambda name, client: eos.CommittingConsumer(
-            name, self._member(kind, group, client, None), self.history, positions
+            name, self._member(kind, positions, client, None), self.history, positions
         ).run()
 
-    def _positions(self, group: str) -> eos.Positions:
-        return self.groups.setdefault(group, eos.Positions(group, self.history))
+    def _positions(self, name: str) -> eos.Positions:
+        if name not in self.groups:
+            group = Group(
+                name,
+                eos.INPUT,
+                len(self.loop_partitions),
+                self.history,
+                is_timely=lambda: self.control.clock_ahead_ms == 0,
+            )
+            self.groups[name] = eos.Positions(group, self.history)
+        return self.groups[name]
 
     def _member(
-        self, kind: type[Member], group: str, client: Client, instance_id: str | None
+        self, kind: type[Member], positions: eos.Positions, client: Client, instance_id: str | None
     ) -> Member:
         # Shorter than the session, so that what one lost answer costs is not the member's place in the group.
         client.request_timeout = min(client.request_timeout, 5.0)
-        return kind(group, eos.INPUT, len(self.loop_partitions), client, instance_id)
+        return kind(positions.group, client, instance_id)
 
     def _add_admin(self) -> None:
         history = self.history
