@@ -45,7 +45,10 @@ class Trust:
                 self._asking = asyncio.get_running_loop().create_task(self._ask(), name="trust")
                 # If everyone who waits is cancelled, nobody else looks at its error.
                 self._asking.add_done_callback(lambda task: task.cancelled() or task.exception())
-            await asyncio.shield(self._asking)
+            asking = self._asking
+            # Not a shield: Python 3.14 logs what a shielded task raises once its waiter is cancelled.
+            await asyncio.wait([asking])
+            asking.result()
 
     async def _ask(self) -> None:
         began = asyncio.get_running_loop().time()

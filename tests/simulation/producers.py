@@ -165,8 +165,7 @@ class Producer:
         done = 0
         for each, future in zip(window, futures, strict=True):
             try:
-                async with asyncio.timeout(self.client.request_timeout):
-                    answer = await asyncio.shield(future)
+                answer = await _answer(future, self.client.request_timeout)
             except (Unanswered, TimeoutError):
                 connection.close()
                 self.client.forget_leader(topic)
@@ -230,6 +229,14 @@ class Producer:
         )
 
 
+async def _answer(future: asyncio.Future[Any], seconds: float) -> Any:
+    """Wait for an answer, and leave the future as it is. Raises TimeoutError, and what the future raises."""
+    await asyncio.wait([future], timeout=seconds)
+    if not future.done():
+        raise TimeoutError
+    return future.result()
+
+
 def _looked_at(future: asyncio.Future[object]) -> None:
     if not future.cancelled():
         future.exception()
@@ -269,8 +276,7 @@ class PlainProducer(Producer):
             await asyncio.sleep(0.03 * self.random.random())
         for at, (one, future) in enumerate(sent):
             try:
-                async with asyncio.timeout(self.client.request_timeout):
-                    answer = await asyncio.shield(future)
+                answer = await _answer(future, self.client.request_timeout)
             except (Unanswered, TimeoutError):
                 connection.close()
                 self.client.forget_leader(place[0])

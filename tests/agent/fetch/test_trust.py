@@ -1,6 +1,7 @@
 """How old the views may be that an answer comes from (S7): an agent that slept, and what it has not heard yet."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.trust import Trust
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from tests.agent.fetch.log import Log, TestStore, make_batch, open_log, records_of
 from tests.agent.harness import ScriptedControl
 from tests.loop_iterations import iterations
@@ -184,3 +186,32 @@ async def test_who_cannot_ask_says_so() -> None:
     setup.control.otherwise = ScriptedControl().otherwise
     await setup.trust.restore()
     assert setup.metrics.views_confirmed == 2
+
+
+class AwayControl(ScriptedControl):
+    """Answers no call, and fails it once `gave_up` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gave_up = asyncio.Event()
+
+    async def call(self, command: Command) -> Reply:
+        await self.gave_up.wait()
+        raise ControlPlaneUnavailable("away")
+
+
+async def test_what_nobody_waits_for_any_more_is_not_logged() -> None:
+    """The client went away before the control plane could be asked: no news to who runs the agent."""
+    control = AwayControl()
+    trust = Trust(control, AgentMetrics())
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    waiting = asyncio.create_task(trust.restore(asyncio.get_running_loop().time()))
+    await iterations()
+    waiting.cancel()
+    await iterations()
+    control.gave_up.set()
+    await iterations()
+    gc.collect()
+    assert waiting.cancelled()
+    assert complaints == []
