@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from lacuna.controlplane import machine
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.host import Receiver
-from lacuna.controlplane.clock import Clock
+from lacuna.controlplane.clock import Clock, SteadyTime
 from lacuna.controlplane.decision import Context, Decision
 from lacuna.controlplane.journal.journal import (
     Journal,
@@ -98,7 +98,6 @@ class Runtime:
         self._state = State()
         self.cluster_id = ""
         self._fencing_token = 0
-        self._now_ms = 0
         self._position = 0
         self._durable = 0
         self._last_token = 0
@@ -136,6 +135,7 @@ class Runtime:
         except BaseException:
             await self._journal.close()
             raise
+        self._time = SteadyTime(self._clock, self._state.clock_ms)
         self._prepare(self._state)
         self._stopped = None
         if self._position == 0:
@@ -152,7 +152,6 @@ class Runtime:
         snapshot = await self._journal.load_snapshot()
         if snapshot is not None:
             self._state = machine.restore(snapshot.state)
-            self._now_ms = self._state.clock_ms
             self._position = snapshot.position
         async for batch in self._journal.read(self._position):
             try:
@@ -178,7 +177,6 @@ class Runtime:
         for data in batch.records:
             record = JournalRecord.FromString(data)
             machine.replay(self._state, record)
-            self._now_ms = max(self._now_ms, record.now_ms)
             self._bytes_since_snapshot += len(data)
         self._records_since_snapshot += len(batch.records)
         self._position = batch.position
@@ -511,5 +509,5 @@ class Runtime:
             session.receiver.lost(error)
 
     def _context(self, token: int, session: int = 0) -> Context:
-        self._now_ms = max(self._now_ms, self._clock.now_ms())
-        return Context(now_ms=self._now_ms, new_id=self._new_id, token=token, session=session)
+        now_ms = self._time.now_ms()
+        return Context(now_ms=now_ms, new_id=self._new_id, token=token, session=session)

@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+from lacuna.controlplane.clock import SystemClock
+
 
 class AdjustableClock:
     """A clock for agents and the control plane: the machine's time plus the sum of all `advance` calls.
@@ -17,6 +19,10 @@ class AdjustableClock:
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
         return time.time_ns() // 1_000_000 + self._ahead_ms
+
+    def passed_ms(self) -> float:
+        """Milliseconds that have passed since a fixed time."""
+        return SystemClock().passed_ms() + self._ahead_ms
 
     async def sleep(self, duration_ms: int) -> None:
         """Sleeps until this clock has moved `duration_ms` on, by itself or by `advance` and `wake`."""

@@ -8,15 +8,25 @@ class ManualClock:
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
+        self._passed_ms = 0
         self._sleepers: list[tuple[int, asyncio.Future[None]]] = []
 
     def now_ms(self) -> int:
         """The time that was set."""
         return self._now_ms
 
+    def passed_ms(self) -> float:
+        """The sum of what it was moved forwards."""
+        return self._passed_ms
+
+    def set(self, by_ms: int) -> None:
+        """Moves the time as an operator may, back too: none passes."""
+        self._now_ms += by_ms
+
     def advance(self, duration_ms: int) -> None:
-        """Moves the time (back too, as an operator may) and wakes the sleepers that are due."""
+        """Lets time pass, and wakes the sleepers that are due."""
         self._now_ms += duration_ms
+        self._passed_ms += duration_ms
         due = [future for wake_ms, future in self._sleepers if wake_ms <= self._now_ms]
         self._sleepers = [item for item in self._sleepers if item[0] > self._now_ms]
         for future in due:

@@ -87,6 +87,7 @@ class Host:
         self.process: Process | None = None
         self.random = around.randomness(name)
         self.clock_ahead_ms = 0
+        self.asleep_ms = 0
         #: Why its process ended last, as it would say on standard error.
         self.said = ""
         #: How often a client got something done; reset by who waits for it.
@@ -105,6 +106,7 @@ class Host:
         self.starts += 1
         process = self.process = self.around.loop.process(self.name)
         process.clock_ahead_ms = self.clock_ahead_ms
+        process.asleep_ms = self.asleep_ms
         process.on_killed.append(lambda: self.around.network.close_all(process))
         process.start(self._run(process), self.name)
         self.around.tell(f"{self.name} starts")
@@ -119,6 +121,12 @@ class Host:
         self.clock_ahead_ms += by_ms
         if self.process is not None:
             self.process.clock_ahead_ms = self.clock_ahead_ms
+
+    def suspend(self, for_ms: int) -> None:
+        """Lets time pass for the machine in which nothing ran, as when a lid is closed."""
+        self.asleep_ms += for_ms
+        if self.process is not None:
+            self.process.asleep_ms = self.asleep_ms
 
     def kill(self, back_after: float) -> None:
         """Kills the process, and starts another later."""

@@ -89,6 +89,7 @@ class Process:
     __slots__ = (
         "_ready",
         "_tasks",
+        "asleep_ms",
         "clock_ahead_ms",
         "is_alive",
         "is_paused",
@@ -105,6 +106,7 @@ class Process:
         self.is_paused = False
         self.is_queued = False
         self.clock_ahead_ms = 0
+        self.asleep_ms = 0
         #: Called when it is killed, in no process: the kernel closes its sockets.
         self.on_killed: list[Callable[[], None]] = []
         self._ready: deque[Handle] = deque()
@@ -154,7 +156,11 @@ class Process:
 
     def now_ms(self) -> int:
         """The time of this process's clock, in milliseconds since 1970."""
-        return self.loop.now_ms + self.clock_ahead_ms
+        return self.loop.now_ms + self.asleep_ms + self.clock_ahead_ms
+
+    def passed_ms(self) -> float:
+        """The time of the clock that nobody can set."""
+        return self.loop.time() * 1000 + self.asleep_ms
 
     async def sleep(self, duration_ms: int) -> None:
         """Waits, as the clocks of agents and control planes do."""

@@ -148,7 +148,7 @@ class Stage:
         ended = {*self.control.state().leases} - {
             each.running.context.lease.lease_id for each in kept
         }
-        self.control.jump_clock(LEASE_DURATION_MS + 1000)
+        self.control.suspend(LEASE_DURATION_MS + 1000)
         for host in kept:
             self.run(host.running.context.lease.renew(), host)
         self.run(self._tick(), self.control)
