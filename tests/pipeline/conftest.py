@@ -20,6 +20,17 @@ from tests.pipeline.forked_python import forked_python
 UNMERGED = AgentParts(housekeeping=HousekeepingSettings(merge_interval_ms=1 << 40))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what uses Spark as slow, unless it is marked as smoke."""
+    for item in items:
+        if (
+            "quick_python" in getattr(item, "fixturenames", ())
+            and item.get_closest_marker("smoke") is None
+        ):
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def quick_python() -> Iterator[str]:
     """The path of a Python that has imported already what our commands and Spark's workers import."""

@@ -16,6 +16,7 @@ _TRANSACTIONS = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
 def test_s14_s19_a_consumer_reads_the_same_before_and_after(
     cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
