@@ -147,6 +147,8 @@ class Admin:
     async def _operate(self) -> None:
         kinds = ("topic", "grow", "alter", "cut", "abort")
         kind = self.random.choices(kinds, (5, 1, 2, 1, 3))[0]
+        if kind == "abort" and self.history.is_over:
+            return
         self.history.counts[f"admin: {kind}"] += 1
         name = self.random.choice(NAMES)
         if kind == "topic":

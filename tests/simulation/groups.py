@@ -261,6 +261,9 @@ class ConsumerMember(Member):
         self._confirmed_at = 0.0
         #: Whether a request was not answered: it may still be served, and tell the group of an earlier state.
         self._is_doubtful = False
+        #: Whether the group took partitions away and was not told since what the member has: it is put out for that,
+        #: though it may never have taken over what it was to give up. Java's members say nothing either.
+        self._is_owing = False
         self._topic_id = b""
         self._target: frozenset[int] = frozenset()
         #: Whether the group has put the member out: it joins again once `ready` has given up its partitions.
@@ -309,6 +312,7 @@ class ConsumerMember(Member):
     async def _beat(self) -> None:
         async with self._beating:
             sent_at = self.group.now()
+            is_telling = self._epoch == 0 or self._tells_all
             try:
                 answer = await self._send()
             except Unanswered:
@@ -318,8 +322,9 @@ class ConsumerMember(Member):
                 return
             code = ErrorCode(answer.error_code)
             if code == ErrorCode.NONE:
+                self._is_owing &= not is_telling
                 self._take(answer)
-                if self.assigned <= self._target and not self._tells_all:
+                if self.assigned <= self._target and not (self._tells_all or self._is_owing):
                     self._confirmed, self._confirmed_at = self._target, sent_at
             else:
                 self._refused(code)
@@ -371,6 +376,7 @@ class ConsumerMember(Member):
             rows = answer.assignment.topic_partitions
             target = frozenset(number for row in rows for number in row.partitions)
             self.group.given(self, target - self._target)
+            self._is_owing |= not self._target <= target
             self._target = target
             if rows:
                 self._topic_id = rows[0].topic_id

@@ -71,6 +71,8 @@ class History:
         #: When which end of a log was acknowledged, in order of time.
         self._ends: dict[Place, list[tuple[float, int]]] = {}
         self.violations: list[str] = []
+        #: Whether the last fault has ended. Then admins abort no transactions: those of slow clients are always open.
+        self.is_over = False
         self.transactions: list[Transaction] = []
         #: (place, offset, value) of what was acknowledged outside of transactions.
         self.acknowledged: list[tuple[Place, int, bytes]] = []

@@ -379,6 +379,7 @@ class World:
         loop.run(begin + FAULTY_SECONDS)
         end = max([loop.time(), *(begin + each.at + each.lasts for each in self.faults)])
         loop.run(end)
+        self.history.is_over = True
         self._run_until_served(end + SERVED_WITHIN)
         for client in self.clients:
             client.retire()
