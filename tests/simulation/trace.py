@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -56,9 +57,12 @@ class _Handler(logging.Handler):
     def __init__(self, trace: Trace) -> None:
         super().__init__()
         self._trace = trace
+        self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._trace.tell(f"{record.levelname.lower()}: {record.getMessage()}")
+        # The threads of other tests' clusters log as well.
+        if record.thread == self._thread:
+            self._trace.tell(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
 def _fields(value: Any) -> str:
