@@ -58,10 +58,13 @@ def read_cluster_id(connection: Connection) -> str:
 
 
 def last_position(connection: Connection) -> int:
-    """Return the position of the last record, 0 if there never was one."""
-    trimmed = connection.execute("SELECT value FROM meta WHERE key='trimmed'").fetchone()[0]
+    """Return the position of the last record, 0 if there never was one. Raises JournalCorrupt."""
+    row = connection.execute("SELECT value FROM meta WHERE key='trimmed'").fetchone()
+    # A damaged index does not find what the table has, and a damaged row has a value of another type.
+    if row is None or not isinstance(row[0], int):
+        raise JournalCorrupt("the journal's trimmed is damaged: restore it from a backup")
     newest = connection.execute("SELECT max(position) FROM batches").fetchone()[0]
-    return max(int(trimmed), newest or 0)
+    return max(row[0], newest or 0)
 
 
 def read_meta(connection: Connection) -> dict[str, Any] | None:
