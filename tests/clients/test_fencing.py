@@ -7,10 +7,16 @@ from collections.abc import Callable
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError as AioKafkaError
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 
 from .conftest import Topic, Unique
-from .librd import COMMITTED, UNCOMMITTED, producer, read, send, transaction, watermarks
+from .librd import UNCOMMITTED, consumer, producer, read, send, transaction, watermarks
 
 FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 
@@ -23,9 +29,20 @@ def _fails(action: Callable[[], object]) -> KafkaError:
 
 
 def _await_stable(bootstrap: str, name: str) -> None:
-    """Until nobody's transaction is open in partition 0; bounded by the test's own timeout."""
-    while watermarks(bootstrap, name, COMMITTED) != watermarks(bootstrap, name, UNCOMMITTED):
-        pass
+    """Until what is open now in partition 0 has ended; a read_committed consumer waits for it at its end."""
+    _, end = watermarks(bootstrap, name, UNCOMMITTED)
+    who = consumer(bootstrap)
+    try:
+        who.assign([TopicPartition(name, 0, OFFSET_BEGINNING)])
+        at = 0
+        while at < end:
+            message = who.poll(60)
+            assert message is not None, f"it waits at {at} of {end}"
+            error = message.error()
+            assert error is None or error.code() == KafkaError._PARTITION_EOF, error
+            at = (message.offset() or 0) + (error is None)
+    finally:
+        who.close()
 
 
 def _commit(who: Producer) -> Callable[[], object]:
