@@ -209,7 +209,7 @@ def _check_end(session: Session, is_stopping: bool) -> None:
         assert is_stopping or len(session.answers()) == len(session.names)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     kinds=st.lists(
         st.text(st.sampled_from("ppppsw"), min_size=5, max_size=12), min_size=2, max_size=2

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.agent.fetch.buffers import ReadBuffer
@@ -78,7 +78,6 @@ runs_of_pieces = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(shape=runs_of_pieces, gap=st.integers(0, 6), load_bytes=st.integers(1, 40))
 def test_every_piece_is_read_once_to_a_place_of_its_own(
     shape: list[list[tuple[int, int, int]]], gap: int, load_bytes: int

@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.controlplane import machine
@@ -129,7 +129,6 @@ def _expected(extents: list[Extent], small_bytes: int) -> list[tuple[int, int]]:
     return [(first, last + 1)]
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     extents=EXTENTS,
     small_bytes=st.sampled_from([0, 101, 1000, 700_000]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.logstore.records import layout
@@ -124,7 +124,6 @@ def test_s16_next_offset_comes_from_last_offset_delta() -> None:
     assert (header.last_offset, header.next_offset, header.record_count) == (109, 110, 3)
 
 
-@settings(max_examples=150, deadline=None)
 @given(batch=batches())
 def test_round_trip(batch: BatchToWrite) -> None:
     data = batch.encode()

@@ -6,7 +6,7 @@ import dataclasses
 from types import ModuleType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
@@ -86,7 +86,6 @@ def stored_batches(draw: st.DrawFn) -> list[bytes]:
     return batches
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     batches=stored_batches(),
     codec=st.sampled_from([-1, *Codec]),
@@ -258,7 +257,6 @@ def test_decompression_is_bounded(rewriting: ModuleType) -> None:
         rewriting.coalesce([data], -1, 1 << 20, 5000)
 
 
-@settings(max_examples=200, deadline=None)
 @given(at=st.integers(HEADER_SIZE, 200), byte=st.integers(0, 255))
 def test_changed_record_bytes_give_batches_or_a_typed_error(
     rewriting: ModuleType, at: int, byte: int

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
@@ -63,7 +63,6 @@ def plain(
     return BatchToWrite(base_offset=base_offset, records=records, codec=codec)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     batches=stored_batches(),
     max_bytes=st.sampled_from([1, 300, 1 << 20]),
@@ -80,7 +79,6 @@ def test_every_record_is_there_once_and_as_it_was(
         assert chunk.count == 1 or sum(sizes) <= max_bytes
 
 
-@settings(max_examples=100, deadline=None)
 @given(batches=stored_batches(), data=st.data())
 def test_only_wanted_offsets_and_timestamps(
     columns: ModuleType, batches: list[bytes], data: st.DataObject
@@ -283,7 +281,6 @@ def outcome(module: ModuleType, data: bytes, options: dict[str, int]) -> object:
         return type(error), str(error)
 
 
-@settings(max_examples=300, deadline=None)
 @given(changes=edits, length=st.integers(0, len(LOG)), first=st.integers(0, 60))
 def test_forms_agree_on_damaged_bytes(
     both_columns: tuple[ModuleType, ModuleType],
@@ -297,7 +294,6 @@ def test_forms_agree_on_damaged_bytes(
         assert interpreted == compiled
 
 
-@settings(max_examples=200, deadline=None)
 @given(data=st.binary(max_size=200), section=st.booleans())
 def test_any_bytes_give_columns_or_a_typed_error(
     both_columns: tuple[ModuleType, ModuleType], data: bytes, section: bool

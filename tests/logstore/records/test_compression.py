@@ -78,14 +78,12 @@ def outcome(codec: Codec, data: bytes) -> RecordsError | None:
     return None
 
 
-@settings(max_examples=300, deadline=None)
 @given(codec=st.sampled_from(COMPRESSING), data=st.binary(max_size=80))
 def test_arbitrary_bytes_give_bytes_or_a_typed_error(codec: Codec, data: bytes) -> None:
     error = outcome(codec, data)
     assert isinstance(error, CorruptRecordsError | DecompressedTooLargeError | None)
 
 
-@settings(max_examples=300, deadline=None)
 @given(codec=st.sampled_from(COMPRESSING), at=st.integers(0, 10_000), byte=st.integers(0, 255))
 def test_a_changed_byte_gives_bytes_or_a_typed_error(codec: Codec, at: int, byte: int) -> None:
     changed = bytearray(compress(codec, TEXT))
@@ -191,7 +189,6 @@ def test_bytes_behind_an_lz4_frame_are_corrupt(max_bytes: int) -> None:
         decompress(Codec.LZ4, compress(Codec.LZ4, TEXT) + b"\x00", max_bytes)
 
 
-@settings(max_examples=200, deadline=None)
 @given(at=st.integers(0, 10_000), byte=st.integers(0, 255), cut=st.integers(0, 9))
 def test_both_ways_to_read_lz4_agree(at: int, byte: int, cut: int) -> None:
     changed = bytearray(compress(Codec.LZ4, TEXT))

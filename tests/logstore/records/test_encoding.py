@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2
 
@@ -75,7 +75,6 @@ def decoded(batches: list[bytes]) -> list[Row]:
     ]
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     found=records,
     codec=st.sampled_from(Codec),
@@ -246,7 +245,6 @@ def test_headers_that_are_not_there(encoding: ModuleType, lists: list[int]) -> N
         encoding.encode_batches(None, None, headers, TIMES, BOTH, 0)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     validity=st.none() | st.binary(max_size=2),
     offsets=st.lists(st.integers(-2, 40) | st.integers(-(2**31), 2**31 - 1), max_size=6),
@@ -297,7 +295,6 @@ def test_partitions_of_known_keys(encoding: ModuleType, partition_count: int) ->
     assert found.tolist() == expected
 
 
-@settings(max_examples=150, deadline=None)
 @given(keys=st.lists(st.none() | st.binary(max_size=40), max_size=20), count=st.integers(1, 1000))
 def test_partitions_are_those_of_another_client(
     encoding: ModuleType, keys: list[bytes | None], count: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord
@@ -60,7 +60,6 @@ def outcome(call: Callable[[], object]) -> object:
         return type(error), str(error)
 
 
-@settings(max_examples=200, deadline=None)
 @given(changes=edits, length=st.integers(0, len(LOG)), base_offset=st.integers(-5, 30))
 def test_walks_agree(
     both_kernels: Kernels, changes: list[tuple[int, bytes]], length: int, base_offset: int
@@ -76,7 +75,6 @@ def test_walks_agree(
             assert buffers[0] == buffers[1]
 
 
-@settings(max_examples=200, deadline=None)
 @given(changes=edits, cut=st.integers(0, 20), codec=st.sampled_from([-1, 0, 3]))
 def test_coalescing_agrees(
     both_rewritings: Kernels, changes: list[tuple[int, bytes]], cut: int, codec: int
@@ -89,7 +87,6 @@ def test_coalescing_agrees(
     assert interpreted == compiled
 
 
-@settings(max_examples=300, deadline=None)
 @given(changes=edits, cut=st.integers(0, 20), count=st.integers(0, 5), base=st.integers(-5, 2**63))
 def test_records_agree(
     both_kernels: Kernels, changes: list[tuple[int, bytes]], cut: int, count: int, base: int

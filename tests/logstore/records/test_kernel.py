@@ -302,7 +302,6 @@ def test_s11_every_fault_is_found_and_a_record_has_one(kernel: ModuleType) -> No
     assert not found.timestamps
 
 
-@settings(max_examples=300, deadline=None)
 @given(section=st.binary(max_size=60), count=st.integers(-1, 4))
 def test_any_bytes_are_records_or_a_typed_error(
     kernel: ModuleType, section: bytes, count: int

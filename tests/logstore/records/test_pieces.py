@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord
@@ -157,7 +157,6 @@ def walked_or_error(
     )
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     changes=edits,
     cuts=st.lists(st.integers(0, len(LOG)), max_size=3),

@@ -7,7 +7,7 @@ from array import array
 from types import ModuleType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
@@ -86,7 +86,6 @@ def rewrite(
     return done
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     batches=cleaned_batches(),
     codec=st.sampled_from([-1, *Codec]),
@@ -239,7 +238,6 @@ def outcome(module: ModuleType, data: bytes, options: dict[str, int]) -> object:
         return type(error), str(error)
 
 
-@settings(max_examples=200, deadline=None)
 @given(changes=edits, cut=st.integers(0, 20), codec=st.sampled_from([-1, 0, 3]))
 def test_forms_agree_on_damaged_bytes(
     both_rewritings: tuple[ModuleType, ModuleType],
@@ -253,7 +251,6 @@ def test_forms_agree_on_damaged_bytes(
     assert interpreted == compiled
 
 
-@settings(max_examples=200, deadline=None)
 @given(section=st.binary(max_size=100), count=st.integers(0, 5))
 def test_any_records_give_an_answer_or_a_typed_error(
     both_rewritings: tuple[ModuleType, ModuleType], section: bytes, count: int

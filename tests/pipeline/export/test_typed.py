@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.pipeline.errors import PipelineError
@@ -337,7 +337,6 @@ def _serialized(folder: Path) -> bytes:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
 def test_any_bytes_are_a_value_or_a_reason(data: st.DataObject) -> None:
     """Whole values with a byte changed, cut off or added; and noise."""
     schema = data.draw(st.sampled_from(_SCHEMAS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.logstore.records.errors import RecordsError
@@ -56,7 +56,6 @@ def test_any_message_behind_a_right_checksum(body: bytes) -> None:
         _taken_or_refused(naive.entry(0, struct.pack(">I", zlib.crc32(message)) + message))
 
 
-@settings(max_examples=300)
 @given(st.sampled_from((0, 1)), st.sampled_from(CODECS[1:]), CHANGES, st.booleans())
 def test_damage_behind_a_wrappers_right_checksum(
     magic: int, codec: Codec, changes: list[tuple[int, int]], compressed: bool

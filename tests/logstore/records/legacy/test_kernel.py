@@ -8,7 +8,7 @@ from types import ModuleType
 from unittest.mock import patch
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord, read_batches
@@ -106,7 +106,6 @@ def _message_set(
     return data
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     parts=PARTS,
     is_mixed=st.booleans(),
@@ -142,7 +141,6 @@ def test_sets_become_batches(
         assert _in_kernel(kernel, message_set, rules) == expected
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     body=st.binary(max_size=60), head=st.sampled_from([b"", b"\0\0", b"\1\0", b"\1\1", b"\1\x08"])
 )
@@ -254,7 +252,6 @@ NEW_BATCHES = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     shapes=NEW_BATCHES,
     changes=edits,
