@@ -3,6 +3,7 @@
 A line of JSON in: arguments, environment, folder. A line out: what it printed on each output, and its exit code.
 """
 
+import atexit
 import gc
 import json
 import os
@@ -13,13 +14,23 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypedDict
 
+#: What commands import, but for what few of them need. Importing `lacuna.cli.console` looks at the environment, so that
+#: each command must do it itself, and all that imports it.
 SLOW_TO_IMPORT = (
+    "botocore.session",
     "click",
     "confluent_kafka",
+    "difflib",
+    "lacuna.agent.health",
+    "lacuna.cli.agent_options",
+    "lacuna.cli.app",
+    "lacuna.cli.config_options",
     "lacuna.controlplane.service",
     "lacuna.embedded",
     "lacuna.kafka",
+    "lacuna.logstore.objects.s3",
     "lacuna.moto",
+    "rich.console",
     "rich.logging",
     "rich.table",
 )
@@ -33,12 +44,29 @@ class Asked(TypedDict):
     folder: str
 
 
+#: The exit code of a command that has ended; empty in the process that forks.
+codes: list[int] = []
+
+
+@atexit.register
+def leave() -> None:
+    """The last that runs: Python would clear each module now, and so copy its pages, longer than commands take."""
+    if codes:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(codes[0])
+
+
 def become(asked: Asked) -> None:
     os.environ.clear()
     os.environ.update(asked["environment"])
     os.chdir(asked["folder"])
     sys.argv = ["lacuna", *asked["arguments"]]
-    import_module("lacuna.cli").main()
+    try:
+        import_module("lacuna.cli").main()
+    except SystemExit as ended:
+        codes.append(int(ended.code or 0))
+        raise
 
 
 def start(asked: Asked, folder: str) -> int:
@@ -63,6 +91,8 @@ def run(asked: Asked) -> list[str | int]:
 os.environ["GRPC_VERBOSITY"] = "NONE"  # as the command does, before it imports gRPC
 for name in SLOW_TO_IMPORT:
     import_module(name)
+import_module("lacuna.agent.registry").discover()  # imports what serves each API
+assert "lacuna.cli.console" not in sys.modules
 gc.freeze()  # so that no child copies the pages of all modules as it ends: that took longer than the command
 for line in sys.stdin:
     sys.stdout.write(json.dumps(run(json.loads(line))) + "\n")
