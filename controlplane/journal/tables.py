@@ -62,7 +62,7 @@ def last_position(connection: Connection) -> int:
     row = connection.execute("SELECT value FROM meta WHERE key='trimmed'").fetchone()
     # A damaged index does not find what the table has, and a damaged row has a value of another type.
     if row is None or not isinstance(row[0], int):
-        raise JournalCorrupt("the journal's trimmed is damaged: restore it from a backup")
+        raise JournalCorrupt("the journal's trimmed position is damaged: restore it from a backup")
     newest = connection.execute("SELECT max(position) FROM batches").fetchone()[0]
     return max(row[0], newest or 0)
 
