@@ -46,7 +46,9 @@ run: venv $(VENV)/.run-ready $(VENV)/.serving-ready  ## run an embedded cluster 
 demo: venv $(VENV)/.run-ready $(wildcard $(VENV)/.serving-ready)  ## run the transactional demo on a temporary cluster
 	$(BIN)/lacuna demo
 
-QUICK := $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not java and not docker"
+# Tests wait for half of their time, so that more workers than cores are quicker. WORKERS=… says how many.
+WORKERS ?= 4
+QUICK := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not java and not docker"
 COVERED := tests/logstore tests/controlplane tests/rules
 LINT := $(MAKE) --no-print-directory lint
 

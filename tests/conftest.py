@@ -1,6 +1,7 @@
 """Settings for all tests: hypothesis, Ctrl-C, the order of the files, and garbage collection."""
 
 import gc
+import itertools
 import os
 import signal
 from collections.abc import Generator
@@ -29,8 +30,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _cap_examples(items, int(most))
     _put_long_files_first(items)
     # Of pytest-xdist only the main process knows its options.
-    if "worksteal" in getattr(config, "workerinput", {}).get("mainargv", ()):
-        _spread_long_files(items)
+    worker = getattr(config, "workerinput", {})
+    if "worksteal" in worker.get("mainargv", ()):
+        _spread_long_files(items, worker["workercount"])
 
 
 def _cap_examples(items: list[pytest.Item], most: int) -> None:
@@ -60,19 +62,28 @@ def _seconds(item: pytest.Item) -> float:
     return 0.0 if marker is None else float(marker.args[0])
 
 
-def _spread_long_files(items: list[pytest.Item]) -> None:
-    """Puts the pipeline's files first, and the other long ones where the second third begins.
+def _spread_long_files(items: list[pytest.Item], workers: int) -> None:
+    """Gives the pipeline's files to the first worker, and deals the other long ones out to the others' beginnings.
 
-    Each of three workers begins with a third, and then takes from the ends of the others'. So only one of them starts
-    Spark, which takes as long as many of its tests, and another one begins with the long files.
+    Each worker begins with an equal share, and then takes from the ends of the others'. So only one of them starts
+    Spark, which takes as long as many of its tests, and no long file begins last.
     """
     paths = {item.path for item in items if "quick_python" in getattr(item, "fixturenames", ())}
-    pipeline = [item for item in items if item.path in paths]
-    others = [item for item in items if item.path not in paths]
-    limited = {item.path for item in others if _seconds(item)}
-    long = sum(item.path in limited for item in others)
-    short = max(0, len(items) // 3 - len(pipeline))
-    items[:] = [*pipeline, *others[long : long + short], *others[:long], *others[long + short :]]
+    lanes: list[list[pytest.Item]] = [[item for item in items if item.path in paths]]
+    lanes += [[] for _ in range(workers - 1)]
+    long: dict[Path, list[pytest.Item]] = {}
+    short: list[pytest.Item] = []
+    for item in items:
+        if item.path not in paths:
+            (long.setdefault(item.path, []) if _seconds(item) else short).append(item)
+    for file in long.values():
+        min(lanes[1:] or lanes, key=len).extend(file)
+    share = len(items) // workers
+    for lane in lanes:
+        room = max(0, share - len(lane))
+        lane += short[:room]
+        del short[:room]
+    items[:] = [*itertools.chain(*lanes), *short]
 
 
 @pytest.hookimpl(wrapper=True)
