@@ -46,7 +46,7 @@ run: venv $(VENV)/.run-ready $(VENV)/.serving-ready  ## run an embedded cluster 
 demo: venv $(VENV)/.run-ready $(wildcard $(VENV)/.serving-ready)  ## run the transactional demo on a temporary cluster
 	$(BIN)/lacuna demo
 
-# Tests wait for half of their time, so that more workers than cores are quicker. WORKERS=… says how many.
+# Tests spend much of their time waiting, so more workers than cores are faster.
 WORKERS ?= 4
 QUICK := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not java and not docker"
 COVERED := tests/logstore tests/controlplane tests/rules

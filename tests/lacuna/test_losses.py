@@ -90,6 +90,7 @@ def stored(bootstrap: str) -> list[str]:
     ("is_restarted", "moto"),
     [
         pytest.param(False, False, id="same lease-folder"),
+        pytest.param(False, True, id="same lease-bucket", marks=pytest.mark.slow),
         pytest.param(True, False, id="later leases-folder"),
         pytest.param(True, True, id="later leases-bucket"),
     ],

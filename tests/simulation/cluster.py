@@ -123,7 +123,7 @@ class Host:
             self.process.clock_ahead_ms = self.clock_ahead_ms
 
     def suspend(self, for_ms: int) -> None:
-        """Lets time pass for the machine in which nothing ran, as when a lid is closed."""
+        """Lets time pass during which nothing runs on the machine, as when a laptop sleeps."""
         self.asleep_ms += for_ms
         if self.process is not None:
             self.process.asleep_ms = self.asleep_ms

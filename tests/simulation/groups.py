@@ -261,8 +261,9 @@ class ConsumerMember(Member):
         self._confirmed_at = 0.0
         #: Whether a request was not answered: it may still be served, and tell the group of an earlier state.
         self._is_doubtful = False
-        #: Whether the group took partitions away and was not told since what the member has: it is put out for that,
-        #: though it may never have taken over what it was to give up. Java's members say nothing either.
+        #: Whether the group took partitions away and has not been told since what the member has. After the rebalance
+        #: timeout it puts the member out, even if that never took over what it was to give up. Java's members keep
+        #: silent in that case too.
         self._is_owing = False
         self._topic_id = b""
         self._target: frozenset[int] = frozenset()

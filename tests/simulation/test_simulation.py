@@ -55,7 +55,7 @@ def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
     for hash_seed in ("1", "2"):
         printed = _traced(QUICK_SEED, hash_seed)
         differ = [at for at, line in enumerate(lines) if printed[at : at + 1] != [line]]
-        assert not differ, (printed[differ[0]], lines[differ[0]])
+        assert not differ, (printed[differ[0] : differ[0] + 1], lines[differ[0]])
 
 
 @contextmanager
