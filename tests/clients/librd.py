@@ -150,6 +150,8 @@ def read(
     errors: list[str] = []
     started = time.monotonic()
     try:
+        # Of a partition whose leader it does not know librdkafka asks the offsets half a second later.
+        who.list_topics(topic, timeout)
         who.assign([TopicPartition(topic, partition, start)])
         ended = False
         while not ended and time.monotonic() - started < timeout:
