@@ -6,7 +6,6 @@ import pytest
 
 from bench.aborts import work_of
 from bench.figures import KILO_RECORDS, STORE_BYTES, WIRE_BYTES, Row
-from bench.plot import draw
 from bench.results import Results
 
 
@@ -18,6 +17,13 @@ def results(shares: list[int]) -> Results:
         for target in ("lacuna", "kafka")
     ]
     return Results("full", {}, {"aborts": rows})
+
+
+def draw(of: Results, path: Path) -> None:
+    """Imported here, and with it matplotlib, since every worker imports this file."""
+    from bench import plot
+
+    plot.draw(of, path)
 
 
 def test_the_same_figures_give_the_same_picture(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import pyarrow.dataset as pads
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.sql import SparkSession
@@ -66,6 +65,8 @@ class Place:
         if isinstance(destination, BucketDestination):
             root, files = root.removeprefix("s3://"), destination.files
         try:
+            import pyarrow.dataset as pads  # and with it pandas, which every worker would import
+
             table = pads.dataset(root, filesystem=files, partitioning="hive").to_table()
         except FileNotFoundError:
             return []
@@ -159,7 +160,8 @@ def killed(cluster: Cluster) -> Callable[..., None]:
     """killed(stage, topic, **settings): an export in a process that is killed (SIGKILL) at the stage."""
 
     forks = multiprocessing.get_context("forkserver")
-    forks.set_forkserver_preload([dying.__name__])  # imports take longer than the export
+    # Imports take longer than the export.
+    forks.set_forkserver_preload([dying.__name__, "lacuna.pipeline.export.tables"])
 
     def run(stage: str, topic: str, to: str, format: str = "parquet", by: str = "day") -> None:  # noqa: A002
         arguments = (stage, str(cluster.data), topic, to, format, by)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lacuna.moto import CREDENTIALS
-from lacuna.pipeline.export import tables
 from lacuna.pipeline.export.bucket import BucketDestination
 from lacuna.pipeline.export.folder import FolderDestination
 from lacuna.pipeline.export.job import Export, ExportSettings
@@ -34,6 +33,8 @@ def main(stage: str, data: str, topic: str, to: str, format: str, by: str) -> No
         for kind, name in ((FolderDestination, "_gather"), (BucketDestination, "_copy")):
             replace(kind, name, dying_after_one(getattr(kind, name)))
     elif stage == "snapshot":
+        from lacuna.pipeline.export import tables  # pyiceberg, which takes long to import
+
         replace(tables, "_append", die)
     settings = ExportSettings(to=to, format=format, layout=Layout(partition_by=by), task_bytes=1)
     list(export_topics(None, find_cluster(data=data), settings, [topic]))  # type: ignore[arg-type]

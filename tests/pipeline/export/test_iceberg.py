@@ -1,28 +1,34 @@
-"""Iceberg tables: data and offsets in one snapshot."""
+"""Iceberg tables: data and offsets in one snapshot.
+
+pyiceberg is imported where it is used: else every worker would import it, which takes as long as the rest of the tests.
+"""
+
+from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
-from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import CommitStateUnknownException
-from pyiceberg.table import Table
 
-from lacuna.pipeline.export import tables
 from lacuna.pipeline.export.errors import DestinationError, ExportRunningError
 from lacuna.pipeline.export.job import Export
 from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.typed.schema import TypedSchema
 from lacuna.testing import Cluster
 
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
 _MIXED = [(True, [(b"a", b"1")] * 30), (False, [(b"x", b"never")] * 10), (True, [(b"b", None)])]
 _DAYS = {"format": "iceberg", "layout": Layout(partition_by="day")}
 
 
 def _table(folder: Path, topic: str) -> Table:
+    from pyiceberg.catalog import load_catalog
+
     catalog = load_catalog(
         "lacuna", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}"
     )
@@ -44,6 +50,8 @@ def _expected(rows: list[Any]) -> list[Any]:
 def test_three_runs_are_three_snapshots(
     cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
 ) -> None:
+    from lacuna.pipeline.export import tables
+
     name = topic(2)
     for count in (1, 2, 3):
         transact(cluster, name, _MIXED)
@@ -64,6 +72,8 @@ def test_a_topic_without_records_is_exported_and_goes_on(
     cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
 ) -> None:
     """A run without files is a snapshot without files: there is nothing in it that could be listed."""
+    from lacuna.pipeline.export import tables
+
     name = topic()
     transact(cluster, name, _MIXED[1:2])
     assert export(name, to=str(tmp_path), **_DAYS).records == 0
@@ -109,6 +119,8 @@ def test_a_killed_export_to_a_table(
 def test_a_commit_of_others_in_between_is_no_conflict_an_export_is(
     cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
 ) -> None:
+    from lacuna.pipeline.export import tables
+
     name = topic()
     transact(cluster, name, _MIXED)
     export(name, to=str(tmp_path), **_DAYS)
@@ -223,6 +235,10 @@ def test_what_the_catalog_did_not_say_is_looked_at_in_the_table(
     is_done: bool,
 ) -> None:
     """Also behind the last attempt; that nothing was added is said only where it is known."""
+    from pyiceberg.exceptions import CommitStateUnknownException
+
+    from lacuna.pipeline.export import tables
+
     name = topic()
     transact(cluster, name, _MIXED)
     append = tables._append
@@ -297,6 +313,8 @@ def test_offsets_outlive_their_snapshot(
 def test_tables_that_are_not_this_topics(
     cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
 ) -> None:
+    from pyiceberg.catalog import load_catalog
+
     name = topic()
     transact(cluster, name, _MIXED)
     catalog = load_catalog(
@@ -323,6 +341,10 @@ def test_a_table_in_a_bucket(
     moto: str,
     tmp_path: Path,
 ) -> None:
+    from pyiceberg.catalog import load_catalog
+
+    from lacuna.pipeline.export import tables
+
     name = topic()
     bucket, query = moto.split("?")
     catalog = {"uri": f"sqlite:///{tmp_path}/catalog.db"}

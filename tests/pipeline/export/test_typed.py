@@ -14,7 +14,6 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
-import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -400,6 +399,8 @@ def test_fields_become_columns(
         is_flat=True,
     )
     export(name, to=str(tmp_path), layout=layout)
+    import pyarrow.dataset as pads  # and with it pandas, which every worker would import
+
     table = pads.dataset(tmp_path / f"topic={name}").to_table(
         columns=["offset", "key_k", "a", "value_offset"]
     )
@@ -501,5 +502,7 @@ def test_confluent_prefixed_avro(
     export(
         name, to=str(tmp_path), layout=Layout(value=TypedSchema("avro", document, has_prefix=True))
     )
+    import pyarrow.dataset as pads
+
     (row,) = pads.dataset(tmp_path / f"topic={name}").to_table().to_pylist()
     assert row["value"]["amount"] == decimal.Decimal("12.34")
