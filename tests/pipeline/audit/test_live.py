@@ -145,7 +145,6 @@ def compacting() -> Iterator[Bucket]:
         yield bucket
 
 
-@pytest.mark.smoke
 def test_what_spark_compacted_and_wrote_is_sound(compacting: Bucket, spark: SparkSession) -> None:
     """Keys below the compacted offset are as many as records; aborted ones are gone."""
     from lacuna.pipeline.compaction.job import Compaction

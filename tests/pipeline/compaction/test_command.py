@@ -90,7 +90,6 @@ def _read(cluster: Cluster) -> list[list[Read]]:
 _SMALL_TASKS = ("--all", "--task-bytes=1MiB", "--segment-bytes=1MiB")
 
 
-@pytest.mark.smoke
 def test_a_run_and_its_reports(
     tmp_path: Path,
     transact: Callable[..., Any],

@@ -42,7 +42,6 @@ def test_s14_three_runs_hold_what_a_consumer_gets(
     assert place.names("_staging") == []
 
 
-@pytest.mark.smoke
 def test_spark_reads_what_a_consumer_gets(
     cluster: Cluster, spark: SparkSession, topic: Any, export: Any, consume: Any, tmp_path: Any
 ) -> None:

@@ -49,7 +49,6 @@ def sink(spark: SparkSession, tmp_path: Path) -> Sink:
     return Sink(spark, tmp_path)
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
 def test_available_now_reads_committed_records_once(
     cluster: Cluster, transact: Any, stream: Stream, sink: Sink

@@ -23,7 +23,6 @@ def save(frame: DataFrame, cluster: Cluster, **options: str) -> None:
     writer.option("data", str(cluster.data)).options(**options).save()
 
 
-@pytest.mark.smoke
 def test_every_column_arrives(spark: SparkSession, cluster: Cluster, consume: Consume) -> None:
     """Keys, values, headers, topics, partitions and timestamps, null or not, empty or not."""
     for_ever = {"retention.ms": "-1"}
