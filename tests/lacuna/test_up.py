@@ -279,9 +279,9 @@ def test_a_client_takes_the_printed_address_over_ipv6(
         assert lacuna("groups", "list", "--bootstrap", up.bootstrap).code == 0
 
 
-@pytest.mark.parametrize("name", ["with space", "100%25", "a?b#c&d", "\u00fc\u2603"])
-def test_a_folder_of_any_name(tmp_path: Path, lacuna: Command, name: str) -> None:
+def test_a_folder_of_any_name(tmp_path: Path, lacuna: Command) -> None:
     """gRPC takes the path of a socket for part of a URL."""
-    with ProcessCluster(tmp_path / name) as up:
+    data = tmp_path / "with space" / "100%25" / "a?b#c&d" / "\u00fc\u2603"
+    with ProcessCluster(data) as up:
         assert lacuna("topics", "create", "t", "--bootstrap", up.bootstrap).code == 0
-        assert lacuna("explain", "t", "--data", str(tmp_path / name)).code == 0
+        assert lacuna("explain", "t", "--data", str(data)).code == 0
