@@ -75,7 +75,7 @@ async def ask(client: RawClient, api_key: int, version: int, asked: Any, number:
 
 
 @pytest.mark.parametrize("api_key", APIS)
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_request_is_answered(api_key: int, data: st.DataObject) -> None:
     """By a real control plane, several requests on one connection, at each version."""

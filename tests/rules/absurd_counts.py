@@ -31,7 +31,7 @@ def bodies(api: Api[Any, Any], version: int) -> list[bytes]:
     found: list[bytes] = []
 
     @settings(
-        max_examples=4,
+        max_examples=2,
         deadline=None,
         derandomize=True,
         suppress_health_check=list(HealthCheck),

@@ -83,7 +83,7 @@ def test_the_others_are_tested_elsewhere() -> None:
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
 @settings(
-    max_examples=8,
+    max_examples=3,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -21,8 +21,8 @@ from tests.golden import messages as golden
 from tests.wire.samples import MESSAGES, in_kafkas_json, of_struct, versions_of
 
 Messages = dict[str, Message[Any]]
-few = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
-many = settings(few, max_examples=8)
+few = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(few, max_examples=4)
 
 
 @pytest.mark.parametrize("name", MESSAGES)

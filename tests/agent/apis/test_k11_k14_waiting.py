@@ -19,7 +19,7 @@ VERBS = {11: "join_group", 14: "sync_group"}
 
 @pytest.mark.parametrize(("api_key", "version"), VERSIONS)
 @pytest.mark.parametrize("is_away", [True, False])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(data=st.data())
 def test_any_request_is_answered(
     api_key: int, version: int, is_away: bool, data: st.DataObject

@@ -22,6 +22,7 @@ from tests.agent.fetch.log import (
     records_of,
 )
 from tests.loop_iterations import iterations
+from tests.seeds import seeds
 
 BIG = bytes(range(256)) * 20
 
@@ -323,7 +324,7 @@ async def test_read_uncommitted_and_read_committed_do_not_share_what_was_coalesc
         forget(log)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(4, 12))
 async def test_s19_whoever_reads_what_others_coalesced_misses_nothing(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

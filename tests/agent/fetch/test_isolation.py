@@ -18,6 +18,7 @@ from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping.merging import Merger, MergeSettings
 from lacuna.wire.messages.fetch import PartitionData
 from tests.agent.fetch.log import Log, Writer, make_batch, next_offset_of, open_log, records_of
+from tests.seeds import seeds
 
 PLAIN, COMMITTED, ABORTED = "plain", "committed", "aborted"
 MARK = re.compile(rb"<(\d+)>")
@@ -206,7 +207,7 @@ class Play:
 
 
 @pytest.mark.parametrize("cache_bytes", [4096, 1 << 20])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(3, 8))
 def test_s14_two_levels_side_by_side_over_random_histories(
     seed: int, cache_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,8 +79,8 @@ def outcome(path: Path) -> str:
     return f"it starts with {len(found)} records"
 
 
-#: 3 is prime to the sizes of pages and frames: in any three of these in a row, each place has its byte changed once.
-every = pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+#: 7 is prime to the sizes of pages and frames: in any seven of these in a row, each place has its byte changed once.
+every = pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
 
 
 def flipped(

@@ -71,7 +71,7 @@ def test_one_topic_alone(bucket: Bucket) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bucket", "sampled"), [("directory", 12), ("moto", 2)], indirect=["bucket"]
+    ("bucket", "sampled"), [("directory", 6), ("moto", 1)], indirect=["bucket"]
 )
 def test_a_wrong_byte_anywhere_in_any_object_is_found_and_located(
     bucket: Bucket, damaged: Damage, sampled: int
