@@ -48,9 +48,13 @@ demo: venv $(VENV)/.run-ready $(wildcard $(VENV)/.serving-ready)  ## run the tra
 
 # Tests spend much of their time waiting, so more workers than cores are faster.
 WORKERS ?= 4
-QUICK := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not java and not docker"
+QUICK := .ci/in-memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not java and not docker" \
+  -o tmp_path_retention_policy=failed
 COVERED := tests/logstore tests/controlplane tests/rules
 LINT := $(MAKE) --no-print-directory lint
+
+# Most mistakes show in a property's first examples; .ci/run, which sets this to nothing, tries all of them.
+test: export LACUNA_MOST_EXAMPLES ?= 20
 
 # Lint and the tests at a time: what one of them leaves of two cores the other takes.
 test: setup      ## check lint, types and import contracts, and run the tests

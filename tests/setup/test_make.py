@@ -39,6 +39,7 @@ def unasked() -> dict[str, str]:
         "VENV",
         "LINTED",
         "WORKERS",
+        "LACUNA_MOST_EXAMPLES",
         "COVERED_APART",
     )
     return {name: value for name, value in os.environ.items() if name not in handed_on}
@@ -178,3 +179,21 @@ def test_linters_run_beside_the_tests_where_nobody_ran_them(tmp_path: Path) -> N
     for already in ("LINTED=yes", "COVERED_APART=yes"):
         assert "beside.sh" not in recipes(tmp_path, "test", already)
         assert " -m pytest -n 4 " in recipes(tmp_path, "test", already)
+
+
+@pytest.mark.parametrize(
+    ("given", "free_kib", "is_in_memory"),
+    [("", 4 << 20, True), ("", 1 << 20, False), ("elsewhere", 4 << 20, False)],
+    ids=["room", "a_container", "given"],
+)
+def test_temporary_files_are_in_memory_where_there_is_room(
+    tmp_path: Path, given: str, free_kib: int, is_in_memory: bool
+) -> None:
+    program(tmp_path / "df", "echo head", f"echo tmpfs 1 1 {free_kib} 1% /dev/shm")
+    environment = {**os.environ, "TMPDIR": given, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [str(ROOT / ".ci" / "in-memory.sh"), "sh", "-c", "echo $TMPDIR"],
+        env=environment, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith("/dev/shm/") == (is_in_memory and os.access("/dev/shm", os.W_OK))
+    assert is_in_memory or done.stdout.strip() == given
