@@ -52,10 +52,7 @@ def test_a_compiler_that_fails_is_an_error(
     assert "stays interpreted" in capsys.readouterr().out
 
 
-def test_it_compiles_beside_the_source(
-    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("CFLAGS", "-O0")  # half of the C compiler's time
+def test_it_compiles_beside_the_source(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if not build_kernel.has_compiler():
         pytest.skip("no C compiler: the compiled kernel is not tested")
     assert not build_kernel.is_fresh(KERNEL)

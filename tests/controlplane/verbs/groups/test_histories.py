@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     invariant,
     rule,
-    run_state_machine_as_test,
 )
 
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -40,7 +40,7 @@ def who(member_id: str) -> str:
 
 
 class Histories(RuleBasedStateMachine):
-    bench_class: ClassVar[Callable[[], Any]]  # set by the test, from its fixture
+    bench_class: ClassVar[Callable[[], Any]]  # set by a fixture, from another
 
     def __init__(self) -> None:
         super().__init__()
@@ -209,9 +209,10 @@ class Histories(RuleBasedStateMachine):
         assert not self.bench.groups.live.parked
 
 
-def test_random_histories(bench_class: type[Bench]) -> None:
+@pytest.fixture(autouse=True)
+def _set_bench_class(bench_class: type[Bench]) -> None:
     Histories.bench_class = bench_class
-    run_state_machine_as_test(
-        Histories,
-        settings=settings(max_examples=60, stateful_step_count=50, deadline=None),
-    )
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from lacuna.controlplane.state.groups.consumer.assignments import partitions_of, without
 from lacuna.controlplane.state.groups.states import GroupState
@@ -151,8 +151,5 @@ class Histories(RuleBasedStateMachine):
                 assert not shared, (one, other, shared)
 
 
-def test_histories() -> None:
-    """S26: see the module's text."""
-    run_state_machine_as_test(
-        Histories, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
-    )
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
