@@ -54,6 +54,7 @@ def bounds(kind: int) -> tuple[int, int]:
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
 
 
+@cache
 def any_of_kind(kind: int) -> st.SearchStrategy[Any]:
     """Any value of one of the kernel's kinds."""
     if kind in BITS:
