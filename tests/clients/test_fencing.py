@@ -8,7 +8,6 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError as AioKafkaError
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     KafkaError,
     KafkaException,
     Producer,
@@ -33,7 +32,7 @@ def _await_stable(bootstrap: str, name: str) -> None:
     _, end = watermarks(bootstrap, name, UNCOMMITTED)
     who = consumer(bootstrap)
     try:
-        who.assign([TopicPartition(name, 0, OFFSET_BEGINNING)])
+        who.assign([TopicPartition(name, 0, 0)])
         at = 0
         while at < end:
             message = who.poll(60)

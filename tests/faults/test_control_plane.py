@@ -37,7 +37,7 @@ def restart(cluster: Deployment, kind: str) -> None:
     cluster.control.start()
 
 
-@pytest.mark.parametrize("kind", ["killed", "stopped"])
+@pytest.mark.parametrize("kind", ["killed", pytest.param("stopped", marks=pytest.mark.slow)])
 def test_transactions_go_on(cluster: Deployment, kind: str) -> None:
     """S2, S5: what is open stays open, with records before and behind the restart, and ends as its client says."""
     open_now: dict[str, Producer] = {}
