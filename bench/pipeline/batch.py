@@ -24,8 +24,6 @@ from bench.target import Target
 CPU = Figure("CPU s/GiB, all together", Better.LESS)
 BATCH_RECORDS = Figure("records/batch", Better.NEITHER)
 CODEC = "lz4"
-#: The JVM compiles code that is used often enough: the source's code after the first read, the query's in any case.
-WARM_UP_READS = 2
 CLEAN = f"batch read, {CODEC}"
 
 
@@ -77,7 +75,7 @@ def _share(
         measured.add(meter, figures)
 
     def warm_up(target: Target) -> None:
-        for _ in range(WARM_UP_READS):
+        for _ in range(pipeline.size.warm_up_reads):
             run(target, Measured())
 
     yield from bench.rounds([work_of(share)], run, warm_up=warm_up)

@@ -12,11 +12,14 @@ class Size:
     """How much work a run does.
 
     `transactions` gives the number of transactions, of 100 records, by the share of them to abort. `rounds` says how
-    often each run is done. If `settles`, logs are read only after Lacuna has merged their small extents.
+    often each run is done. If `settles`, logs are read only after Lacuna has merged their small extents. The first
+    `warm_up_reads` of a log are discarded: the JVM compiles code that is used often enough, the source's after the
+    first read, the query's in any case.
     """
 
     rounds: rounds.Size
     records: int
+    warm_up_reads: int
     transactions: dict[int, int]
     compacted_transactions: int
     stream_warm_seconds: float
@@ -27,6 +30,7 @@ class Size:
 FULL = Size(
     rounds=replace(rounds.FULL, repeats=2, repeat_seconds=600),
     records=1_000_000,
+    warm_up_reads=2,
     transactions={50: 10_000, 90: 20_000},
     compacted_transactions=5_000,
     stream_warm_seconds=8,
@@ -36,13 +40,24 @@ FULL = Size(
 QUICK = Size(
     rounds=replace(rounds.QUICK, runs=1, repeats=0, repeat_seconds=0),
     records=60_000,
+    warm_up_reads=2,
     transactions={50: 400, 90: 800},
     compacted_transactions=300,
     stream_warm_seconds=4,
     stream_seconds=6,
     settles=False,
 )
-SIZES = {"full": FULL, "quick": QUICK}
+SMOKE = Size(
+    rounds=rounds.SMOKE,
+    records=4_000,
+    warm_up_reads=0,
+    transactions={50: 40},
+    compacted_transactions=40,
+    stream_warm_seconds=0.5,
+    stream_seconds=1.5,
+    settles=False,
+)
+SIZES = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 
 
 @dataclass(frozen=True, slots=True)
