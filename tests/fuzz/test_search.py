@@ -12,7 +12,7 @@ from tests.fuzz.search import search
 from tests.fuzz.targets import TARGETS
 
 SEED = 1
-RUNS = 10_000
+RUNS = 5_000
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
