@@ -86,7 +86,15 @@ def kafka(
     port = port or free
     properties = directory / "server.properties"
     properties.write_text(PROPERTIES.format(port=port, controller=controller, data=data))
-    java = ["java", f"-Xmx{heap}", "-XX:+UseG1GC", "-cp", f"{libs}/*"]
+    # It lives for minutes: to compile thoroughly would take more time than it saves.
+    java = [
+        "java",
+        f"-Xmx{heap}",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        f"{libs}/*",
+    ]
     java.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
     storage = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
     subprocess.run(storage, check=True, stdout=subprocess.DEVNULL)
