@@ -38,7 +38,7 @@ def build_wheel(sources: Path, folder: Path, **environment: str) -> Path:
     """The wheel of some sources: a folder, or an sdist."""
     build = ["wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}", str(sources)]
     # How fast it is made counts here, how fast it is does not.
-    run(_pip(*build), folder, CFLAGS="-O0", **environment)
+    run(_pip(*build), folder, **{"CC": str(ROOT / ".ci" / "quick-cc"), **environment})
     (wheel,) = folder.glob("lacuna_log-*.whl")
     return wheel
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 USERS_CODE = "raise RuntimeError('this is the code of a user')\n"
 
 
-def modules(folder: Path) -> None:
-    for name in ROOMS:
-        (folder / f"{name}.py").write_text(USERS_CODE)
-
-
-def packages(folder: Path) -> None:
-    for name in ROOMS:
-        (folder / name).mkdir()
-        (folder / name / "__init__.py").write_text(USERS_CODE)
-
-
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel = shared_wheel(tmp_path_factory)
@@ -34,11 +22,15 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(wheel, folder, "demo,spark", ["pytest", "pytest-timeout"])
 
 
-@pytest.fixture(params=[modules, packages])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Where a user works."""
-    make: Callable[[Path], None] = request.param
-    make(tmp_path)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where a user works: some of the modules are files there, and some are packages, which import alike."""
+    for number, name in enumerate(ROOMS):
+        module = tmp_path / f"{name}.py"
+        if number % 2:
+            module = tmp_path / name / "__init__.py"
+            module.parent.mkdir()
+        module.write_text(USERS_CODE)
     return tmp_path
 
 
