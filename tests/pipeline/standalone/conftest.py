@@ -39,16 +39,20 @@ def served() -> Iterator[ProcessCluster]:
         yield running
 
 
-@pytest.fixture
-def run(python: Path, master: StandaloneSpark, tmp_path: Path) -> Callable[..., Any]:
-    """run(JOB, *ARGUMENTS): what the job of jobs.py prints, run on the cluster of Spark."""
+@pytest.fixture(scope="module")
+def run(
+    python: Path, master: StandaloneSpark, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., list[Any]]:
+    """run([JOB, *ARGUMENTS], ...): what the jobs of jobs.py give, run by one application on the cluster of Spark."""
+    folder = tmp_path_factory.mktemp("jobs")
 
-    def run(job: str, *arguments: str) -> Any:
-        command = [str(python), jobs.__file__, job, master.url, *arguments]
-        ran = started(command, tmp_path)
+    def run(*wanted: list[str]) -> list[Any]:
+        command = [str(python), jobs.__file__, master.url, json.dumps(wanted)]
+        ran = started(command, folder)
         told, errors = ran.communicate(timeout=JOB_SECONDS)
         assert ran.returncode == 0, told + errors
-        return json.loads(told.splitlines()[-1])
+        results: list[Any] = json.loads(told.splitlines()[-1])
+        return results
 
     return run
 

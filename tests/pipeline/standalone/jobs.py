@@ -1,6 +1,7 @@
-"""What the tests have a standalone Spark do, as scripts of a user: `jobs.py JOB MASTER [ARGUMENT...]`.
+"""What the tests have a standalone Spark do, as scripts of a user: `jobs.py MASTER JOBS`.
 
-Run by the Python that the wheel is installed for; each prints one line of JSON.
+Run by the Python that the wheel is installed for. JOBS is JSON: [[JOB, ARGUMENT...], ...], all run by one application;
+it prints one line of JSON with their results.
 """
 
 import json
@@ -12,6 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 from lacuna.pipeline.session import spark_session
+
+SETTINGS = {
+    "spark.driver.memory": "512m",
+    # Executors live for seconds; ours give only the driver such options.
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 
 def where(spark: SparkSession) -> dict[str, list[str]]:
@@ -75,10 +82,11 @@ def rows_of(frame: DataFrame) -> list[list[Any]]:
 JOBS: dict[str, Callable[..., object]] = {job.__name__: job for job in (where, read, stream, write)}
 
 
-def main(job: str, master: str, *arguments: str) -> None:
-    """Runs it in a session of its own."""
-    with spark_session(job, master, {"spark.driver.memory": "512m"}) as spark:
-        print(json.dumps(JOBS[job](spark, *arguments)))  # noqa: T201 - for whoever started it
+def main(master: str, jobs: str) -> None:
+    """Runs them in one session."""
+    with spark_session("jobs", master, SETTINGS) as spark:
+        results = [JOBS[job](spark, *arguments) for job, *arguments in json.loads(jobs)]
+        print(json.dumps(results))  # noqa: T201 - for whoever started it
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(600)]
 PARTITIONS = 4
 COMMAND_SECONDS = 300
 
-Run = Callable[..., Any]
+Run = Callable[..., list[Any]]
 Command = Callable[..., subprocess.Popen[str]]
 #: (partition, offset, value), as jobs.py gives them.
 Rows = list[list[Any]]
@@ -75,38 +75,54 @@ def ended(process: subprocess.Popen[str]) -> str:
     return told
 
 
-def test_tasks_run_what_the_wheel_installed_on_both_workers(run: Run, python: Path) -> None:
-    found = run("where")
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What the jobs gave that need no application of their own: each start of one takes longer than they do."""
+
+    where: dict[str, list[str]]
+    read: Rows
+    written: int
+
+
+@pytest.fixture(scope="module")
+def jobs(run: Run, served: ProcessCluster, orders: Topic) -> Jobs:
+    """Run by one application."""
+    admin = AdminClient({"bootstrap.servers": served.bootstrap})
+    admin.create_topics([NewTopic("written", PARTITIONS)])["written"].result(60)
+    data = str(served.data)
+    return Jobs(*run(["where"], ["read", data, orders.name], ["write", data, "written", "1000"]))
+
+
+def test_tasks_run_what_the_wheel_installed_on_both_workers(jobs: Jobs, python: Path) -> None:
     (packages,) = python.parents[1].glob("lib/python*/site-packages")
-    assert [Path(file).parents[2] for file in found["files"]] == [packages] * 2
-    assert len({Path(folder).parents[1] for folder in found["folders"]}) == 2
+    assert [Path(file).parents[2] for file in jobs.where["files"]] == [packages] * 2
+    assert len({Path(folder).parents[1] for folder in jobs.where["folders"]}) == 2
 
 
-def test_a_batch_reads_what_is_committed(run: Run, served: ProcessCluster, orders: Topic) -> None:
+def test_a_batch_reads_what_is_committed(jobs: Jobs, orders: Topic) -> None:
     """S14, S16."""
-    assert run("read", str(served.data), orders.name) == orders.rows
+    assert jobs.read == orders.rows
 
 
 def test_a_stream_goes_on_from_its_checkpoint(
     run: Run, served: ProcessCluster, transact: Callable[..., Any], tmp_path: Path
 ) -> None:
     """S14: in a second application each committed record comes that did not come in the first."""
-    arguments = str(served.data), "events", str(tmp_path / "checkpoint")
+    job = ["stream", str(served.data), "events", str(tmp_path / "checkpoint")]
     first = produce(served, transact, "events", 0, transactions=6)
-    assert run("stream", *arguments) == first
+    assert run(job) == [first]
     second = produce(served, transact, "events", 1, transactions=3)
-    assert run("stream", *arguments) == second
+    assert run(job) == [second]
 
 
-def test_a_write_is_there_once(run: Run, served: ProcessCluster) -> None:
-    admin = AdminClient({"bootstrap.servers": served.bootstrap})
-    admin.create_topics([NewTopic("written", PARTITIONS)])["written"].result(60)
-    assert run("write", str(served.data), "written", "1000") == 1000
-    assert sorted(map(int, consume(served, "written"))) == list(range(1000))
+def test_a_write_is_there_once(jobs: Jobs, served: ProcessCluster) -> None:
+    assert jobs.written == 1000
+    found = [int(value) for _, _, value in consume(served, "written")]
+    assert sorted(found) == list(range(1000))
 
 
-def consume(served: ProcessCluster, topic: str) -> list[bytes]:
-    """All committed values, by a Kafka client."""
+def consume(served: ProcessCluster, topic: str) -> Rows:
+    """All committed records, by a Kafka client; sorted."""
     consumer = Consumer(
         {
             "bootstrap.servers": served.bootstrap,
@@ -116,21 +132,22 @@ def consume(served: ProcessCluster, topic: str) -> list[bytes]:
         }
     )
     consumer.assign([TopicPartition(topic, partition) for partition in range(PARTITIONS)])
-    values: list[bytes] = []
+    rows: Rows = []
     ends = 0
     while ends < PARTITIONS:
         message = consumer.poll(60)
         assert message is not None
         if message.error() is None:
-            values.append(message.value() or b"")
+            value = message.value() or b""
+            rows.append([message.partition(), message.offset(), value.decode()])
         else:
             ends += 1
     consumer.close()
-    return values
+    return sorted(rows)
 
 
 def test_a_compaction_goes_on_when_a_worker_is_killed(
-    run: Run, command: Command, served: ProcessCluster, master: StandaloneSpark, orders: Topic
+    command: Command, served: ProcessCluster, master: StandaloneSpark, orders: Topic
 ) -> None:
     """S14: afterwards the same records are there, at the same offsets; what a killed task wrote harms nobody."""
     location = "--data", str(served.data)
@@ -150,7 +167,7 @@ def test_a_compaction_goes_on_when_a_worker_is_killed(
         assert report["work"]["tasks"] > PARTITIONS  # two workers had something to do
         # An agent drops what was aborted a minute ago by itself: how much was left depends on the time.
         assert report["total"]["after"]["dead_ranges"] == 0
-        assert run("read", str(served.data), orders.name) == orders.rows
+        assert consume(served, orders.name) == orders.rows
     finally:
         master.start_worker()
 
