@@ -44,6 +44,18 @@ class JournalFenced(JournalError):
     """A later writer has opened the journal, so this one must stop."""
 
 
+class JournalUnreachable(JournalError):
+    """The journal's database does not answer, or is not ready to. It may do so later."""
+
+
+class JournalRefused(JournalError):
+    """The journal's database does not let us in or does not do what a journal needs, until somebody changes that."""
+
+
+class JournalInDoubt(JournalError):
+    """An append was sent and its outcome is not known. Opening the journal again shows whether it was written."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpenedJournal:
     """A journal that was opened for writing.

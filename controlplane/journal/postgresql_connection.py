@@ -1,0 +1,191 @@
+"""Connections to the PostgreSQL database of a journal, and what its errors mean to the person who runs it."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from lacuna.controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalError,
+    JournalForeign,
+    JournalRefused,
+    JournalUnreachable,
+)
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+_CONNECT_SECONDS: Final = 10.0
+_CLOSE_SECONDS: Final = 5.0
+
+_SETTINGS: Final = {
+    "application_name": "lacuna",
+    # The fence of an append is judged once the leader's row is locked, which only this level does; a role or a database
+    # may have another one as its default.
+    "default_transaction_isolation": "read committed",
+    # Nobody waits longer than this for a lock: neither an append nor a takeover.
+    "lock_timeout": "10s",
+    # A leader whose machine or network is gone in the middle of an append would hold its lock, and so keep everyone
+    # else out, until the server notices. By default that takes two hours.
+    "tcp_keepalives_idle": "3",
+    "tcp_keepalives_interval": "1",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "6000",
+}
+_SCHEMES: Final = ("postgresql", "postgres")
+_EXAMPLE: Final = "postgresql://USER@HOST:5432/DATABASE"
+
+#: What asyncpg raises, by kind: the server's errors, its own, and those of the socket (TimeoutError is one of them).
+DATABASE_ERRORS: Final = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+)
+_UNREACHABLE: Final = (
+    asyncpg.AdminShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.CrashShutdownError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+)
+_READ_ONLY: Final = (
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.TargetServerAttributeNotMatched,
+)
+_PASSWORD: Final = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidPasswordError,
+)
+_NOT_OUR_TABLES: Final = (
+    asyncpg.UndefinedColumnError,
+    asyncpg.UndefinedTableError,
+    asyncpg.WrongObjectTypeError,
+)
+
+
+def name_of(url: str) -> str:
+    """Return the URL of a database as it may be shown: without the password and the options.
+
+    Raises JournalRefused if it is not the URL of a PostgreSQL database.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise JournalRefused(f"the journal's URL is malformed ({error}): give {_EXAMPLE}") from None
+    if parts.scheme not in _SCHEMES:
+        raise JournalRefused(
+            f"the journal's URL does not begin with postgresql://: give {_EXAMPLE}"
+        )
+    credentials, at, hosts = parts.netloc.rpartition("@")
+    return f"{parts.scheme}://{credentials.partition(':')[0]}{at}{hosts}{parts.path}"
+
+
+async def connect(url: str) -> Connection:
+    """Open a connection. Raises JournalUnreachable and JournalRefused, as `errors_of` does."""
+    name = name_of(url)
+    try:
+        with errors_of(name):
+            return await asyncpg.connect(url, timeout=_CONNECT_SECONDS, server_settings=_SETTINGS)
+    except ValueError as error:  # asyncpg reads the URL; its ClientConfigurationError is one, too
+        raise JournalRefused(
+            f"{name}: the journal's URL is malformed ({error}): give {_EXAMPLE}"
+        ) from error
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Connection]:
+    """Run the body with a connection of its own, and turn the database's errors into the journal's."""
+    connection = await connect(url)
+    try:
+        with errors_of(name_of(url)):
+            yield connection
+    finally:
+        await disconnect(connection)
+
+
+async def disconnect(connection: Connection) -> None:
+    """Close a connection, at once if the server does not answer. A transaction that is open is rolled back."""
+    try:
+        await connection.close(timeout=_CLOSE_SECONDS)
+    except DATABASE_ERRORS:
+        connection.terminate()
+
+
+@contextmanager
+def errors_of(name: str) -> Iterator[None]:
+    """Turn asyncpg's errors into the journal's; `name` is that of the database.
+
+    Raises JournalUnreachable if the database does not answer, JournalRefused if it does not let us do what a journal
+    needs, JournalForeign if its tables are not ours, JournalCorrupt if it is damaged, else JournalError.
+    """
+    try:
+        yield
+    except asyncpg.ClientConfigurationError:
+        raise
+    except DATABASE_ERRORS as error:
+        raise meaning_of(error, name) from error
+
+
+def meaning_of(error: Exception, name: str) -> JournalError:
+    """Return the journal's error for one of `DATABASE_ERRORS`: what happened, why, and what to do."""
+    said = f"{name}: {reason_of(error)}"
+    if isinstance(error, _READ_ONLY):
+        return JournalUnreachable(
+            f"{said}: this server is a read-only replica. Give the address of the primary, or those of all servers "
+            "and ?target_session_attrs=read-write"
+        )
+    if isinstance(error, _UNREACHABLE):
+        return JournalUnreachable(
+            f"{said}: PostgreSQL cannot be reached. Check that it runs and accepts connections from this machine, and "
+            "that the URL names its host and port"
+        )
+    if isinstance(error, asyncpg.InvalidCatalogNameError):
+        return JournalRefused(f"{said}. Create it with createdb, or correct the URL")
+    if isinstance(error, _PASSWORD):
+        return JournalRefused(
+            f"{said}. Correct the user or the password in the URL (or PGPASSWORD, or ~/.pgpass), or let the user in "
+            "with a line in the server's pg_hba.conf"
+        )
+    if isinstance(error, asyncpg.InsufficientPrivilegeError):
+        return JournalRefused(
+            f"{said}. The journal's user makes the schema `lacuna` and owns its tables: GRANT CREATE ON DATABASE … TO "
+            "this user, or connect as the user that made them"
+        )
+    if isinstance(error, _NOT_OUR_TABLES):
+        return JournalForeign(
+            f"{said}: the schema `lacuna` is not a Lacuna journal. Give another database"
+        )
+    if isinstance(error, asyncpg.DataCorruptedError | asyncpg.IndexCorruptedError):
+        return JournalCorrupt(f"{said}: the database is damaged. Restore it from a backup")
+    if isinstance(error, asyncpg.LockNotAvailableError):
+        return JournalError(
+            f"{said}: another connection has held a lock of the journal for too long. Find it in pg_stat_activity; "
+            "SELECT pg_terminate_backend(PID) ends it"
+        )
+    if isinstance(error, asyncpg.InsufficientResourcesError):
+        return JournalError(f"{said}. Give the server more room, then start again")
+    return JournalError(f"{said}. The server's log says more")
+
+
+def is_from_living_server(error: Exception) -> bool:
+    """Whether the server refused a statement and stayed: then nothing of the statement was done."""
+    return isinstance(error, asyncpg.PostgresError) and error.severity_en == "ERROR"
+
+
+def reason_of(error: Exception) -> str:
+    """Return what one of `DATABASE_ERRORS` says, as part of a sentence."""
+    if isinstance(error, asyncpg.PostgresError):
+        return str(error.message or error)
+    if isinstance(error, asyncio.TimeoutError):
+        return "no answer in time"
+    if isinstance(error, socket.gaierror):
+        return f"the host's name is not known ({error.strerror})"
+    return str(error) or type(error).__name__

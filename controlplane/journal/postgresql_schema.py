@@ -1,0 +1,87 @@
+"""The tables of a journal in PostgreSQL, all in the schema `lacuna`: one journal for each database.
+
+journal    one row: format version, cluster id, and up to where records were trimmed
+leader     one row: the epoch, which is the fencing token, of the last writer that opened the journal, and who it is
+records    one row for each record, with its position and that of the last record of its append
+snapshots  the parts of snapshots
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import asyncpg
+
+from lacuna.controlplane.journal.journal import JournalForeign, JournalOfAnotherVersion
+from lacuna.controlplane.journal.postgresql_connection import Connection
+
+FORMAT_VERSION: Final = 1
+
+_TABLES: Final = (
+    """CREATE TABLE lacuna.journal (
+        is_only_row boolean PRIMARY KEY DEFAULT true CHECK (is_only_row),
+        format_version integer NOT NULL, cluster_id text NOT NULL, trimmed bigint NOT NULL
+    )""",
+    """CREATE TABLE lacuna.leader (
+        is_only_row boolean PRIMARY KEY DEFAULT true CHECK (is_only_row),
+        epoch bigint NOT NULL, holder text, address text, renewed_at timestamptz NOT NULL
+    )""",
+    """CREATE TABLE lacuna.records (
+        position bigint PRIMARY KEY, batch_end bigint NOT NULL,
+        crc bigint NOT NULL, record bytea NOT NULL
+    )""",
+    """CREATE TABLE lacuna.snapshots (
+        position bigint, part integer, parts integer NOT NULL,
+        crc bigint NOT NULL, state bytea NOT NULL,
+        PRIMARY KEY (position, part)
+    )""",
+    "INSERT INTO lacuna.leader (epoch, renewed_at) VALUES (0, clock_timestamp())",
+)
+_FOUND: Final = (
+    "INSERT INTO lacuna.journal (format_version, cluster_id, trimmed) VALUES ($1, $2, 0)"
+)
+_IS_THERE: Final = "SELECT to_regclass('lacuna.journal') IS NOT NULL"
+_HAS_SCHEMA: Final = "SELECT to_regnamespace('lacuna') IS NOT NULL"
+_STRANGERS_TABLE: Final = """
+    SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('lacuna') ORDER BY relname LIMIT 1"""
+
+
+async def read_or_create(
+    connection: Connection, cluster_id: str | None, new_cluster_id: Callable[[], str]
+) -> str:
+    """Return the id of the journal's cluster; make the tables if there are none.
+
+    Raises JournalForeign and JournalOfAnotherVersion, both without the name of the database, and asyncpg's errors.
+    """
+    if not await connection.fetchval(_IS_THERE):
+        await _create(connection, cluster_id or new_cluster_id())
+    # The version comes first, since the other columns may be another version's.
+    version = await connection.fetchval("SELECT format_version FROM lacuna.journal")
+    if version is None:
+        raise JournalForeign("the table lacuna.journal is empty: restore it from a backup")
+    if version != FORMAT_VERSION:
+        raise JournalOfAnotherVersion(
+            f"its format is {version} and this version reads {FORMAT_VERSION}"
+        )
+    return str(await connection.fetchval("SELECT cluster_id FROM lacuna.journal"))
+
+
+async def _create(connection: Connection, cluster_id: str) -> None:
+    """Make the tables in one transaction. If another connection does so at the same time, use those that it made."""
+    try:
+        async with connection.transaction():
+            if not await connection.fetchval(_HAS_SCHEMA):
+                await connection.execute("CREATE SCHEMA lacuna")
+            elif stranger := await connection.fetchval(_STRANGERS_TABLE):
+                raise JournalForeign(
+                    f"the schema `lacuna` has a table {stranger} and is not a Lacuna journal: give another database"
+                )
+            for statement in _TABLES:
+                await connection.execute(statement)
+            await connection.execute(_FOUND, FORMAT_VERSION, cluster_id)
+    except (
+        asyncpg.DuplicateSchemaError,
+        asyncpg.DuplicateTableError,
+        asyncpg.UniqueViolationError,
+    ):
+        # Two that create one name: the later waits for the earlier, and then fails at PostgreSQL's own catalog.
+        return
