@@ -1,5 +1,7 @@
-"""What every journal promises: SQLite and memory."""
+"""What every journal promises: SQLite, PostgreSQL and memory."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,24 +14,28 @@ from lacuna.controlplane.journal.journal import (
     JournalInUse,
     Snapshot,
 )
+from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from tests.doubles.journal import MemoryJournal
 
 
+@dataclass(frozen=True, slots=True)
 class Kept:
     """A journal that can be opened again, as after the end of its process."""
 
-    def __init__(self, kind: str, path: Path) -> None:
-        self._path = str(path / "control.db")
-        self._memory = MemoryJournal("made") if kind == "memory" else None
-
-    def journal(self) -> Journal:
-        return self._memory or SqliteJournal(self._path, lambda: "made")
+    journal: Callable[[], Journal]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
-    return Kept(request.param, tmp_path)
+    if request.param == "memory":
+        memory = MemoryJournal("made")
+        return Kept(lambda: memory)
+    if request.param == "sqlite":
+        return Kept(lambda: SqliteJournal(str(tmp_path / "control.db"), lambda: "made"))
+    database = request.getfixturevalue("database")
+    # With a lease, so that a second writer is told to wait; one that was closed has none.
+    return Kept(lambda: PostgresqlJournal(database, lambda: "made", lease=3600.0))
 
 
 async def batches(journal: Journal, after_position: int = 0) -> list[JournalBatch]:

@@ -1,0 +1,700 @@
+"""What the journal in PostgreSQL does beyond what every journal promises, on a real server."""
+
+import asyncio
+import logging
+import random
+import signal
+import subprocess
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.journal import postgresql_connection
+from lacuna.controlplane.journal.journal import (
+    JournalBatch,
+    JournalCorrupt,
+    JournalError,
+    JournalFenced,
+    JournalForeign,
+    JournalInDoubt,
+    JournalInUse,
+    JournalOfAnotherVersion,
+    JournalRefused,
+    JournalUnreachable,
+    Snapshot,
+)
+from lacuna.controlplane.journal.postgresql import PostgresqlJournal
+from lacuna.controlplane.journal.postgresql_connection import name_of
+from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
+from tests.controlplane.runtime.commands import commit, created
+from tests.controlplane.runtime.rig import Rig
+from tests.postgresql import PASSWORD, Line, PostgresqlServer, wait_until_blocked
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+WRITER = """
+import asyncio, sys
+from lacuna.controlplane.journal.postgresql import PostgresqlJournal
+
+async def main():
+    journal = PostgresqlJournal(sys.argv[1], lambda: "made")
+    opened = await journal.open(None)
+    position = opened.position
+    while True:
+        count = position % 7 + 1
+        records = [b"%d" % (position + at + 1) * 50 for at in range(count)]
+        position = await journal.append(records, opened.fencing_token)
+        sys.stdout.write(f"{position}\\n")
+        sys.stdout.flush()
+
+asyncio.run(main())
+"""
+
+
+@pytest_asyncio.fixture
+async def admin(database: str) -> AsyncIterator[Connection]:
+    """A connection to the test's database."""
+    connection = await asyncpg.connect(database)
+    yield connection
+    await connection.close()
+
+
+def journal_of(database: str, holder: str = "", lease: float = 0.0) -> PostgresqlJournal:
+    return PostgresqlJournal(database, lambda: "made", holder=holder, lease=lease)
+
+
+async def written(database: str, count: int = 10) -> None:
+    """A journal of `count` appends of one record each."""
+    journal = journal_of(database)
+    opened = await journal.open(None)
+    for position in range(1, count + 1):
+        await journal.append([b"record %d" % position], opened.fencing_token)
+    await journal.close()
+
+
+async def batches(journal: PostgresqlJournal, after_position: int = 0) -> list[JournalBatch]:
+    return [batch async for batch in journal.read(after_position)]
+
+
+async def records_of(database: str) -> list[bytes]:
+    journal = journal_of(database)
+    await journal.open(None)
+    try:
+        return [record for batch in await batches(journal) for record in batch.records]
+    finally:
+        await journal.close()
+
+
+async def hold_position(admin: Connection, position: int) -> asyncpg.transaction.Transaction:
+    """Begin a transaction for whose end the append of `position` has to wait, with the leader's lock in hand."""
+    transaction = admin.transaction()
+    await transaction.start()
+    await admin.execute("INSERT INTO lacuna.records VALUES ($1, $1, 0, '')", position)
+    return transaction
+
+
+# The fence
+
+
+@pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
+async def test_a_late_append_of_an_old_leader_inserts_nothing(
+    database: str, admin: Connection, isolation: str
+) -> None:
+    """Whatever the isolation level that the database has by default."""
+    name = await admin.fetchval("SELECT current_database()")
+    await admin.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = '{isolation}'")
+    old, new = journal_of(database), journal_of(database)
+    before = await old.open(None)
+    await old.append([b"a"], before.fencing_token)
+    after = await new.open(None)
+    assert (after.fencing_token, after.position) == (before.fencing_token + 1, 1)
+    with pytest.raises(JournalFenced, match="another control plane has taken over"):
+        await old.append([b"late", b"later"], before.fencing_token)
+    assert await admin.fetchval("SELECT count(*) FROM lacuna.records") == 1
+    assert await new.append([b"b"], after.fencing_token) == 2
+    await old.close()
+    assert await new.append([b"c"], after.fencing_token) == 3
+    await new.close()
+    assert await records_of(database) == [b"a", b"b", b"c"]
+
+
+async def test_an_append_that_waits_for_a_takeover_inserts_nothing(
+    database: str, admin: Connection
+) -> None:
+    journal = journal_of(database)
+    opened = await journal.open(None)
+    other = await asyncpg.connect(database)
+    async with other.transaction():
+        await other.execute("UPDATE lacuna.leader SET epoch = epoch + 1")
+        append = journal.append([b"late"], opened.fencing_token)
+        await wait_until_blocked(admin)
+    with pytest.raises(JournalFenced, match="taken over"):
+        await append
+    assert await admin.fetchval("SELECT count(*) FROM lacuna.records") == 0
+    await other.close()
+    await journal.close()
+
+
+async def test_of_openings_at_the_same_time_the_last_one_appends(database: str) -> None:
+    """The first round makes the tables, too."""
+    epochs: set[int] = set()
+    for _ in range(5):
+        journals = [journal_of(database) for _ in range(4)]
+        opened = await asyncio.gather(*(journal.open(None) for journal in journals))
+        tokens = [each.fencing_token for each in opened]
+        results = await asyncio.gather(
+            *(
+                journal.append([b"%d" % token], token)
+                for journal, token in zip(journals, tokens, strict=True)
+            ),
+            return_exceptions=True,
+        )
+        fenced = [isinstance(result, JournalFenced) for result in results]
+        assert fenced == [token != max(tokens) for token in tokens]
+        epochs.update(tokens)
+        await asyncio.gather(*(journal.close() for journal in journals))
+    assert epochs == set(range(1, 21))
+    assert await records_of(database) == [b"4", b"8", b"12", b"16", b"20"]
+
+
+async def test_a_takeover_waits_for_the_append_under_way(database: str, admin: Connection) -> None:
+    old, new = journal_of(database), journal_of(database)
+    before = await old.open(None)
+    transaction = await hold_position(admin, 1)
+    watcher = await asyncpg.connect(database)
+    append = old.append([b"a", b"b"], before.fencing_token)
+    await wait_until_blocked(watcher)
+    takeover = asyncio.create_task(new.open(None))
+    await wait_until_blocked(watcher, 2)
+    assert not takeover.done()
+    await transaction.rollback()
+    assert await append == 2
+    assert (await takeover).position == 2
+    with pytest.raises(JournalFenced):
+        await old.append([b"late"], before.fencing_token)
+    assert await batches(new) == [JournalBatch(2, [b"a", b"b"])]
+    await asyncio.gather(old.close(), new.close(), watcher.close())
+
+
+async def test_a_takeover_does_not_wait_forever(
+    database: str, admin: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await written(database, 1)
+    monkeypatch.setitem(postgresql_connection._SETTINGS, "lock_timeout", "100ms")
+    async with admin.transaction():
+        await admin.fetch("SELECT FROM lacuna.leader FOR SHARE")
+        with pytest.raises(JournalError, match=r"lock timeout.*pg_terminate_backend"):
+            await journal_of(database).open(None)
+    assert await records_of(database) == [b"record 1"]
+
+
+async def test_one_append_at_a_time(database: str) -> None:
+    journal = journal_of(database)
+    with pytest.raises(JournalError, match="the journal is closed"):
+        journal.append([b"a"], 1)
+    opened = await journal.open(None)
+    with pytest.raises(JournalInUse, match="already open"):
+        await journal.open(None)
+    first = journal.append([b"a"], opened.fencing_token)
+    with pytest.raises(JournalError, match="an append is under way already"):
+        journal.append([b"b"], opened.fencing_token)
+    assert await first == 1
+    assert await journal.append([b"b"], opened.fencing_token) == 2
+    await journal.close()
+
+
+# The lease
+
+
+async def test_a_leader_that_is_heard_of_is_not_taken_over(
+    database: str, admin: Connection
+) -> None:
+    first = PostgresqlJournal(
+        database, lambda: "made", holder="first", address="there:9093", lease=60.0
+    )
+    opened = await first.open(None)
+    second = journal_of(database, "second", lease=60.0)
+    expected = r"running on this data \(.*first at there:9093, heard of \d\.\d s ago.*for 60\.0 s"
+    with pytest.raises(JournalInUse, match=expected):
+        await second.open(None)
+    await admin.execute("UPDATE lacuna.leader SET renewed_at = renewed_at - interval '59 s'")
+    await first.renew(opened.fencing_token)
+    with pytest.raises(JournalInUse):
+        await second.open(None)
+    await admin.execute("UPDATE lacuna.leader SET renewed_at = renewed_at - interval '61 s'")
+    assert (await second.open(None)).fencing_token == opened.fencing_token + 1
+    with pytest.raises(JournalFenced):
+        await first.renew(opened.fencing_token)
+    await first.close()
+    assert await admin.fetchval("SELECT holder FROM lacuna.leader") == "second"
+    await second.close()
+    assert await admin.fetchval("SELECT holder FROM lacuna.leader") is None
+
+
+async def test_a_clock_that_is_set_back_keeps_nobody_out(database: str, admin: Connection) -> None:
+    first, second = journal_of(database, "first"), journal_of(database, "second", lease=60.0)
+    await first.open(None)
+    await admin.execute("UPDATE lacuna.leader SET renewed_at = renewed_at + interval '1 h'")
+    assert (await second.open(None)).fencing_token == 2
+    await first.close()
+    await second.close()
+
+
+# Lost connections
+
+
+async def test_an_append_whose_connection_is_ended_is_in_doubt(
+    database: str, admin: Connection
+) -> None:
+    journal = journal_of(database)
+    opened = await journal.open(None)
+    await journal.append([b"a"], opened.fencing_token)
+    transaction = await hold_position(admin, 2)
+    append = journal.append([b"b", b"c"], opened.fencing_token)
+    [pid] = await wait_until_blocked(admin)
+    await admin.execute("SELECT pg_terminate_backend($1)", pid)
+    with pytest.raises(JournalInDoubt, match="Whether positions 2 to 3 were written shows when"):
+        await append
+    with pytest.raises(JournalInDoubt):
+        journal.append([b"d"], opened.fencing_token)
+    await transaction.rollback()
+    await journal.close()
+    again = await journal.open(None)
+    assert (again.fencing_token, again.position) == (2, 1)
+    assert await journal.append([b"b"], again.fencing_token) == 2
+    await journal.close()
+
+
+async def test_an_append_is_not_sent_over_a_connection_that_was_ended(
+    database: str, admin: Connection
+) -> None:
+    journal = journal_of(database)
+    opened = await journal.open(None)
+    assert journal._connection is not None
+    ended = asyncio.Event()
+    journal._connection.add_termination_listener(lambda _: ended.set())
+    await admin.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE application_name = 'lacuna' AND datname = current_database()"
+    )
+    await ended.wait()
+    with pytest.raises(JournalUnreachable, match="PostgreSQL has closed the connection"):
+        await journal.append([b"a"], opened.fencing_token)
+    with pytest.raises(JournalUnreachable):
+        await journal.renew(opened.fencing_token)
+    await journal.close()
+    assert await records_of(database) == []
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+async def test_what_was_written_without_an_answer_is_found_at_the_next_opening(
+    postgresql: PostgresqlServer, database: str, is_cut: bool
+) -> None:
+    """S2: the answer is lost with the connection, or the connection stalls."""
+    name = database.partition("?")[0].rpartition("/")[2]
+    async with Line(postgresql) as line:
+        url = postgresql.url(name, folder=line.folder)
+        timeout = 60.0 if is_cut else 0.5
+        journal = PostgresqlJournal(url, lambda: "made", append_timeout=timeout)
+        opened = await journal.open(None)
+        await journal.append([b"a"], opened.fencing_token)
+        line.silence()
+        append = journal.append([b"b", b"c"], opened.fencing_token)
+        await line.answered()
+        if is_cut:
+            line.cut()
+        why = "connection" if is_cut else "no answer in time"
+        with pytest.raises(JournalInDoubt, match=rf"middle of an append \(.*{why}.*2 to 3"):
+            await append
+        await journal.close()
+    journal = journal_of(database)
+    assert (await journal.open(None)).position == 3
+    assert await batches(journal) == [JournalBatch(1, [b"a"]), JournalBatch(3, [b"b", b"c"])]
+    await journal.close()
+
+
+async def test_a_server_that_is_killed_and_restarted_has_what_it_acknowledged(
+    postgresql: PostgresqlServer, database: str
+) -> None:
+    journal = journal_of(database)
+    opened = await journal.open(None)
+    acknowledged: list[bytes] = []
+
+    async def append_on() -> None:
+        while True:
+            record = b"%d" % len(acknowledged)
+            await journal.append([record], opened.fencing_token)
+            acknowledged.append(record)
+
+    restarting = asyncio.ensure_future(asyncio.to_thread(postgresql.restart))
+    with pytest.raises((JournalInDoubt, JournalUnreachable)):
+        await append_on()
+    await restarting
+    await journal.close()
+    records = await records_of(database)
+    assert records[: len(acknowledged)] == acknowledged
+    assert len(records) <= len(acknowledged) + 1
+
+
+async def test_kill_9_loses_nothing_that_was_acknowledged(database: str) -> None:
+    """S2: five times on the same journal, at random moments."""
+    rng = random.Random(5)
+    acknowledged = 0
+    for _ in range(5):
+        writer = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", WRITER, database, stdout=PIPE
+        )
+        assert writer.stdout is not None
+        for _ in range(rng.randint(1, 300)):
+            acknowledged = int(await writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        rest = await writer.stdout.read()
+        acknowledged = int(rest.rsplit(b"\n", 2)[-2]) if b"\n" in rest else acknowledged
+        await writer.wait()
+        journal = journal_of(database)
+        opened = await journal.open(None)
+        read = await batches(journal)
+        records = [record for batch in read for record in batch.records]
+        assert records == [b"%d" % at * 50 for at in range(1, opened.position + 1)]
+        assert all(
+            len(each.records) == (each.position - len(each.records)) % 7 + 1 for each in read
+        )
+        assert opened.position >= acknowledged
+        await journal.close()
+
+
+# What an operator is told
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "message"),
+    [
+        ("mysql://lacuna@there/x", JournalRefused, "does not begin with postgresql://: give post"),
+        ("postgresql://lacuna@[there/x", JournalRefused, "malformed .*: give postgresql://USER"),
+        ("postgresql://lacuna@there:port/x", JournalRefused, "malformed .*port"),
+        (
+            "postgresql://lacuna@127.0.0.1:1/x",
+            JournalUnreachable,
+            r"127.0.0.1:1/x: .*Check that it",
+        ),
+        ("postgresql://lacuna@/x?host=/nowhere", JournalUnreachable, "No such file.*Check that it"),
+    ],
+)
+async def test_a_url_that_leads_nowhere(url: str, error: type[JournalError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        await PostgresqlJournal(url, lambda: "made").open(None)
+
+
+def test_a_url_is_shown_without_its_secrets() -> None:
+    url = "postgresql://me:secret@one:5432,two:5433/db?password=secret"
+    assert name_of(url) == "postgresql://me@one:5432,two:5433/db"
+    assert name_of("postgres:///db") == "postgres:///db"
+
+
+async def test_a_database_that_is_not_there(postgresql: PostgresqlServer) -> None:
+    with pytest.raises(JournalRefused, match=r'"nothing" does not exist. Create it with createdb'):
+        await journal_of(postgresql.url("nothing")).open(None)
+
+
+@pytest.mark.parametrize(
+    ("user", "password"), [("lacuna", "wrong"), ("nobody", PASSWORD), ("lacuna", "")]
+)
+async def test_a_password_that_is_refused(
+    postgresql: PostgresqlServer, user: str, password: str
+) -> None:
+    url = postgresql.url("postgres", user=user, password=password)
+    with pytest.raises(JournalError, match="password") as raised:
+        await journal_of(url).open(None)
+    assert isinstance(raised.value, JournalRefused)
+    assert PASSWORD not in str(raised.value)
+
+
+async def test_a_user_who_may_make_no_schema(
+    postgresql: PostgresqlServer, database: str, admin: Connection
+) -> None:
+    """Until somebody makes it."""
+    name = database.partition("?")[0].rpartition("/")[2]
+    await admin.execute(f"CREATE USER {name}_user PASSWORD '{PASSWORD}'")
+    url = postgresql.url(name, user=f"{name}_user")
+    with pytest.raises(JournalRefused, match=r"permission denied.*GRANT CREATE ON DATABASE"):
+        await journal_of(url).open(None)
+    await admin.execute(f"CREATE SCHEMA lacuna AUTHORIZATION {name}_user")
+    await written(url, 2)
+    assert await records_of(url) == [b"record 1", b"record 2"]
+
+
+async def test_a_replica_is_not_written_to(database: str, admin: Connection) -> None:
+    """A database that is read-only answers as a replica does."""
+    await written(database, 1)
+    name = await admin.fetchval("SELECT current_database()")
+    await admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    with pytest.raises(
+        JournalUnreachable, match=r"read-only replica\. Give the address of the prim"
+    ):
+        await journal_of(database).open(None)
+
+
+@pytest.mark.parametrize("table", ["records", "theirs"])
+async def test_a_strangers_schema_is_refused_and_left_alone(
+    database: str, admin: Connection, table: str
+) -> None:
+    await admin.execute("CREATE SCHEMA lacuna")
+    await admin.execute(f"CREATE TABLE lacuna.{table} (a integer)")
+    with pytest.raises(JournalForeign, match=f"has a table {table} and is not a Lacuna journal"):
+        await journal_of(database).open(None)
+    assert await admin.fetchval("SELECT to_regclass('lacuna.journal')") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("DROP TABLE lacuna.leader", '"lacuna.leader" does not exist.*not a Lacuna journal'),
+        ("ALTER TABLE lacuna.journal DROP format_version", "format_version.*not a Lacuna journal"),
+        ("DELETE FROM lacuna.journal", "journal is empty: restore it from a backup"),
+    ],
+)
+async def test_tables_that_are_not_ours(
+    database: str, admin: Connection, change: str, message: str
+) -> None:
+    await written(database)
+    await admin.execute(change)
+    with pytest.raises(JournalForeign, match=message):
+        await journal_of(database).open(None)
+
+
+async def test_a_later_format_is_refused_before_anything_else_is_read(
+    database: str, admin: Connection
+) -> None:
+    await written(database)
+    await admin.execute("UPDATE lacuna.journal SET format_version = 99")
+    await admin.execute("ALTER TABLE lacuna.journal DROP cluster_id")
+    before = await admin.fetchval("SELECT epoch FROM lacuna.leader")
+    expected = r"^postgresql://lacuna@/\w+: its format is 99 and this version reads 1: install"
+    with pytest.raises(JournalOfAnotherVersion, match=expected):
+        await journal_of(database).open(None)
+    assert await admin.fetchval("SELECT epoch FROM lacuna.leader") == before
+
+
+async def test_another_clusters_journal_is_not_taken_over(database: str, admin: Connection) -> None:
+    await written(database)
+    before = await admin.fetchval("SELECT epoch FROM lacuna.leader")
+    with pytest.raises(JournalForeign, match="belongs to cluster made, not other: give the datab"):
+        await journal_of(database).open("other")
+    assert await admin.fetchval("SELECT epoch FROM lacuna.leader") == before
+
+
+async def test_a_server_without_room_says_so(database: str, admin: Connection) -> None:
+    """And nothing of the append was written."""
+    journal = journal_of(database)
+    opened = await journal.open(None)
+    await admin.execute(
+        "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END$$"
+    )
+    await admin.execute(
+        "CREATE TRIGGER fails BEFORE INSERT ON lacuna.records"
+        " FOR EACH ROW WHEN (new.position = 2) EXECUTE FUNCTION fail()"
+    )
+    with pytest.raises(JournalError, match=r"no space left\. Give the server more room") as raised:
+        await journal.append([b"a", b"b"], opened.fencing_token)
+    assert not isinstance(raised.value, JournalInDoubt)
+    await journal.close()
+    assert await records_of(database) == []
+
+
+async def test_a_position_that_is_taken_stops_the_writer(database: str, admin: Connection) -> None:
+    journal = journal_of(database)
+    opened = await journal.open(None)
+    await admin.execute("INSERT INTO lacuna.records VALUES (1, 1, 0, '')")
+    with pytest.raises(JournalFenced, match="another control plane has appended position 1"):
+        await journal.append([b"a"], opened.fencing_token)
+    await journal.close()
+
+
+async def test_settings_that_lose_acknowledged_commits_are_named(
+    postgresql: PostgresqlServer,
+    database: str,
+    admin: Connection,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    name = await admin.fetchval("SELECT current_database()")
+    await admin.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    with caplog.at_level(logging.WARNING, "lacuna.controlplane"):
+        await written(database, 1)
+    assert "PostgreSQL runs with synchronous_commit off, so a crash" in caplog.text
+    assert "PostgreSQL runs with fsync off, so a power cut" in caplog.text
+    assert "standbys" not in caplog.text
+    assert PASSWORD not in caplog.text
+    with replication(postgresql, tmp_path):
+        while not await admin.fetchval("SELECT count(*) FROM pg_stat_replication"):
+            pass
+        await written(database, 1)
+    assert "waits for none of its standbys, so a failover" in caplog.text
+
+
+@contextmanager
+def replication(server: PostgresqlServer, folder: Path) -> Iterator[None]:
+    """Something that receives what the server writes, as a standby does."""
+    receiver = subprocess.Popen(
+        server.command("pg_receivewal", "-D", str(folder)),
+        env=server.environment(),
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        receiver.terminate()
+        receiver.wait()
+
+
+# Damage, snapshots and trimming
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("UPDATE lacuna.records SET record = 'x' WHERE position = 4", "position 4 .*checksum"),
+        ("UPDATE lacuna.records SET crc = crc + 1 WHERE position = 4", "position 4 .*checksum"),
+        ("UPDATE lacuna.records SET batch_end = 3 WHERE position = 4", "gap.* position 3,"),
+        ("UPDATE lacuna.records SET batch_end = 5 WHERE position = 4", "gap.* position 4,"),
+        ("UPDATE lacuna.records SET batch_end = 9 WHERE position = 6", "gap.* position 5,"),
+        ("DELETE FROM lacuna.records WHERE position = 4", "gap.* position 3,"),
+        ("DELETE FROM lacuna.records WHERE position = 6", "gap.* position 5,"),
+        ("DELETE FROM lacuna.records WHERE position = 7", "gap.* position 6,"),
+    ],
+)
+async def test_damage_is_found_and_named(
+    database: str, admin: Connection, damage: str, message: str
+) -> None:
+    """Four appends of one record, and one of three."""
+    await written(database, 4)
+    journal = journal_of(database)
+    opened = await journal.open(None)
+    await journal.append([b"a", b"b", b"c"], opened.fencing_token)
+    await admin.execute(damage)
+    with pytest.raises(JournalCorrupt, match=message):
+        await batches(journal)
+    await journal.close()
+
+
+async def test_an_append_of_many_records_is_read_in_pieces_and_returned_whole(
+    database: str,
+) -> None:
+    journal = journal_of(database)
+    opened = await journal.open(None)
+    sizes = [1, 2000, 511, 1, 1024, 3]
+    expected = []
+    for size in sizes:
+        records = [b"%d" % at for at in range(size)]
+        position = await journal.append(records, opened.fencing_token)
+        expected.append(JournalBatch(position, records))
+    assert await batches(journal) == expected
+    assert await batches(journal, 2001) == expected[2:]
+    await journal.close()
+
+
+async def test_records_are_trimmed_behind_the_older_of_two_snapshots(database: str) -> None:
+    journal = journal_of(database)
+    opened = await journal.open(None)
+    for _ in range(20):
+        await journal.append([b"record"] * 500, opened.fencing_token)
+    await journal.store_snapshot(Snapshot(9500, b"first"))
+    assert len(await batches(journal)) == 20
+    trimming = asyncio.ensure_future(journal.store_snapshot(Snapshot(10000, b"second")))
+    assert await journal.append([b"between"], opened.fencing_token) == 10001
+    await trimming
+    assert [batch.position for batch in await batches(journal, 9500)] == [10000, 10001]
+    with pytest.raises(JournalCorrupt, match="gap: the record after position 0"):
+        await batches(journal)
+    await journal.close()
+
+
+async def test_an_old_leader_deletes_nothing(database: str) -> None:
+    """The new one may have loaded the snapshot before, and be about to read what follows it."""
+    old, new = journal_of(database), journal_of(database)
+    before = await old.open(None)
+    for position in range(1, 11):
+        await old.append([b"%d" % position], before.fencing_token)
+    await new.open(None)
+    await old.store_snapshot(Snapshot(4, b"four"))
+    with pytest.raises(JournalFenced):
+        await old.store_snapshot(Snapshot(8, b"eight"))
+    assert len(await batches(new)) == 10
+    assert await new.load_snapshot() == Snapshot(8, b"eight")
+    await old.close()
+    await new.close()
+
+
+async def test_a_damaged_snapshot_costs_a_longer_replay(database: str, admin: Connection) -> None:
+    await written(database)
+    snapshots = PostgresqlSnapshots(database)
+    assert await snapshots.load() is None
+    assert await snapshots.store(Snapshot(4, b"state 4")) == 0
+    assert await snapshots.store(Snapshot(8, b"state 8")) == 4
+    assert await snapshots.load() == Snapshot(8, b"state 8")
+    await admin.execute("UPDATE lacuna.snapshots SET state = 'x' WHERE position = 8")
+    assert await snapshots.load() == Snapshot(4, b"state 4")
+    await admin.execute("UPDATE lacuna.snapshots SET parts = 2 WHERE position = 4")
+    with pytest.raises(JournalCorrupt, match="position 4 is incomplete"):
+        await snapshots.load()
+
+
+async def test_a_large_snapshot_lies_in_parts(
+    database: str, admin: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await written(database)
+    monkeypatch.setattr("lacuna.controlplane.journal.postgresql_snapshots._PART_BYTES", 1000)
+    snapshots = PostgresqlSnapshots(database)
+    state = random.Random(1).randbytes(4500)
+    assert [await snapshots.store(Snapshot(at, state)) for at in (3, 5, 9)] == [0, 3, 5]
+    await snapshots.store(Snapshot(9, state[:1500]))
+    assert await snapshots.load() == Snapshot(9, state[:1500])
+    assert await admin.fetchval("SELECT count(*) FROM lacuna.snapshots") == 5 + 2
+
+
+async def test_two_who_store_the_same_snapshot_leave_one(database: str) -> None:
+    await written(database)
+    snapshots = PostgresqlSnapshots(database)
+    states = [b"a" * 9_000_000, b"b" * 10]
+    await asyncio.gather(*(snapshots.store(Snapshot(5, state)) for state in states))
+    loaded = await snapshots.load()
+    assert loaded is not None
+    assert loaded.state in states
+
+
+# The runtime on it
+
+
+async def test_a_control_plane_goes_on_after_a_restart(database: str) -> None:
+    rig = await Rig(journal=journal_of(database)).start()
+    client = rig.client()
+    topic_id = await created(client)
+    await asyncio.gather(*(client.call(commit(topic_id)) for _ in range(20)))
+    before = rig.plane.serialized_state()
+    await rig.restart()
+    assert rig.plane.serialized_state() == before
+    await rig.plane.close()
+    assert rig.fatal == []
+
+
+async def test_a_control_plane_that_was_taken_over_answers_nothing_more(database: str) -> None:
+    rig = await Rig(journal=journal_of(database)).start()
+    client = rig.client()
+    topic_id = await created(client)
+    successor = await Rig(journal=journal_of(database)).start()
+    with pytest.raises(ControlPlaneUnavailable, match="taken over"):
+        await client.call(commit(topic_id))
+    [error] = rig.fatal
+    assert isinstance(error, JournalFenced)
+    assert successor.high_watermark(topic_id) == 0
+    await rig.plane.close()
+    await successor.plane.close()
