@@ -9,6 +9,7 @@ under way and counts its records.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
@@ -89,7 +90,8 @@ class PostgresqlJournal:
     `new_cluster_id` returns an id for a new cluster. `holder` and `address` say in the leader's row who this writer is
     and where it serves. An earlier writer is taken over once it has not renewed its leadership for `lease` seconds by
     the database's clock, or has closed the journal; with 0 at once. An append that is not answered within
-    `append_timeout` seconds is in doubt. Snapshots are in the same database unless `snapshots` is another store.
+    `answer_timeout` seconds is in doubt, and a renewal has failed. Snapshots are in the same database unless
+    `snapshots` is another store.
 
     Raises JournalRefused if `url` is not the URL of a PostgreSQL database.
     """
@@ -102,7 +104,7 @@ class PostgresqlJournal:
         holder: str = "",
         address: str = "",
         lease: float = 0.0,
-        append_timeout: float = 10.0,
+        answer_timeout: float = 10.0,
         snapshots: SnapshotStore | None = None,
     ) -> None:
         #: The URL as it may be shown, without the password.
@@ -112,7 +114,7 @@ class PostgresqlJournal:
         self._holder = holder
         self._address = address
         self._lease = lease
-        self._append_timeout = append_timeout
+        self._answer_timeout = answer_timeout
         self._snapshots = snapshots or PostgresqlSnapshots(url)
         self._is_open = False
         self._connection: Connection | None = None
@@ -194,10 +196,13 @@ class PostgresqlJournal:
             )
 
     async def renew(self, fencing_token: int) -> None:
-        """Tell the others that this writer is alive. Raises JournalFenced if one of them has taken over."""
-        async with self._turn:
-            with errors_of(self.name):
-                renewed = await self._opened().execute(_RENEW, fencing_token)
+        """Tell the others that this writer is alive.
+
+        Raises JournalFenced if one of them has taken over, and JournalUnreachable; then the journal must be opened
+        again.
+        """
+        async with self._turn_at_connection() as connection:
+            renewed = await connection.execute(_RENEW, fencing_token, timeout=self._answer_timeout)
         if renewed != "UPDATE 1":
             raise self._fenced(fencing_token)
 
@@ -226,9 +231,8 @@ class PostgresqlJournal:
             raise self._gap(position)
 
     async def _read(self, after_position: int) -> list[asyncpg.Record]:
-        async with self._turn:
-            with errors_of(self.name):
-                return await self._opened().fetch(_READ, after_position, _ROWS_A_READ)
+        async with self._turn_at_connection() as connection:
+            return await connection.fetch(_READ, after_position, _ROWS_A_READ)
 
     def _gap(self, position: int) -> JournalCorrupt:
         return JournalCorrupt(
@@ -255,15 +259,16 @@ class PostgresqlJournal:
 
     def _settle(self, appended: "asyncio.Future[int]", task: "asyncio.Task[int]") -> None:
         self._appending = None
+        if task.cancelled():
+            appended.cancel()
+            return
+        error = task.exception()
         if appended.done():
             return
-        error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is None:
-            appended.set_result(task.result())
-        elif isinstance(error, asyncio.CancelledError):
-            appended.cancel()
-        else:
+        if error is not None:
             appended.set_exception(error)
+        else:
+            appended.set_result(task.result())
 
     async def _append(self, records: Sequence[bytes], fencing_token: int) -> int:
         async with self._turn:
@@ -279,7 +284,7 @@ class PostgresqlJournal:
                 )
                 raise self._failed
             try:
-                done = await connection.execute(_APPEND, *row, timeout=self._append_timeout)
+                done = await connection.execute(_APPEND, *row, timeout=self._answer_timeout)
             except DATABASE_ERRORS as error:
                 connection.terminate()
                 self._failed = self._why_failed(error, first, last)
@@ -335,20 +340,37 @@ class PostgresqlJournal:
             return
         if self._appending is not None:
             await asyncio.wait([self._appending])
-        self._is_open = False
-        connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        if self._epoch and not connection.is_closed():
-            await self._release(connection)
-        await disconnect(connection)
+        async with self._turn:
+            self._is_open = False
+            connection, self._connection = self._connection, None
+            if connection is None:
+                return
+            if self._epoch and not connection.is_closed():
+                await self._release(connection)
+            await disconnect(connection)
 
     async def _release(self, connection: Connection) -> None:
-        """Say that nobody has to wait for the lease. If that fails, they wait."""
+        """Say that nobody has to wait for the end of the lease. If that fails, they wait."""
         try:
-            await connection.execute(_RELEASE, self._epoch, timeout=self._append_timeout)
+            await connection.execute(_RELEASE, self._epoch, timeout=self._answer_timeout)
         except DATABASE_ERRORS as error:
             _log.info("%s: the leadership could not be given back: %s", self.name, error)
+            connection.terminate()
+
+    @asynccontextmanager
+    async def _turn_at_connection(self) -> AsyncIterator[Connection]:
+        """Run the body with the connection, and terminate that if it was lost or is stalled: asyncpg would wait for it.
+
+        Turns asyncpg's errors into the journal's.
+        """
+        async with self._turn:
+            connection = self._opened()
+            try:
+                with errors_of(self.name):
+                    yield connection
+            except JournalUnreachable:
+                connection.terminate()
+                raise
 
     def _opened(self) -> Connection:
         if self._connection is None:

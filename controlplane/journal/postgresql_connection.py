@@ -21,6 +21,8 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 _CONNECT_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 5.0
+#: More than any statement takes, or waits for a lock: a connection that stalls fails instead of waiting forever.
+_STATEMENT_SECONDS: Final = 30.0
 
 _SETTINGS: Final = {
     "application_name": "lacuna",
@@ -93,7 +95,12 @@ async def connect(url: str) -> Connection:
     name = name_of(url)
     try:
         with errors_of(name):
-            return await asyncpg.connect(url, timeout=_CONNECT_SECONDS, server_settings=_SETTINGS)
+            return await asyncpg.connect(
+                url,
+                timeout=_CONNECT_SECONDS,
+                command_timeout=_STATEMENT_SECONDS,
+                server_settings=_SETTINGS,
+            )
     except ValueError as error:  # asyncpg reads the URL; its ClientConfigurationError is one, too
         raise JournalRefused(
             f"{name}: the journal's URL is malformed ({error}): give {_EXAMPLE}"

@@ -303,7 +303,7 @@ async def test_what_was_written_without_an_answer_is_found_at_the_next_opening(
     async with Line(postgresql) as line:
         url = postgresql.url(name, folder=line.folder)
         timeout = 60.0 if is_cut else 0.5
-        journal = PostgresqlJournal(url, lambda: "made", append_timeout=timeout)
+        journal = PostgresqlJournal(url, lambda: "made", answer_timeout=timeout)
         opened = await journal.open(None)
         await journal.append([b"a"], opened.fencing_token)
         line.silence()
@@ -319,6 +319,22 @@ async def test_what_was_written_without_an_answer_is_found_at_the_next_opening(
     assert (await journal.open(None)).position == 3
     assert await batches(journal) == [JournalBatch(1, [b"a"]), JournalBatch(3, [b"b", b"c"])]
     await journal.close()
+
+
+async def test_a_renewal_that_is_not_answered_fails(
+    postgresql: PostgresqlServer, database: str
+) -> None:
+    name = database.partition("?")[0].rpartition("/")[2]
+    async with Line(postgresql) as line:
+        url = postgresql.url(name, folder=line.folder)
+        journal = PostgresqlJournal(url, lambda: "made", answer_timeout=0.2)
+        opened = await journal.open(None)
+        line.silence()
+        with pytest.raises(JournalUnreachable, match="no answer in time: PostgreSQL cannot be"):
+            await journal.renew(opened.fencing_token)
+        with pytest.raises(JournalUnreachable, match="has closed the connection"):
+            await journal.append([b"a"], opened.fencing_token)
+        await journal.close()
 
 
 async def test_a_server_that_is_killed_and_restarted_has_what_it_acknowledged(
