@@ -104,13 +104,9 @@ async def hold_position(admin: Connection, position: int) -> asyncpg.transaction
 # The fence
 
 
-@pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
 async def test_a_late_append_of_an_old_leader_inserts_nothing(
-    database: str, admin: Connection, isolation: str
+    database: str, admin: Connection
 ) -> None:
-    """Whatever the isolation level that the database has by default."""
-    name = await admin.fetchval("SELECT current_database()")
-    await admin.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = '{isolation}'")
     old, new = journal_of(database), journal_of(database)
     before = await old.open(None)
     await old.append([b"a"], before.fencing_token)
@@ -126,9 +122,13 @@ async def test_a_late_append_of_an_old_leader_inserts_nothing(
     assert await records_of(database) == [b"a", b"b", b"c"]
 
 
+@pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
 async def test_an_append_that_waits_for_a_takeover_inserts_nothing(
-    database: str, admin: Connection
+    database: str, admin: Connection, isolation: str
 ) -> None:
+    """Whatever the isolation level that the database has by default."""
+    name = await admin.fetchval("SELECT current_database()")
+    await admin.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = '{isolation}'")
     journal = journal_of(database)
     opened = await journal.open(None)
     other = await asyncpg.connect(database)
@@ -402,6 +402,7 @@ async def test_kill_9_loses_nothing_that_was_acknowledged(database: str) -> None
             r"127.0.0.1:1/x: .*Check that it",
         ),
         ("postgresql://lacuna@/x?host=/nowhere", JournalUnreachable, "No such file.*Check that it"),
+        ("postgresql://lacuna@/x?sslmode=never", JournalRefused, "malformed .*sslmode"),
     ],
 )
 async def test_a_url_that_leads_nowhere(url: str, error: type[JournalError], message: str) -> None:
@@ -631,6 +632,21 @@ async def test_records_are_trimmed_behind_the_older_of_two_snapshots(database: s
     assert [batch.position for batch in await batches(journal, 9500)] == [10000, 10001]
     with pytest.raises(JournalCorrupt, match="gap: the record after position 0"):
         await batches(journal)
+    await journal.close()
+
+
+async def test_a_journal_whose_records_were_all_trimmed_goes_on(
+    database: str, admin: Connection
+) -> None:
+    """As one is that begins with a snapshot."""
+    await written(database)
+    await admin.execute("DELETE FROM lacuna.records")
+    await admin.execute("UPDATE lacuna.journal SET trimmed = 10")
+    journal = journal_of(database)
+    opened = await journal.open(None)
+    assert opened.position == 10
+    assert await journal.append([b"a"], opened.fencing_token) == 11
+    assert await batches(journal, 10) == [JournalBatch(11, [b"a"])]
     await journal.close()
 
 
