@@ -40,6 +40,10 @@ class JournalLoss(JournalCorrupt):
     """Acknowledged records are missing from the journal. The message says which."""
 
 
+class JournalTrimmed(JournalError):
+    """Records that were to be read have been deleted, since a snapshot has what they did. Load the newest one."""
+
+
 class JournalFenced(JournalError):
     """A later writer has opened the journal, so this one must stop."""
 
@@ -121,6 +125,67 @@ class Journal(Protocol):
 
     async def close(self) -> None:
         """Finish the append under way and release the journal. Closing again does nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The writer that holds a shared journal.
+
+    `address` is where it serves, as it told the journal. It has not renewed its leadership for at least `silent`
+    seconds, by a clock that does not depend on the leader's machine.
+    """
+
+    epoch: int
+    address: str
+    silent: float
+
+
+class JournalReader(Protocol):
+    """A shared journal as a standby reads it, beside its leader and while there is none.
+
+    Each call raises JournalUnreachable if the journal's database or bucket does not answer; a later call tries again.
+    """
+
+    async def load_snapshot(self) -> Snapshot | None:
+        """Return what `Journal.load_snapshot` does."""
+        ...
+
+    def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
+        """Yield what is durable after `after_position` now, as `Journal.read` does; that may be nothing.
+
+        Raises JournalTrimmed if records after `after_position` were deleted, since a snapshot has them.
+        """
+        ...
+
+    async def leader(self) -> Leader | None:
+        """Return who leads, or None if nobody does: the journal is new, or its leader has left it."""
+        ...
+
+    async def close(self) -> None:
+        """Release the connections. Closing again does nothing."""
+        ...
+
+
+class SharedJournal(Journal, Protocol):
+    """A journal that control planes on several machines can open, one after the other (adr/0026).
+
+    `open` takes it over if its leader has left it or has been silent for the length of a lease, and raises
+    JournalInUse otherwise.
+    """
+
+    lease: float
+    """Seconds without a renewal after which a leader may be taken over."""
+
+    async def renew(self, fencing_token: int) -> None:
+        """Tell the standbys that this leader is alive.
+
+        Raises JournalFenced if another one has taken over, and other JournalErrors; then nobody knows whether it did.
+        """
+        ...
+
+    def reader(self) -> JournalReader:
+        """Return a reader of this journal. It may be used before `open`, and beside it."""
         ...
 
 
