@@ -84,10 +84,12 @@ def make_snapshot(journal: Path) -> int:
     command = [
         "-m",
         "lacuna.controlplane.journal.snapshotter",
-        str(journal),
         str(position),
     ]
-    process = subprocess.Popen([sys.executable, *command])
+    process = subprocess.Popen([sys.executable, *command], stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    with process.stdin as place:
+        place.write(os.fsencode(journal))
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

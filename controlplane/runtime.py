@@ -13,8 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from google.protobuf.message import DecodeError
-
 from lacuna.controlplane import machine
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.host import Receiver
@@ -22,18 +20,17 @@ from lacuna.controlplane.clock import Clock, SteadyTime
 from lacuna.controlplane.decision import Context, Decision
 from lacuna.controlplane.journal.journal import (
     Journal,
-    JournalBatch,
-    JournalCorrupt,
     JournalError,
-    JournalOfAnotherVersion,
+    JournalFenced,
     Snapshotter,
 )
+from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.session import Held, PlaneSession
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.state.state import State
+from lacuna.controlplane.tenure import LockedTenure, Tenure
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
-from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.setting import MEBIBYTE, check_settings, setting
 
 _log = logging.getLogger("lacuna.controlplane")
@@ -73,8 +70,9 @@ class RuntimeSettings:
 class Runtime:
     """One running control plane. Call `start` first, and use it only in that event loop.
 
-    `on_fatal` is called once with the error if the runtime has to stop; the process should end then. `prepare` is
-    called with the state before the first command is decided.
+    `on_fatal` is called once with the error if the runtime has to stop; it cannot be started again. `prepare` is
+    called with the state before the first command is decided. `replica` is what was replayed of the journal already.
+    Nothing is decided once `tenure` does not hold: another control plane may have taken over.
     """
 
     def __init__(
@@ -85,6 +83,8 @@ class Runtime:
         settings: RuntimeSettings,
         *,
         snapshotter: Snapshotter | None = None,
+        replica: Replica | None = None,
+        tenure: Tenure | None = None,
         prepare: Callable[[State], None] = lambda _: None,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
@@ -95,6 +95,8 @@ class Runtime:
         self._snapshotter = snapshotter
         self._prepare = prepare
         self._on_fatal = on_fatal
+        self._replica = replica or Replica()
+        self._tenure = tenure or LockedTenure()
         self._state = State()
         self.cluster_id = ""
         self._fencing_token = 0
@@ -145,41 +147,14 @@ class Runtime:
         self._snapshot_if_due()
 
     async def _recover(self, end: int) -> None:
-        """Rebuild the state at the journal's end.
-
-        Raises JournalCorrupt if the snapshot and the journal do not lead there, and JournalOfAnotherVersion.
-        """
-        snapshot = await self._journal.load_snapshot()
-        if snapshot is not None:
-            self._state = machine.restore(snapshot.state)
-            self._position = snapshot.position
-        async for batch in self._journal.read(self._position):
-            try:
-                self._replay(batch)
-            except machine.UnknownRecordError as error:
-                raise JournalOfAnotherVersion(
-                    f"the journal has {error}, up to position {batch.position}"
-                ) from error
-            except (DecodeError, LookupError, ValueError, OverflowError) as error:
-                raise JournalCorrupt(
-                    f"a record up to position {batch.position} does not fit the records before it "
-                    f"({error!r}): was the journal restored in part?"
-                ) from error
-        if self._position != end:
-            raise JournalCorrupt(
-                f"the snapshot and the journal were not copied at the same time: the snapshot leads to position "
-                f"{self._position} and the journal to {end}; restore both together"
-            )
-        self._durable = self._position
-        self._state.take_changes()
-
-    def _replay(self, batch: JournalBatch) -> None:
-        for data in batch.records:
-            record = JournalRecord.FromString(data)
-            machine.replay(self._state, record)
-            self._bytes_since_snapshot += len(data)
-        self._records_since_snapshot += len(batch.records)
-        self._position = batch.position
+        """Rebuild the state at the journal's end. Raises JournalCorrupt and JournalOfAnotherVersion."""
+        replica = self._replica
+        await replica.catch_up(self._journal)
+        replica.check_ends_at(end)
+        self._state = replica.state
+        self._position = self._durable = replica.position
+        self._records_since_snapshot = replica.records
+        self._bytes_since_snapshot = replica.bytes
 
     async def close(self) -> None:
         """Stop after writing and answering what was decided; later commands are refused. Closing again is harmless."""
@@ -197,11 +172,21 @@ class Runtime:
             await self._snapshotter.close()
         await self._journal.close()
 
-    async def abort(self) -> None:
+    async def abort(self, reason: str = "the control plane was killed") -> None:
         """Stop at once, as in a crash: commands not yet answered are never answered."""
         if self._stopped is None:
-            self._end(ControlPlaneUnavailable("the control plane was killed"))
+            self._end(ControlPlaneUnavailable(reason))
         await self.close()
+
+    @property
+    def epoch(self) -> int:
+        """The fencing token that the journal gave at `start`; each leader's is higher than the one before."""
+        return self._fencing_token
+
+    @property
+    def durable_position(self) -> int:
+        """The position of the last durable record."""
+        return self._durable
 
     def serialized_state(self) -> bytes:
         """Return the durable state as a snapshot would hold it now."""
@@ -292,6 +277,8 @@ class Runtime:
         self._take(session, commands)
 
     def _take(self, session: PlaneSession, commands: Sequence[Command]) -> None:
+        if not self._leads():
+            return
         try:
             for command in commands:
                 self._decide(session, command)
@@ -313,7 +300,7 @@ class Runtime:
     async def _tick_forever(self) -> None:
         while True:
             await self._clock.sleep(self._settings.tick_interval_ms)
-            if self._stopped is not None:
+            if not self._leads():
                 return
             self.tick()
 
@@ -482,7 +469,21 @@ class Runtime:
 
     # Ends
 
+    def _leads(self) -> bool:
+        """Whether commands may be decided; if the tenure has ended, stop.
+
+        It is asked when a command is decided: a reply to what was decided in time stays right however late it leaves.
+        """
+        if self._stopped is None and not self._tenure.holds():
+            self._fail(
+                JournalFenced(
+                    "this control plane could not renew its lease in time, so another one may lead now"
+                )
+            )
+        return self._stopped is None
+
     def _check_running(self) -> None:
+        self._leads()
         if self._stopped is not None:
             raise ControlPlaneUnavailable(str(self._stopped))
         if self._is_closing:
@@ -492,7 +493,10 @@ class Runtime:
         """Stop the runtime and tell the process, since replies given now might not become durable."""
         if self._stopped is not None:
             return
-        _log.critical("the control plane stops: %s", error, exc_info=error)
+        if isinstance(error, JournalError):
+            _log.error("this control plane stops: %s", error)
+        else:
+            _log.critical("the control plane stops; please report it", exc_info=error)
         self._end(ControlPlaneUnavailable(f"the control plane has stopped: {error}"))
         if self._timer is not None:
             self._timer.cancel()

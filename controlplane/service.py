@@ -1,6 +1,8 @@
 """The control plane as a separate process: a gRPC service around the runtime.
 
-Each client has one Session stream. There is also the standard health service. It listens on TCP or a Unix socket.
+Each client has one Session stream with the leader; a standby only says who leads. There is also the standard health
+service: "" serves as long as the process does, and `controlplane.v1.ControlPlane` while it leads. It listens on TCP or
+a Unix socket.
 """
 
 import asyncio
@@ -8,7 +10,7 @@ import base64
 import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import grpc
 import grpc.aio
@@ -22,7 +24,15 @@ from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.serving import serve_session
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.v1.control_pb2 import DESCRIPTOR, SessionRequest
+from lacuna.controlplane.v1.control_pb2 import (
+    DESCRIPTOR,
+    ControlPlaneStatus,
+    NotLeader,
+    SessionRequest,
+    SessionResponse,
+    Standby,
+    StatusRequest,
+)
 from lacuna.controlplane.v1.control_pb2_grpc import (
     ControlPlaneServicer,
     add_ControlPlaneServicer_to_server,
@@ -53,29 +63,75 @@ class ServiceSettings:
     stop_grace: float = 1.0
 
 
-class _Sessions(ControlPlaneServicer):
-    def __init__(self, plane: Runtime, max_outbox: int) -> None:
-        self._plane = plane
+class ServedPlane(Protocol):
+    """The control plane that a server serves: alone on its journal, or one of several."""
+
+    plane: Runtime | None
+    """The runtime while it leads."""
+
+    @property
+    def leader(self) -> str:
+        """Where the leader serves; empty if nobody leads."""
+        ...
+
+    def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
+        """Return what is known of all control planes; `standby` is who asks, if that is one."""
+        ...
+
+
+class LonePlane:
+    """A control plane that is alone on its journal, and so leads."""
+
+    def __init__(self, plane: Runtime) -> None:
+        self.plane: Runtime | None = plane
+        self.leader = ""
+
+    def status(self, standby: Standby | None = None) -> ControlPlaneStatus:  # noqa: ARG002 - there is none
+        assert self.plane is not None
+        return ControlPlaneStatus(
+            is_leader=True,
+            leader=self.leader,
+            epoch=self.plane.epoch,
+            position=self.plane.durable_position,
+        )
+
+
+class _Service(ControlPlaneServicer):
+    def __init__(self, served: ServedPlane, max_outbox: int) -> None:
+        self._served = served
         self._max_outbox = max_outbox
 
     async def Session(  # noqa: N802 - gRPC's name
         self, requests: AsyncIterator[SessionRequest], context: Any
     ) -> None:
+        plane = self._served.plane
+        if plane is None:
+            leader = NotLeader(leader=self._served.leader)
+            await context.write(SessionResponse(not_leader=leader))
+            return
         try:
-            await serve_session(self._plane, requests, context.write, self._max_outbox)
+            await serve_session(plane, requests, context.write, self._max_outbox)
         except ControlPlaneUnavailable as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
 
+    async def Status(  # noqa: N802 - gRPC's name
+        self,
+        request: StatusRequest,
+        context: Any,  # noqa: ARG002 - gRPC's
+    ) -> ControlPlaneStatus:
+        return self._served.status(request.standby if request.HasField("standby") else None)
+
 
 class Server:
-    """The gRPC service of one runtime. After `start`, clients connect to `address`."""
+    """The gRPC service of one control plane. After `start`, clients connect to `address`."""
 
-    def __init__(self, plane: Runtime, settings: ServiceSettings) -> None:
+    def __init__(self, served: ServedPlane, settings: ServiceSettings) -> None:
+        self._served = served
         self._settings = settings
         self._server = grpc.aio.server(options=_SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
-        sessions = _Sessions(plane, settings.max_outbox)
-        add_ControlPlaneServicer_to_server(sessions, self._server)  # type: ignore[no-untyped-call]
+        service = _Service(served, settings.max_outbox)
+        add_ControlPlaneServicer_to_server(service, self._server)  # type: ignore[no-untyped-call]
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self.address = ""
 
@@ -88,16 +144,22 @@ class Server:
         host, _, _ = address.rpartition(":")
         self.address = address if address.startswith("unix:") else f"{host}:{port}"
         await self._server.start()
-        await self._set_health(health_pb2.HealthCheckResponse.SERVING)
+        await self._set_health("", is_serving=True)
+        await self.show_leading()
+
+    async def show_leading(self) -> None:
+        """Tell health checks whether it leads now."""
+        await self._set_health(_SERVICE, is_serving=self._served.plane is not None)
 
     async def stop(self) -> None:
         """Report NOT_SERVING to health checks, then end the streams."""
-        await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        for name in ("", _SERVICE):
+            await self._set_health(name, is_serving=False)
         await self._server.stop(self._settings.stop_grace)
 
-    async def _set_health(self, status: int) -> None:
-        for name in ("", _SERVICE):
-            await self._health.set(name, status)
+    async def _set_health(self, name: str, *, is_serving: bool) -> None:
+        status = health_pb2.HealthCheckResponse
+        await self._health.set(name, status.SERVING if is_serving else status.NOT_SERVING)
 
 
 class RunningControlPlane:
@@ -158,12 +220,14 @@ async def serve(
         on_fatal=failed.set_exception,
     )
     await plane.start(cluster_id)
-    server = Server(plane, settings)
+    lone = LonePlane(plane)
+    server = Server(lone, settings)
     try:
         await server.start(address)
     except BaseException:
         await plane.close()
         raise
+    lone.leader = server.address
     return RunningControlPlane(plane, server, failed)
 
 

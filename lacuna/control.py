@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from lacuna.addresses import parse_address
+from lacuna.addresses import parse_addresses
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.client.grpc import GrpcClient
 from lacuna.controlplane.client.session import SessionLimits
@@ -22,12 +22,13 @@ _QUESTION = SessionLimits(give_up_after=5.0)
 async def connect(
     address: str, settings: SessionLimits | None = None
 ) -> AsyncIterator[ControlClient]:
-    """Connects to the control plane at `address` (HOST:PORT or unix:PATH) and waits for its first answer.
+    """Connects to the control plane at `address` and waits for its first answer.
 
-    Raises UserError for a malformed address, ControlPlaneUnavailable if nothing answers.
+    `address` is HOST:PORT, several with commas between of which one leads, or unix:PATH. Raises UserError for a
+    malformed address, ControlPlaneUnavailable if nothing answers.
     """
     if not address.startswith("unix:"):
-        parse_address(address)
+        parse_addresses(address)
     client = GrpcClient(address, random.SystemRandom().random, settings)
     client.start()
     try:

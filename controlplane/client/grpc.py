@@ -1,9 +1,9 @@
 """The Session stream over gRPC."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, Final
 
 import grpc
@@ -17,8 +17,9 @@ from lacuna.controlplane.v1.control_pb2_grpc import ControlPlaneStub
 CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
+    # A control plane that was stopped, or whose machine is gone, is left for the one that takes over.
+    ("grpc.keepalive_time_ms", 2_000),
+    ("grpc.keepalive_timeout_ms", 2_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.use_local_subchannel_pool", 1),
@@ -26,9 +27,10 @@ CHANNEL_OPTIONS: Final = (
 
 
 class GrpcClient(SessionClient):
-    """A ControlClient for the control plane at `address` (host:port or unix:path). Call `start` first.
+    """A ControlClient for the control planes at `address`. Call `start` first.
 
-    `random` returns numbers in [0, 1); `sleep` takes seconds.
+    `address` is HOST:PORT, several of them with commas between, a name in DNS that has the addresses of several, or
+    unix:PATH. `random` returns numbers in [0, 1); `sleep` takes seconds.
     """
 
     def __init__(
@@ -38,7 +40,23 @@ class GrpcClient(SessionClient):
         limits: SessionLimits | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        super().__init__(address, partial(_connect, address), random, limits, sleep)
+        super().__init__(addresses_in(address), _connect, random, limits, sleep, _resolve)
+
+
+def addresses_in(text: str) -> list[str]:
+    """Return the addresses in `--control`: a path may have commas in it, so unix:PATH is always a single one."""
+    return [text] if text.startswith("unix:") else text.split(",")
+
+
+async def _resolve(address: str) -> Sequence[str]:
+    """Return the address of each control plane that a name stands for: gRPC would ask only one of them."""
+    if address.startswith("unix:"):
+        return (address,)
+    host, _, port = address.rpartition(":")
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    numeric = dict.fromkeys(place[4][0] for place in found)
+    return [f"[{each}]:{port}" if ":" in str(each) else f"{each}:{port}" for each in numeric]
 
 
 @asynccontextmanager

@@ -1,8 +1,9 @@
 """A ControlClient over a Session stream that carries many commands in each message.
 
-While one message is being written, commands are collected for the next. When the stream ends, calls whose command
-was sent fail (their outcome is not known), calls whose command was not sent keep waiting, and every view becomes
-stale. The client then reconnects, with growing pauses, and subscribes again. Once it has been without a session for
+While one message is being written, commands are collected for the next. When the stream ends, every view becomes
+stale, and the client tries one control plane after the other until it finds the leader, with growing pauses. There it
+subscribes again, and sends again what was not answered, if the command may be decided twice (`repeating`); other calls
+whose command was sent fail, as their outcome is not known. Once the client has been without a session for
 `give_up_after` seconds, calls and `ready` fail at once.
 """
 
@@ -16,6 +17,7 @@ from typing import Protocol, TypeAlias
 
 from lacuna.controlplane.client.calls import Calls
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.client.repeating import may_be_repeated
 from lacuna.controlplane.client.subscriptions import Subscriptions
 from lacuna.controlplane.client.views import ClusterView, PartitionView
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -46,8 +48,10 @@ class Stream(Protocol):
         ...
 
 
-Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Stream]]
-"""Makes a stream, and closes its connection on leaving."""
+Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Stream]]
+"""Makes a stream to an address, and closes its connection on leaving."""
+Resolve: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
+"""Returns the addresses for which one stands, as a name does in DNS. Raises OSError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,31 +68,43 @@ class SessionLimits:
     max_message_bytes: int = 4 << 20
     max_command_bytes: int = 32 << 20
     first_pause: float = 0.02
-    longest_pause: float = 2.0
-    give_up_after: float = 5.0
+    longest_pause: float = 0.5
+    give_up_after: float = 10.0
+    #: If there are several control planes, one that says nothing for so long after it was asked is passed over.
+    first_answer: float = 2.0
+
+
+async def _itself(address: str) -> Sequence[str]:
+    return (address,)
 
 
 class SessionClient:
-    """A ControlClient for the control plane at `address`, to which `connect` makes streams. Call `start` first.
+    """A ControlClient for whichever control plane at `addresses` leads. Call `start` first.
 
-    `random` returns numbers in [0, 1); `sleep` takes seconds.
+    `connect` makes streams, `random` returns numbers in [0, 1), and `sleep` takes seconds.
     """
 
     def __init__(
         self,
-        address: str,
+        addresses: Sequence[str],
         connect: Connect,
         random: Callable[[], float],
         limits: SessionLimits | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        resolve: Resolve = _itself,
     ) -> None:
-        self._address = address
+        self._addresses = tuple(addresses)
         self._connect = connect
+        self._resolve = resolve
+        #: Where a standby said that the leader is.
+        self._named = ""
         self._random = random
         self._limits = limits or SessionLimits()
         self._sleep = sleep
         self._calls = Calls(self._limits.max_calls)
         self._unsent: deque[Command] = deque()
+        #: The commands of this session that somebody waits for, by id, in the order in which they were sent.
+        self._sent: dict[int, Command] = {}
         self.journal_position = 0
         #: Per partition, what the next message asks for: True to subscribe, False to unsubscribe.
         self._wishes: dict[PartitionKey, bool] = {}
@@ -125,6 +141,7 @@ class SessionClient:
             return await future
         finally:
             self._calls.forget(command.command_id)
+            self._sent.pop(command.command_id, None)
 
     def give_up_unsent(self, reason: str) -> None:
         unsent = [command.command_id for command in self._unsent]
@@ -158,31 +175,55 @@ class SessionClient:
             self._fail(ControlPlaneUnavailable(f"this client has failed: {error!r}"))
 
     async def _serve_forever(self) -> None:
-        """Run one session after another, with a pause between them."""
-        failures = 0
+        """Run one session after another, with a pause whenever nobody was found who leads."""
+        rounds = 0
         while True:
-            async with self._connect() as stream:
-                reason = await self._serve(stream)
-            failures = 1 if self._is_connected else failures + 1
-            self._interrupt(reason)
-            await self._sleep(self._pause(failures))
+            rounds += 1
+            for address in await self._candidates():
+                if await self._try(address) or (
+                    self._named not in ("", address) and await self._try(self._named)
+                ):
+                    rounds = 1
+            await self._sleep(self._pause(rounds))
 
-    async def _serve(self, stream: Stream) -> str:
+    async def _candidates(self) -> list[str]:
+        """Return where control planes may be now."""
+        found: list[str] = []
+        for address in self._addresses:
+            try:
+                found += await self._resolve(address)
+            except OSError as error:
+                self._interrupt(f"the address of the control plane {address} is not known: {error}")
+        return found
+
+    async def _try(self, address: str) -> bool:
+        """Run a session with the control plane at an address, and return whether it was the leader."""
+        self._named = ""
+        async with self._connect(address) as stream:
+            reason = await self._serve(address, stream)
+        led = self._is_connected
+        self._interrupt(reason)
+        return led
+
+    async def _serve(self, address: str, stream: Stream) -> str:
         """Run one session until it ends, and return the reason."""
         writer: asyncio.Task[None] | None = None
         try:
             while True:
-                response = await stream.read()
+                response = await self._read(stream, is_first=writer is None)
                 if response is None:
-                    return f"the control plane at {self._address} ended the session"
+                    return f"the control plane at {address} ended the session"
+                if response.HasField("not_leader"):
+                    self._named = response.not_leader.leader
+                    return f"the control plane at {address} does not lead, and no other one was found that does"
                 if 0 < response.journal_position < self.journal_position:
-                    return self._is_older(response.journal_position)
+                    return self._is_older(address, response.journal_position)
                 if writer is None:
                     self._connected()
                     writer = asyncio.create_task(self._write(stream))
                 self._receive(response)
         except StreamBroken as error:
-            return f"no control plane answers at {self._address}: {error}"
+            return f"no control plane answers at {address}: {error}"
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._write_error is None or (task is not None and task.cancelling()):
@@ -194,10 +235,19 @@ class SessionClient:
                 writer.cancel()
                 await asyncio.gather(writer, return_exceptions=True)
 
-    def _is_older(self, position: int) -> str:
+    async def _read(self, stream: Stream, *, is_first: bool) -> SessionResponse | None:
+        if not is_first or len(self._addresses) == 1:
+            return await stream.read()
+        try:
+            async with asyncio.timeout(self._limits.first_answer):
+                return await stream.read()
+        except TimeoutError:
+            raise StreamBroken(f"no answer within {self._limits.first_answer:g} s") from None
+
+    def _is_older(self, address: str, position: int) -> str:
         """Say that the journal is shorter than it was when earlier replies came. Going on would hide the loss."""
         return (
-            f"the journal of the control plane at {self._address} ends at position {position}, but had reached "
+            f"the journal of the control plane at {address} ends at position {position}, but had reached "
             f"{self.journal_position}: it was damaged, cut short, or restored from an older copy. Restore the complete "
             "journal, or start the control plane with --accept-loss"
         )
@@ -241,6 +291,7 @@ class SessionClient:
             elif self._calls.is_waiting(command.command_id):
                 size += command_size
                 request.commands.append(command)
+                self._sent[command.command_id] = command
         if not self._unsent:
             self._wake.clear()
         return request
@@ -265,9 +316,13 @@ class SessionClient:
         self._wake.set()
 
     def _interrupt(self, reason: str) -> None:
-        """Mark views stale and fail the calls that were sent: the session ended, or could not be opened."""
+        """Mark views stale, and send again or fail what was sent: the session ended, or could not be opened."""
         error = ControlPlaneUnavailable(reason)
         self._subscriptions.interrupt()
+        self._unsent.extendleft(
+            command for command in reversed(self._sent.values()) if may_be_repeated(command)
+        )
+        self._sent.clear()
         self._calls.fail(error, kept={command.command_id for command in self._unsent})
         if self._is_connected:
             self._is_connected = False
@@ -289,7 +344,7 @@ class SessionClient:
             seconds = self._limits.give_up_after
             self._fail(
                 ControlPlaneUnavailable(
-                    f"no control plane at {self._address} for {seconds:g} s: is it running?"
+                    f"no control plane at {','.join(self._addresses)} for {seconds:g} s: is it running?"
                 )
             )
 
@@ -304,5 +359,6 @@ class SessionClient:
     def _fail(self, error: ControlPlaneUnavailable) -> None:
         self._failure = error
         self._unsent.clear()
+        self._sent.clear()
         self._calls.fail(error)
         self._subscriptions.fail(error)

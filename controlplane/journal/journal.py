@@ -184,6 +184,18 @@ class SharedJournal(Journal, Protocol):
         """
         ...
 
+    @property
+    def place(self) -> str:
+        """What another process has to know to make a snapshot of it (`SnapshotProcess`)."""
+        ...
+
+    async def trim(self) -> None:
+        """Delete the records that no restart needs, now that there is another snapshot.
+
+        Raises JournalFenced if another leader has taken over, and other JournalErrors.
+        """
+        ...
+
     def reader(self) -> JournalReader:
         """Return a reader of this journal. It may be used before `open`, and beside it."""
         ...

@@ -1,6 +1,6 @@
 """The journal in PostgreSQL.
 
-Each record is one row, and each append one statement, which is its own transaction. The statement carries its fence:
+Each append is one row, which one statement inserts, which is its own transaction. The statement carries its fence:
 it inserts nothing unless the leader's row still has the writer's epoch, and it holds that row's lock until it has
 committed. So an append that comes too late inserts nothing, and a takeover, which updates the row, waits for the append
 under way and counts its records.
@@ -17,7 +17,6 @@ import asyncpg
 
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
-    JournalCorrupt,
     JournalError,
     JournalFenced,
     JournalForeign,
@@ -28,6 +27,8 @@ from lacuna.controlplane.journal.journal import (
     OpenedJournal,
     Snapshot,
 )
+from lacuna.controlplane.journal.leader_watch import LeaderWatch
+from lacuna.controlplane.journal.places import SharedPlace
 from lacuna.controlplane.journal.postgresql_connection import (
     DATABASE_ERRORS,
     Connection,
@@ -40,58 +41,59 @@ from lacuna.controlplane.journal.postgresql_connection import (
     name_of,
     reason_of,
 )
+from lacuna.controlplane.journal.postgresql_reading import (
+    PostgresqlReader,
+    read_batches,
+    read_leader,
+)
 from lacuna.controlplane.journal.postgresql_schema import read_or_create
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
-from lacuna.controlplane.journal.rows import check_row, checksum
+from lacuna.controlplane.journal.rows import checksum, encode_records
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
 _log = logging.getLogger("lacuna.controlplane")
 
-# The condition is judged again once the row's lock is there, so of two takeovers at a time the later one sees what the
-# earlier one has written. A time that is yet to come was written before the server's clock was set back.
+# The row must still be as it was seen: of two takeovers at a time one finds it changed, as does one that is beside a
+# renewal. The condition is judged once the row's lock is there.
 _TAKE_OVER: Final = """
-    UPDATE lacuna.leader
-    SET epoch = epoch + 1, holder = $1, address = $2, renewed_at = clock_timestamp()
-    WHERE holder IS NULL OR renewed_at > clock_timestamp()
-        OR renewed_at <= clock_timestamp() - make_interval(secs => $3)
+    UPDATE lacuna.leader SET epoch = epoch + 1, address = $1, renewed_at = clock_timestamp()
+    WHERE epoch = $2 AND renewed_at = $3 RETURNING epoch"""
+_TAKE_FREE: Final = """
+    UPDATE lacuna.leader SET epoch = epoch + 1, address = $1, renewed_at = clock_timestamp()
+    WHERE address IS NULL RETURNING epoch"""
+_SEIZE: Final = """
+    UPDATE lacuna.leader SET epoch = epoch + 1, address = $1, renewed_at = clock_timestamp()
     RETURNING epoch"""
-_HOLDER: Final = """
-    SELECT holder, address, extract(epoch FROM clock_timestamp() - renewed_at)::float8 AS silent
-    FROM lacuna.leader"""
-_RENEW: Final = "UPDATE lacuna.leader SET renewed_at = clock_timestamp() WHERE epoch = $1"
-_RELEASE: Final = "UPDATE lacuna.leader SET holder = NULL, address = NULL WHERE epoch = $1"
-_END: Final = """
-    SELECT greatest(trimmed, (SELECT max(position) FROM lacuna.records)) FROM lacuna.journal"""
+# Two renewals within one tick of the clock differ, too.
+_RENEW: Final = """
+    UPDATE lacuna.leader
+    SET renewed_at = greatest(clock_timestamp(), renewed_at + interval '1 microsecond')
+    WHERE epoch = $1"""
+_RELEASE: Final = "UPDATE lacuna.leader SET address = NULL WHERE epoch = $1"
+_END: Final = "SELECT greatest(trimmed, (SELECT max(last) FROM lacuna.appends)) FROM lacuna.journal"
 _APPEND: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE)
-    INSERT INTO lacuna.records (position, batch_end, crc, record)
-    SELECT new.position, $2, new.crc, new.record
-    FROM fence, unnest($3::bigint[], $4::bigint[], $5::bytea[]) AS new (position, crc, record)"""
-_READ: Final = """
-    SELECT position, batch_end, crc, record FROM lacuna.records
-    WHERE position > $1 ORDER BY position LIMIT $2"""
+    INSERT INTO lacuna.appends (first, last, crc, records) SELECT $2, $3, $4, $5 FROM fence"""
 # Fenced as well: the new leader may be about to read what the old one would delete.
 _TRIM: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE),
-    gone AS (DELETE FROM lacuna.records USING fence WHERE position <= $2)
+    gone AS (DELETE FROM lacuna.appends USING fence WHERE last <= $2)
     UPDATE lacuna.journal SET trimmed = greatest(trimmed, $2) FROM fence"""
 
 _HAS_ASYNCHRONOUS_STANDBY: Final = """
     SELECT current_setting('synchronous_standby_names') = ''
         AND EXISTS (SELECT FROM pg_stat_replication)"""
 
-_ROWS_A_READ: Final = 512
 _ROWS_A_TRIM: Final = 4096
 
 
 class PostgresqlJournal:
     """A journal in the database at `url`, for example `postgresql://user@host:5432/database`.
 
-    `new_cluster_id` returns an id for a new cluster. `holder` and `address` say in the leader's row who this writer is
-    and where it serves. An earlier writer is taken over once it has not renewed its leadership for `lease` seconds by
-    the database's clock, or has closed the journal; with 0 at once. An append that is not answered within
-    `answer_timeout` seconds is in doubt, and a renewal has failed. Snapshots are in the same database unless
-    `snapshots` is another store.
+    `new_cluster_id` returns an id for a new cluster. `address` tells the others where this writer serves. An earlier
+    writer is taken over once `watch`, or `open`, has seen it silent for `lease` seconds, or if it has closed the
+    journal; with 0 at once. An append that is not answered within `answer_timeout` seconds is in doubt, and a renewal
+    has failed. Snapshots are in the same database unless `snapshots` is another store.
 
     Raises JournalRefused if `url` is not the URL of a PostgreSQL database.
     """
@@ -101,21 +103,21 @@ class PostgresqlJournal:
         url: str,
         new_cluster_id: Callable[[], str],
         *,
-        holder: str = "",
         address: str = "",
         lease: float = 0.0,
         answer_timeout: float = 10.0,
         snapshots: SnapshotStore | None = None,
+        watch: LeaderWatch | None = None,
     ) -> None:
         #: The URL as it may be shown, without the password.
         self.name = name_of(url)
         self._url = url
         self._new_cluster_id = new_cluster_id
-        self._holder = holder
         self._address = address
-        self._lease = lease
+        self.lease = lease
         self._answer_timeout = answer_timeout
         self._snapshots = snapshots or PostgresqlSnapshots(url)
+        self._watch = watch or LeaderWatch()
         self._is_open = False
         self._connection: Connection | None = None
         # A connection does one thing at a time.
@@ -124,6 +126,11 @@ class PostgresqlJournal:
         self._position = 0
         self._appending: asyncio.Task[int] | None = None
         self._failed: JournalError | None = None
+
+    @property
+    def place(self) -> str:
+        """What the snapshot process is told."""
+        return SharedPlace(self._url).text()
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         """Take the journal over from its last writer, making its tables if there are none.
@@ -158,22 +165,30 @@ class PostgresqlJournal:
                 f"give the database of cluster {cluster_id}, or an empty one"
             )
         await self._warn(connection)
-        who = (self._holder, self._address, self._lease)
-        epoch = await connection.fetchval(_TAKE_OVER, *who)
-        if epoch is None:
-            raise JournalInUse(await self._who_is_there(connection))
-        self._epoch = epoch
+        self._epoch = await self._take_over(connection)
         # A statement of its own: it sees the append that the takeover has waited for.
         self._position = await connection.fetchval(_END)
         return OpenedJournal(stored_id, self._epoch, self._position)
 
-    async def _who_is_there(self, connection: Connection) -> str:
-        row = await connection.fetchrow(_HOLDER)
-        assert row is not None
-        return (
-            f"another control plane is running on this data ({self.name}): {row['holder']} at {row['address']}, heard "
-            f"of {row['silent']:.1f} s ago. Stop it first, or wait until it has been silent for {self._lease} s"
-        )
+    async def _take_over(self, connection: Connection) -> int:
+        if self.lease == 0:
+            return int(await connection.fetchval(_SEIZE, self._address))
+        found = await read_leader(connection, self._watch)
+        epoch = None
+        if found is None:
+            epoch = await connection.fetchval(_TAKE_FREE, self._address)
+        elif found[0].silent >= self.lease:
+            row = found[1]
+            epoch = await connection.fetchval(
+                _TAKE_OVER, self._address, row["epoch"], row["renewed_at"]
+            )
+        if epoch is None:
+            where = "" if found is None else f" at {found[0].address}"
+            raise JournalInUse(
+                f"another control plane is running on this data ({self.name}){where}. Stop it first, or wait until it "
+                f"has been silent for {self.lease:g} s"
+            )
+        return int(epoch)
 
     async def _warn(self, connection: Connection) -> None:
         """Log how the server may lose what clients were told is durable."""
@@ -206,39 +221,16 @@ class PostgresqlJournal:
         if renewed != "UPDATE 1":
             raise self._fenced(fencing_token)
 
-    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
+    def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
         """Yield all batches after `after_position`. Raises JournalCorrupt at a gap or a wrong checksum.
 
         Between two batches, the connection is free for appends.
         """
-        position = batch_end = after_position
-        records: list[bytes] = []
-        while rows := await self._read(position):
-            for row in rows:
-                if not records:
-                    batch_end = row["batch_end"]
-                follows = row["position"] == position + 1 <= batch_end == row["batch_end"]
-                if not follows:
-                    raise self._gap(position)
-                position += 1
-                records.append(
-                    check_row("the journal's record", position, row["record"], row["crc"])
-                )
-                if position == batch_end:
-                    yield JournalBatch(position, records)
-                    records = []
-        if records:
-            raise self._gap(position)
+        return read_batches(self._turn_at_connection, self.name, after_position)
 
-    async def _read(self, after_position: int) -> list[asyncpg.Record]:
-        async with self._turn_at_connection() as connection:
-            return await connection.fetch(_READ, after_position, _ROWS_A_READ)
-
-    def _gap(self, position: int) -> JournalCorrupt:
-        return JournalCorrupt(
-            f"{self.name} has a gap: the record after position {position}, or the rest of its append, is missing; "
-            "restore it from a backup"
-        )
+    def reader(self) -> PostgresqlReader:
+        """Return a reader with a connection of its own."""
+        return PostgresqlReader(self._url, self._snapshots, self._watch)
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
         """Append the records in one statement, which is durable once the future is done.
@@ -273,14 +265,13 @@ class PostgresqlJournal:
     async def _append(self, records: Sequence[bytes], fencing_token: int) -> int:
         async with self._turn:
             first, last = self._position + 1, self._position + len(records)
-            positions = range(first, last + 1)
-            sums = list(map(checksum, positions, records))
-            row = (fencing_token, last, positions, sums, records)
+            blob = encode_records(records)
+            row = (fencing_token, first, last, checksum(last, blob), blob)
             connection = self._opened()
             if connection.is_closed():
                 self._failed = JournalUnreachable(
-                    f"{self.name}: PostgreSQL has closed the connection, so this control plane stops: start it again "
-                    "once PostgreSQL can be reached"
+                    f"{self.name}: PostgreSQL has closed the connection, so this control plane leads no more until the "
+                    "journal has been opened again"
                 )
                 raise self._failed
             try:
@@ -289,7 +280,7 @@ class PostgresqlJournal:
                 connection.terminate()
                 self._failed = self._why_failed(error, first, last)
                 raise self._failed from error
-        if done != f"INSERT 0 {len(records)}":
+        if done != "INSERT 0 1":
             raise self._fenced(fencing_token)
         self._position = last
         return last
@@ -303,8 +294,7 @@ class PostgresqlJournal:
             return meaning_of(error, self.name)
         return JournalInDoubt(
             f"{self.name}: the connection was lost in the middle of an append ({reason_of(error)}). "
-            f"Whether positions {first} to {last} were written shows when the journal is opened again, so this control "
-            "plane stops: start it again once PostgreSQL can be reached"
+            f"Whether positions {first} to {last} were written shows when the journal is opened again"
         )
 
     def _fenced(self, fencing_token: int) -> JournalFenced:
@@ -321,12 +311,15 @@ class PostgresqlJournal:
 
         Raises JournalFenced instead of deleting if another writer has taken over.
         """
-        trimmable = await self._snapshots.store(snapshot)
-        if trimmable:
-            await self._trim(trimmable)
+        await self._snapshots.store(snapshot)
+        await self.trim()
 
-    async def _trim(self, end: int) -> None:
-        """Delete the records up to `end`, in statements that each take a few milliseconds."""
+    async def trim(self) -> None:
+        """Delete the records that no restart needs, in statements that each take a few milliseconds.
+
+        Raises JournalFenced if another writer has taken over.
+        """
+        end = await self._snapshots.trimmable()
         async with connected(self._url) as connection:
             at = await connection.fetchval("SELECT trimmed FROM lacuna.journal")
             while at < end:

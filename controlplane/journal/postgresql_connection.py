@@ -90,15 +90,18 @@ def name_of(url: str) -> str:
     return f"{parts.scheme}://{credentials.partition(':')[0]}{at}{hosts}{parts.path}"
 
 
-async def connect(url: str) -> Connection:
-    """Open a connection. Raises JournalUnreachable and JournalRefused, as `errors_of` does."""
+async def connect(url: str, statement_seconds: float = _STATEMENT_SECONDS) -> Connection:
+    """Open a connection whose statements may each take `statement_seconds`.
+
+    Raises JournalUnreachable and JournalRefused, as `errors_of` does.
+    """
     name = name_of(url)
     try:
         with errors_of(name):
             return await asyncpg.connect(
                 url,
                 timeout=_CONNECT_SECONDS,
-                command_timeout=_STATEMENT_SECONDS,
+                command_timeout=statement_seconds,
                 server_settings=_SETTINGS,
             )
     except ValueError as error:  # asyncpg reads the URL; its ClientConfigurationError is one, too

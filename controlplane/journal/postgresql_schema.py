@@ -1,8 +1,8 @@
 """The tables of a journal in PostgreSQL, all in the schema `lacuna`: one journal for each database.
 
 journal    one row: format version, cluster id, and up to where records were trimmed
-leader     one row: the epoch, which is the fencing token, of the last writer that opened the journal, and who it is
-records    one row for each record, with its position and that of the last record of its append
+leader     one row: the epoch, which is the fencing token, of the last writer, and where it serves
+appends    one row for each append, with the positions of its first and its last record
 snapshots  the parts of snapshots
 """
 
@@ -23,11 +23,10 @@ _TABLES: Final = (
     )""",
     """CREATE TABLE lacuna.leader (
         is_only_row boolean PRIMARY KEY DEFAULT true CHECK (is_only_row),
-        epoch bigint NOT NULL, holder text, address text, renewed_at timestamptz NOT NULL
+        epoch bigint NOT NULL, address text, renewed_at timestamptz NOT NULL
     )""",
-    """CREATE TABLE lacuna.records (
-        position bigint PRIMARY KEY, batch_end bigint NOT NULL,
-        crc bigint NOT NULL, record bytea NOT NULL
+    """CREATE TABLE lacuna.appends (
+        first bigint PRIMARY KEY, last bigint NOT NULL, crc bigint NOT NULL, records bytea NOT NULL
     )""",
     """CREATE TABLE lacuna.snapshots (
         position bigint, part integer, parts integer NOT NULL,
@@ -52,9 +51,19 @@ async def read_or_create(
 
     Raises JournalForeign and JournalOfAnotherVersion, both without the name of the database, and asyncpg's errors.
     """
-    if not await connection.fetchval(_IS_THERE):
+    if not await is_there(connection):
         await _create(connection, cluster_id or new_cluster_id())
-    # The version comes first, since the other columns may be another version's.
+    await check_version(connection)
+    return str(await connection.fetchval("SELECT cluster_id FROM lacuna.journal"))
+
+
+async def is_there(connection: Connection) -> bool:
+    """Return whether the tables have been made."""
+    return bool(await connection.fetchval(_IS_THERE))
+
+
+async def check_version(connection: Connection) -> None:
+    """Raise JournalForeign or JournalOfAnotherVersion if the other columns may be another version's."""
     version = await connection.fetchval("SELECT format_version FROM lacuna.journal")
     if version is None:
         raise JournalForeign("the table lacuna.journal is empty: restore it from a backup")
@@ -62,7 +71,6 @@ async def read_or_create(
         raise JournalOfAnotherVersion(
             f"its format is {version} and this version reads {FORMAT_VERSION}"
         )
-    return str(await connection.fetchval("SELECT cluster_id FROM lacuna.journal"))
 
 
 async def _create(connection: Connection, cluster_id: str) -> None:

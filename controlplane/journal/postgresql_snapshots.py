@@ -57,6 +57,12 @@ class PostgresqlSnapshots:
             await connection.execute("DELETE FROM lacuna.snapshots WHERE position < $1", oldest)
             return oldest
 
+    async def trimmable(self) -> int:
+        """Return the position of the older of two snapshots, or 0 if there are fewer."""
+        async with connected(self._url) as connection:
+            positions = await _positions(connection)
+        return positions[KEPT_SNAPSHOTS - 1] if len(positions) >= KEPT_SNAPSHOTS else 0
+
 
 async def _positions(connection: Connection) -> list[int]:
     return [row["position"] for row in await connection.fetch(_POSITIONS)]

@@ -4,18 +4,30 @@ import asyncio
 import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from typing import Final
+from typing import Final, Protocol
 
 from lacuna.controlplane.journal.journal import JournalError
-from lacuna.controlplane.journal.sqlite import SqliteJournal
 
 _SHOWN_BYTES: Final = 2000
+
+
+class Trimmed(Protocol):
+    """A journal of which another process can make snapshots."""
+
+    @property
+    def place(self) -> str:
+        """What the snapshot process has to know to find it."""
+        ...
+
+    async def trim(self) -> None:
+        """Delete the records that no restart needs, now that there is another snapshot. Raises JournalError."""
+        ...
 
 
 class SnapshotProcess:
     """A Snapshotter of `journal`."""
 
-    def __init__(self, journal: SqliteJournal) -> None:
+    def __init__(self, journal: Trimmed) -> None:
         self._journal = journal
         self._process: Process | None = None
 
@@ -37,7 +49,8 @@ class SnapshotProcess:
                 "more processes (ulimit -u) or open files (ulimit -n); if Python was replaced, start the control plane "
                 "again"
             ) from error
-        _, said = await self._process.communicate()
+        # The place may have a password in it, which an argument would show to everyone on the machine.
+        _, said = await self._process.communicate(self._journal.place.encode())
         code = self._process.returncode
         self._process = None
         if code != 0:
@@ -50,9 +63,8 @@ class SnapshotProcess:
             sys.executable,
             "-m",
             "lacuna.controlplane.journal.snapshotter",
-            self._journal.path,
             str(position),
-            stdin=DEVNULL,
+            stdin=PIPE,
             stdout=DEVNULL,
             stderr=PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

@@ -20,9 +20,12 @@ class SnapshotStore(Protocol):
         ...
 
     async def store(self, snapshot: Snapshot) -> int:
-        """Store a snapshot durably and delete all but the newest `KEPT_SNAPSHOTS`.
+        """Store a snapshot durably and delete all but the newest `KEPT_SNAPSHOTS`. Raises JournalError.
 
-        Return the position up to which the journal can be trimmed, 0 if there are too few snapshots for that. Raises
-        JournalError.
+        Return the position up to which the journal can be trimmed, as `trimmable` does.
         """
+        ...
+
+    async def trimmable(self) -> int:
+        """Return the position of the oldest snapshot, or 0 if there are fewer than `KEPT_SNAPSHOTS`."""
         ...

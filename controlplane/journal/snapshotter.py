@@ -1,19 +1,23 @@
 """The process that makes a snapshot, by replaying the journal's later records on the last snapshot.
 
 
-    python -m lacuna.controlplane.journal.snapshotter JOURNAL POSITION
+    python -m lacuna.controlplane.journal.snapshotter POSITION < PLACE
 
 
-It reads the journal without blocking the writer, and writes to the snapshot database, which is a separate file. It
-exits with 0 once a snapshot at POSITION or later is durable.
+PLACE is the path of an SQLite journal, or what `SharedPlace` says of another one. It reads the journal without blocking
+the writer, and writes to the snapshot database, which is a separate file, or to the bucket. It exits with 0 once a
+snapshot at POSITION or later is durable.
 """
 
+import asyncio
 import os
 import sys
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.journal.connections import connect, errors_of
 from lacuna.controlplane.journal.journal import JournalCorrupt, JournalError, Snapshot
+from lacuna.controlplane.journal.places import SharedPlace
+from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
 from lacuna.controlplane.journal.tables import read_batches, read_cluster_id
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
@@ -53,12 +57,29 @@ def make_snapshot(path: str, position: int) -> int:
         journal.close()
 
 
-def main(arguments: list[str]) -> int:
-    """Make a snapshot; `arguments` are JOURNAL and POSITION. On an error, print it and return 1."""
-    path, position = arguments
+async def make_shared_snapshot(place: SharedPlace, position: int) -> None:
+    """Make a snapshot of a shared journal, at `position` or later. Raises JournalError."""
+    reader, snapshots = place.open_reader()
     try:
-        with errors_of(path):
-            make_snapshot(path, int(position))
+        replica = Replica()
+        await replica.catch_up(reader)
+        if replica.position < position:
+            raise JournalCorrupt(
+                f"the journal ends at position {replica.position}, before {position}"
+            )
+        await snapshots.store(Snapshot(replica.position, machine.snapshot(replica.state)))
+    finally:
+        await reader.close()
+
+
+def main(place: str, position: int) -> int:
+    """Make a snapshot of the journal at `place`. On an error, print it and return 1."""
+    try:
+        if shared := SharedPlace.parse(place):
+            asyncio.run(make_shared_snapshot(shared, position))
+        else:
+            with errors_of(place):
+                make_snapshot(place, position)
     except JournalError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -67,4 +88,4 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     os.nice(_NICENESS)
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.stdin.read(), int(sys.argv[1])))

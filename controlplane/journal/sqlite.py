@@ -74,6 +74,11 @@ class SqliteJournal:
         self._witness: Witness | None = None
         self._position = 0
 
+    @property
+    def place(self) -> str:
+        """What the snapshot process is told: the path."""
+        return self.path
+
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         """Lock the file, create the journal if there is none, and fence earlier writers."""
         if self._worker is not None:

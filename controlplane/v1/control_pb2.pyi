@@ -11,6 +11,34 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class StatusRequest(_message.Message):
+    __slots__ = ("standby",)
+    STANDBY_FIELD_NUMBER: _ClassVar[int]
+    standby: Standby
+    def __init__(self, standby: _Optional[_Union[Standby, _Mapping]] = ...) -> None: ...
+
+class ControlPlaneStatus(_message.Message):
+    __slots__ = ("is_leader", "leader", "epoch", "position", "standbys")
+    IS_LEADER_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    STANDBYS_FIELD_NUMBER: _ClassVar[int]
+    is_leader: bool
+    leader: str
+    epoch: int
+    position: int
+    standbys: _containers.RepeatedCompositeFieldContainer[Standby]
+    def __init__(self, is_leader: _Optional[bool] = ..., leader: _Optional[str] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., standbys: _Optional[_Iterable[_Union[Standby, _Mapping]]] = ...) -> None: ...
+
+class Standby(_message.Message):
+    __slots__ = ("address", "position")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    position: int
+    def __init__(self, address: _Optional[str] = ..., position: _Optional[int] = ...) -> None: ...
+
 class SessionRequest(_message.Message):
     __slots__ = ("commands", "subscribe", "unsubscribe")
     COMMANDS_FIELD_NUMBER: _ClassVar[int]
@@ -22,16 +50,24 @@ class SessionRequest(_message.Message):
     def __init__(self, commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., subscribe: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., unsubscribe: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
 
 class SessionResponse(_message.Message):
-    __slots__ = ("partitions", "cluster", "replies", "journal_position")
+    __slots__ = ("partitions", "cluster", "replies", "journal_position", "not_leader")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     REPLIES_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_POSITION_FIELD_NUMBER: _ClassVar[int]
+    NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[_log_pb2.PartitionDelta]
     cluster: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.ClusterDelta]
     replies: _containers.RepeatedCompositeFieldContainer[Reply]
     journal_position: int
-    def __init__(self, partitions: _Optional[_Iterable[_Union[_log_pb2.PartitionDelta, _Mapping]]] = ..., cluster: _Optional[_Iterable[_Union[_cluster_pb2.ClusterDelta, _Mapping]]] = ..., replies: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ..., journal_position: _Optional[int] = ...) -> None: ...
+    not_leader: NotLeader
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_log_pb2.PartitionDelta, _Mapping]]] = ..., cluster: _Optional[_Iterable[_Union[_cluster_pb2.ClusterDelta, _Mapping]]] = ..., replies: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ..., journal_position: _Optional[int] = ..., not_leader: _Optional[_Union[NotLeader, _Mapping]] = ...) -> None: ...
+
+class NotLeader(_message.Message):
+    __slots__ = ("leader",)
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    leader: str
+    def __init__(self, leader: _Optional[str] = ...) -> None: ...
 
 class Command(_message.Message):
     __slots__ = ("command_id", "register_agent", "renew_lease", "release_lease", "create_topics", "delete_topics", "create_partitions", "alter_topic_configs", "open_lease", "describe_leases", "commit_segment", "read_partitions", "delete_records", "plan_merge", "swap_extents", "plan_collection", "filter_uncommitted", "confirm_collection", "pin_reads", "unpin_reads", "plan_compaction", "init_producer_id", "add_partitions_to_txn", "add_offsets_to_txn", "end_txn", "abort_txn", "describe_producers", "describe_transactions", "list_transactions", "join_group", "sync_group", "heartbeat", "leave_group", "offset_commit", "txn_offset_commit", "offset_fetch", "describe_groups", "list_groups", "delete_groups", "consumer_group_heartbeat", "describe_consumer_groups", "delete_offsets", "alter_group_configs", "describe_group_configs")

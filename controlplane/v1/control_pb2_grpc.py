@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class ControlPlaneStub:
-    """The one service. A session carries commands and subscriptions up, replies and events down, in one order: a
+    """The one service. Of several control planes on one journal only the leader serves sessions; a standby's answer to one is
+    `not_leader`, and nothing else. A session carries commands and subscriptions up, replies and events down, in one order: a
     reply never overtakes the events of what it saw.
     """
 
@@ -41,14 +42,26 @@ class ControlPlaneStub:
                 request_serializer=lacuna_dot_controlplane_dot_v1_dot_control__pb2.SessionRequest.SerializeToString,
                 response_deserializer=lacuna_dot_controlplane_dot_v1_dot_control__pb2.SessionResponse.FromString,
                 _registered_method=True)
+        self.Status = channel.unary_unary(
+                '/controlplane.v1.ControlPlane/Status',
+                request_serializer=lacuna_dot_controlplane_dot_v1_dot_control__pb2.StatusRequest.SerializeToString,
+                response_deserializer=lacuna_dot_controlplane_dot_v1_dot_control__pb2.ControlPlaneStatus.FromString,
+                _registered_method=True)
 
 
 class ControlPlaneServicer:
-    """The one service. A session carries commands and subscriptions up, replies and events down, in one order: a
+    """The one service. Of several control planes on one journal only the leader serves sessions; a standby's answer to one is
+    `not_leader`, and nothing else. A session carries commands and subscriptions up, replies and events down, in one order: a
     reply never overtakes the events of what it saw.
     """
 
     def Session(self, request_iterator, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Status(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -62,6 +75,11 @@ def add_ControlPlaneServicer_to_server(servicer, server):
                     request_deserializer=lacuna_dot_controlplane_dot_v1_dot_control__pb2.SessionRequest.FromString,
                     response_serializer=lacuna_dot_controlplane_dot_v1_dot_control__pb2.SessionResponse.SerializeToString,
             ),
+            'Status': grpc.unary_unary_rpc_method_handler(
+                    servicer.Status,
+                    request_deserializer=lacuna_dot_controlplane_dot_v1_dot_control__pb2.StatusRequest.FromString,
+                    response_serializer=lacuna_dot_controlplane_dot_v1_dot_control__pb2.ControlPlaneStatus.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'controlplane.v1.ControlPlane', rpc_method_handlers)
@@ -71,7 +89,8 @@ def add_ControlPlaneServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ControlPlane:
-    """The one service. A session carries commands and subscriptions up, replies and events down, in one order: a
+    """The one service. Of several control planes on one journal only the leader serves sessions; a standby's answer to one is
+    `not_leader`, and nothing else. A session carries commands and subscriptions up, replies and events down, in one order: a
     reply never overtakes the events of what it saw.
     """
 
@@ -92,6 +111,33 @@ class ControlPlane:
             '/controlplane.v1.ControlPlane/Session',
             lacuna_dot_controlplane_dot_v1_dot_control__pb2.SessionRequest.SerializeToString,
             lacuna_dot_controlplane_dot_v1_dot_control__pb2.SessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Status(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/controlplane.v1.ControlPlane/Status',
+            lacuna_dot_controlplane_dot_v1_dot_control__pb2.StatusRequest.SerializeToString,
+            lacuna_dot_controlplane_dot_v1_dot_control__pb2.ControlPlaneStatus.FromString,
             options,
             channel_credentials,
             insecure,

@@ -47,7 +47,8 @@ def agent(
         option(
             "--control",
             key="control",
-            help="Address of the control plane: HOST:PORT, or unix:PATH.",
+            help="Address of the control plane: HOST:PORT, several as A,B,C of which one leads, a DNS name for them, "
+            "or unix:PATH.",
         ),
     ],
     bucket: Bucket = None,

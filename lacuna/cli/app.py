@@ -51,7 +51,7 @@ ENTRIES: Final = {
         "Publishes and shows metadata snapshots, which let jobs read without a control plane.",
     ),
     "controlplane": Entry(
-        "lacuna.cli.controlplane:controlplane",
+        "lacuna.cli.controlplane:app",
         "Runs only a control plane, which keeps topics, transactions, groups and the index of records.",
     ),
     "agent": Entry(

@@ -101,7 +101,8 @@ class Group(click.Group):
     """A group of commands with our help page; its `adds` makes a function one of its commands."""
 
     def __init__(self, name: str | None = None, **attributes: Any) -> None:
-        super().__init__(name, no_args_is_help=True, **attributes)
+        is_command = attributes.get("invoke_without_command", False)
+        super().__init__(name, no_args_is_help=not is_command, **attributes)
 
     def adds(self, name: str) -> Callable[[Function], Function]:
         """A decorator that adds a function as the command `name`; the function itself is unchanged."""
@@ -137,6 +138,21 @@ def make_command(name: str, function: Callable[..., Any]) -> Command:
         return function(**values, **dict.fromkeys(contexts, click.get_current_context()))
 
     return Command(name, params=made, callback=call, help=inspect.getdoc(function))
+
+
+def make_group(function: Callable[..., Any]) -> Group:
+    """Makes a group of commands that calls `function`, as `make_command` does, if none of them is named."""
+    command = make_command("", function)
+
+    def call(**values: Any) -> Any:
+        if click.get_current_context().invoked_subcommand is None:
+            assert command.callback is not None
+            return command.callback(**values)
+        return None
+
+    return Group(
+        params=command.params, callback=call, help=command.help, invoke_without_command=True
+    )
 
 
 class _Integer(click.IntRange):

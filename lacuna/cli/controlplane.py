@@ -1,5 +1,6 @@
-"""`lacuna controlplane`: runs only a control plane, until Ctrl-C."""
+"""`lacuna controlplane`: runs only a control plane, until Ctrl-C; its commands ask running ones."""
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -7,15 +8,21 @@ from typing import Annotated
 import click
 
 from lacuna.addresses import parse_address
-from lacuna.cli.command_line import option
+from lacuna.cli.command_line import make_group, option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import Configuration, configure, print_configuration
+from lacuna.cli.console import asynchronous, tell
+from lacuna.cli.errors import fail
 from lacuna.cli.losses import go_on_without
 from lacuna.cli.options import DEFAULT_DATA, AcceptLoss, Verbose, folder
 from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say
-from lacuna.controlplane.service import serve
+from lacuna.cli.sizes import show_count
+from lacuna.controlplane.service import RunningControlPlane, serve
+from lacuna.controlplane.shared_service import RunningNode, ask_status, serve_shared
 from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.embedded import JOURNAL_NAME, group_settings, make_folder
+from lacuna.journals import SharedJournalOptions
 from lacuna.pace import LoopLoad, MeasuredPace
 
 
@@ -30,6 +37,33 @@ def controlplane(
             help="Address for agents to connect to: HOST:PORT or unix:PATH.",
         ),
     ] = "127.0.0.1:7070",
+    advertise: Annotated[
+        str | None,
+        option(
+            "--advertise",
+            key="controlplane.advertise",
+            help="HOST:PORT where agents reach this control plane, if it differs from --listen.",
+        ),
+    ] = None,
+    journal: Annotated[
+        str | None,
+        option(
+            "--journal",
+            key="controlplane.journal",
+            help="Journal that several control planes share, one of which leads: postgresql://USER@HOST/DATABASE. "
+            "Without it, an SQLite file in the data folder, for one.",
+        ),
+    ] = None,
+    lease_ms: Annotated[
+        int,
+        option(
+            "--lease-ms",
+            key="controlplane.lease.ms",
+            min=500,
+            max=60_000,
+            help="A leader that its shared journal has not heard of for so long is taken over.",
+        ),
+    ] = 3_000,
     data: Annotated[
         Path,
         option(
@@ -50,7 +84,8 @@ def controlplane(
     """Runs only a control plane, which keeps topics, transactions, groups and the index of records.
 
     It is a gRPC service with the standard health service. Prints `control plane: ADDRESS`
-    once agents can connect: `lacuna agent --control ADDRESS`.
+    once agents can connect: `lacuna agent --control ADDRESS`. With --journal, start as many as you like and name all
+    of them: `lacuna agent --control A,B`. One leads, and if it ends, another one takes over within seconds.
     """
     log_to_stderr(verbose)
     configuration = configure(context, config, assignments, {})
@@ -59,6 +94,12 @@ def controlplane(
         return
     if not listen.startswith("unix:"):
         parse_address(listen)
+    if advertise:
+        parse_address(advertise)
+    if journal:
+        shared = SharedJournalOptions(journal, lease_ms / 1000)
+        run(partial(_one_of_several, listen, advertise or "", shared, configuration))
+        return
     make_folder(data)
     if accept_loss:
         go_on_without(data)
@@ -73,8 +114,70 @@ async def _controlplane(listen: str, data: Path, configuration: Configuration) -
         pace=MeasuredPace(LoopLoad()),
         prepare=group_settings(configuration.make(GroupSettings)),
     )
+    await _until_it_fails(running)
+
+
+async def _one_of_several(
+    listen: str, advertise: str, shared: SharedJournalOptions, configuration: Configuration
+) -> None:
+    running = await serve_shared(
+        listen,
+        shared.make,
+        configuration.service(),
+        advertised=advertise,
+        prepare=group_settings(configuration.make(GroupSettings)),
+    )
+    await _until_it_fails(running)
+
+
+async def _until_it_fails(running: RunningControlPlane | RunningNode) -> None:
     try:
         say(f"{CONTROL_READY}{running.address}")
         await running.failed()
     finally:
         await running.close()
+
+
+app = make_group(controlplane)
+
+
+@app.adds("status")
+@asynchronous
+async def status(
+    control: Annotated[
+        str, option("--control", envvar="LACUNA_CONTROL", help="HOST:PORT of the one to ask.")
+    ] = "127.0.0.1:7070",
+    as_json: Annotated[bool, option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Asks one control plane who leads, in which epoch, and how far behind each standby is."""
+    if not control.startswith("unix:"):
+        parse_address(control)
+    answer = await ask_status(control)
+    if answer is None:
+        fail(f"no control plane answers at {control}: is it running?")
+    standbys = sorted(answer.standbys, key=lambda standby: standby.address)
+    if as_json:
+        say(json.dumps(_as_json(answer, standbys)))
+        return
+    tell(f"leader {answer.leader}" if answer.leader else "leader none")
+    tell(f"epoch {answer.epoch}")
+    tell(f"position {answer.position}")
+    for standby in standbys:
+        behind = max(0, answer.position - standby.position)
+        tell(f"standby {standby.address} {show_count(behind, 'record')} behind")
+
+
+def _as_json(answer: ControlPlaneStatus, standbys: list[Standby]) -> dict[str, object]:
+    return {
+        "leader": answer.leader or None,
+        "epoch": answer.epoch,
+        "position": answer.position,
+        "standbys": [
+            {
+                "address": standby.address,
+                "position": standby.position,
+                "behind": max(0, answer.position - standby.position),
+            }
+            for standby in standbys
+        ],
+    }

@@ -32,7 +32,7 @@ class SimulatedControlPlane(ControlPlane):
 
     async def _open(self, _: str) -> SessionClient:
         network = self._around.network
-        client = SessionClient("control:9090", lambda: connect_stream(network), lambda: 0.5)
+        client = SessionClient(("control:9090",), lambda _: connect_stream(network), lambda: 0.5)
         client.start()
         await client.cluster.ready()
         return client

@@ -279,7 +279,9 @@ class AgentHost(Host):
         self.agent = None
         around = self.around
         network = around.network
-        control = SessionClient("control:9090", lambda: connect_stream(network), self.random.random)
+        control = SessionClient(
+            ("control:9090",), lambda _: connect_stream(network), self.random.random
+        )
         control.start()
         await control.cluster.ready()
         store = self._open_store(process)

@@ -92,7 +92,9 @@ class JobHost(Host):
 
     async def _serve(self, process: Process) -> None:
         network = self.around.network
-        control = SessionClient("control:9090", lambda: connect_stream(network), self.random.random)
+        control = SessionClient(
+            ("control:9090",), lambda _: connect_stream(network), self.random.random
+        )
         control.start()
         await control.cluster.ready()
         job = Job(self, control, SimulatedStore(self.around.bucket, process))

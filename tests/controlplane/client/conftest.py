@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from lacuna.controlplane.client import ControlClient, GrpcClient, SessionLimits
-from lacuna.controlplane.service import Server, ServiceSettings
+from lacuna.controlplane.service import LonePlane, Server, ServiceSettings
 from tests.controlplane.runtime.rig import Connect, Rig
 
 
@@ -18,7 +18,7 @@ async def rig() -> AsyncIterator[Rig]:
 @pytest.fixture(params=["in-process", "grpc"])
 async def connect(request: pytest.FixtureRequest, rig: Rig) -> AsyncIterator[Connect]:
     """Makes clients of the rig's runtime, by either transport; bounds by keyword."""
-    server = Server(rig.plane, ServiceSettings(stop_grace=0.0))
+    server = Server(LonePlane(rig.plane), ServiceSettings(stop_grace=0.0))
     await server.start("127.0.0.1:0")
     clients: list[ControlClient] = []
 

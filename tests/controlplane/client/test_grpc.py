@@ -8,7 +8,7 @@ import pytest
 
 from lacuna.controlplane.client import ControlPlaneUnavailable, GrpcClient, SessionLimits
 from lacuna.controlplane.journal.journal import JournalBatch
-from lacuna.controlplane.service import Server, ServiceSettings
+from lacuna.controlplane.service import LonePlane, Server, ServiceSettings
 from lacuna.controlplane.session import PlaneSession
 from lacuna.controlplane.v1.control_pb2 import Command, SessionRequest
 from tests.controlplane.runtime.commands import base_offset, commit, created, heartbeat, join
@@ -30,7 +30,7 @@ class Wire:
             await self.rig.plane.start()
         else:
             await self.rig.restart()
-        self.server = Server(self.rig.plane, settings or ServiceSettings(stop_grace=0.0))
+        self.server = Server(LonePlane(self.rig.plane), settings or ServiceSettings(stop_grace=0.0))
         await self.server.start(self.address)
 
     async def down(self) -> None:

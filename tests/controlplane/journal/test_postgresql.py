@@ -28,9 +28,12 @@ from lacuna.controlplane.journal.journal import (
     JournalInUse,
     JournalOfAnotherVersion,
     JournalRefused,
+    JournalTrimmed,
     JournalUnreachable,
+    OpenedJournal,
     Snapshot,
 )
+from lacuna.controlplane.journal.leader_watch import LeaderWatch
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.postgresql_connection import name_of
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
@@ -67,8 +70,8 @@ async def admin(database: str) -> AsyncIterator[Connection]:
     await connection.close()
 
 
-def journal_of(database: str, holder: str = "", lease: float = 0.0) -> PostgresqlJournal:
-    return PostgresqlJournal(database, lambda: "made", holder=holder, lease=lease)
+def journal_of(database: str) -> PostgresqlJournal:
+    return PostgresqlJournal(database, lambda: "made")
 
 
 async def written(database: str, count: int = 10) -> None:
@@ -97,7 +100,7 @@ async def hold_position(admin: Connection, position: int) -> asyncpg.transaction
     """Begin a transaction for whose end the append of `position` has to wait, with the leader's lock in hand."""
     transaction = admin.transaction()
     await transaction.start()
-    await admin.execute("INSERT INTO lacuna.records VALUES ($1, $1, 0, '')", position)
+    await admin.execute("INSERT INTO lacuna.appends VALUES ($1, $1, 0, '')", position)
     return transaction
 
 
@@ -114,7 +117,7 @@ async def test_a_late_append_of_an_old_leader_inserts_nothing(
     assert (after.fencing_token, after.position) == (before.fencing_token + 1, 1)
     with pytest.raises(JournalFenced, match="another control plane has taken over"):
         await old.append([b"late", b"later"], before.fencing_token)
-    assert await admin.fetchval("SELECT count(*) FROM lacuna.records") == 1
+    assert await admin.fetchval("SELECT count(*) FROM lacuna.appends") == 1
     assert await new.append([b"b"], after.fencing_token) == 2
     await old.close()
     assert await new.append([b"c"], after.fencing_token) == 3
@@ -138,7 +141,7 @@ async def test_an_append_that_waits_for_a_takeover_inserts_nothing(
         await wait_until_blocked(admin)
     with pytest.raises(JournalFenced, match="taken over"):
         await append
-    assert await admin.fetchval("SELECT count(*) FROM lacuna.records") == 0
+    assert await admin.fetchval("SELECT count(*) FROM lacuna.appends") == 0
     await other.close()
     await journal.close()
 
@@ -214,36 +217,116 @@ async def test_one_append_at_a_time(database: str) -> None:
 # The lease
 
 
+class Second:
+    """A second control plane on the journal, which sees the leader by a clock that the test sets."""
+
+    def __init__(self, database: str) -> None:
+        self.time = 1000.0
+        watch = LeaderWatch(lambda: self.time)
+        self.journal = PostgresqlJournal(
+            database, lambda: "made", address="second:1", lease=60.0, watch=watch
+        )
+        self.reader = self.journal.reader()
+
+    async def sees(self) -> tuple[int, str, float] | None:
+        leader = await self.reader.leader()
+        return None if leader is None else (leader.epoch, leader.address, leader.silent)
+
+    async def close(self) -> None:
+        await self.reader.close()
+        await self.journal.close()
+
+
 async def test_a_leader_that_is_heard_of_is_not_taken_over(
     database: str, admin: Connection
 ) -> None:
-    first = PostgresqlJournal(
-        database, lambda: "made", holder="first", address="there:9093", lease=60.0
-    )
+    first = PostgresqlJournal(database, lambda: "made", address="there:9093", lease=60.0)
+    second = Second(database)
+    assert await second.sees() is None
     opened = await first.open(None)
-    second = journal_of(database, "second", lease=60.0)
-    expected = r"running on this data \(.*first at there:9093, heard of \d\.\d s ago.*for 60\.0 s"
+    assert await second.sees() == (1, "there:9093", 0.0)
+    second.time += 59.0
+    assert await second.sees() == (1, "there:9093", 59.0)
+    expected = r"running on this data \(.*at there:9093.*for 60 s"
     with pytest.raises(JournalInUse, match=expected):
-        await second.open(None)
-    await admin.execute("UPDATE lacuna.leader SET renewed_at = renewed_at - interval '59 s'")
+        await second.journal.open(None)
     await first.renew(opened.fencing_token)
-    with pytest.raises(JournalInUse):
-        await second.open(None)
-    await admin.execute("UPDATE lacuna.leader SET renewed_at = renewed_at - interval '61 s'")
-    assert (await second.open(None)).fencing_token == opened.fencing_token + 1
+    second.time += 1.0
+    assert await second.sees() == (1, "there:9093", 0.0)
+    second.time += 60.0
+    assert (await second.journal.open(None)).fencing_token == opened.fencing_token + 1
     with pytest.raises(JournalFenced):
         await first.renew(opened.fencing_token)
     await first.close()
-    assert await admin.fetchval("SELECT holder FROM lacuna.leader") == "second"
+    assert await second.sees() == (2, "second:1", 0.0)
     await second.close()
-    assert await admin.fetchval("SELECT holder FROM lacuna.leader") is None
+    assert await admin.fetchval("SELECT address FROM lacuna.leader") is None
 
 
-async def test_a_clock_that_is_set_back_keeps_nobody_out(database: str, admin: Connection) -> None:
-    first, second = journal_of(database, "first"), journal_of(database, "second", lease=60.0)
+async def test_who_has_just_come_waits_for_a_lease(database: str) -> None:
+    """However long ago, by the database's clock, the leader has renewed."""
+    first, second = journal_of(database), Second(database)
     await first.open(None)
-    await admin.execute("UPDATE lacuna.leader SET renewed_at = renewed_at + interval '1 h'")
-    assert (await second.open(None)).fencing_token == 2
+    with pytest.raises(JournalInUse):
+        await second.journal.open(None)
+    second.time += 60.0
+    assert (await second.journal.open(None)).fencing_token == 2
+    await first.close()
+    await second.close()
+
+
+@pytest.mark.parametrize("way", ["+ interval '1 h'", "- interval '1 h'"])
+async def test_the_databases_clock_says_nothing(database: str, admin: Connection, way: str) -> None:
+    first, second = journal_of(database), Second(database)
+    opened = await first.open(None)
+    await admin.execute(f"UPDATE lacuna.leader SET renewed_at = renewed_at {way}")
+    await second.sees()
+    for _ in range(3):
+        second.time += 59.0
+        await first.renew(opened.fencing_token)
+        assert await second.sees() == (1, "", 0.0)
+    with pytest.raises(JournalInUse):
+        await second.journal.open(None)
+    await first.close()
+    await second.close()
+
+
+async def test_of_two_that_take_over_one_does(database: str) -> None:
+    first, rivals = journal_of(database), [Second(database) for _ in range(4)]
+    await first.open(None)
+    for rival in rivals:
+        await rival.sees()
+        rival.time += 60.0
+    took = await asyncio.gather(
+        *(rival.journal.open(None) for rival in rivals), return_exceptions=True
+    )
+    assert [type(each) for each in took].count(OpenedJournal) == 1
+    assert [type(each) for each in took].count(JournalInUse) == 3
+    await first.close()
+    for rival in rivals:
+        await rival.close()
+
+
+# Standbys
+
+
+async def test_a_reader_follows_beside_the_leader(database: str) -> None:
+    second = Second(database)
+    assert [each async for each in second.reader.read(0)] == []
+    assert await second.reader.load_snapshot() is None
+    first = journal_of(database)
+    opened = await first.open(None)
+    await first.append([b"a", b"b"], opened.fencing_token)
+    assert [each async for each in second.reader.read(0)] == [JournalBatch(2, [b"a", b"b"])]
+    await first.append([b"c"], opened.fencing_token)
+    assert [each async for each in second.reader.read(2)] == [JournalBatch(3, [b"c"])]
+    await first.store_snapshot(Snapshot(2, b"two"))
+    await first.store_snapshot(Snapshot(3, b"three"))
+    assert await second.reader.load_snapshot() == Snapshot(3, b"three")
+    for after_position in (0, 1):
+        with pytest.raises(JournalTrimmed, match=f"followed position {after_position} has been"):
+            [each async for each in second.reader.read(after_position)]
+    assert [each async for each in second.reader.read(2)] == [JournalBatch(3, [b"c"])]
     await first.close()
     await second.close()
 
@@ -517,8 +600,8 @@ async def test_a_server_without_room_says_so(database: str, admin: Connection) -
         " $$BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END$$"
     )
     await admin.execute(
-        "CREATE TRIGGER fails BEFORE INSERT ON lacuna.records"
-        " FOR EACH ROW WHEN (new.position = 2) EXECUTE FUNCTION fail()"
+        "CREATE TRIGGER fails BEFORE INSERT ON lacuna.appends"
+        " FOR EACH ROW WHEN (new.last = 2) EXECUTE FUNCTION fail()"
     )
     with pytest.raises(JournalError, match=r"no space left\. Give the server more room") as raised:
         await journal.append([b"a", b"b"], opened.fencing_token)
@@ -530,7 +613,7 @@ async def test_a_server_without_room_says_so(database: str, admin: Connection) -
 async def test_a_position_that_is_taken_stops_the_writer(database: str, admin: Connection) -> None:
     journal = journal_of(database)
     opened = await journal.open(None)
-    await admin.execute("INSERT INTO lacuna.records VALUES (1, 1, 0, '')")
+    await admin.execute("INSERT INTO lacuna.appends VALUES (1, 1, 0, '')")
     with pytest.raises(JournalFenced, match="another control plane has appended position 1"):
         await journal.append([b"a"], opened.fencing_token)
     await journal.close()
@@ -579,14 +662,12 @@ def replication(server: PostgresqlServer, folder: Path) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ("UPDATE lacuna.records SET record = 'x' WHERE position = 4", "position 4 .*checksum"),
-        ("UPDATE lacuna.records SET crc = crc + 1 WHERE position = 4", "position 4 .*checksum"),
-        ("UPDATE lacuna.records SET batch_end = 3 WHERE position = 4", "gap.* position 3,"),
-        ("UPDATE lacuna.records SET batch_end = 5 WHERE position = 4", "gap.* position 4,"),
-        ("UPDATE lacuna.records SET batch_end = 9 WHERE position = 6", "gap.* position 5,"),
-        ("DELETE FROM lacuna.records WHERE position = 4", "gap.* position 3,"),
-        ("DELETE FROM lacuna.records WHERE position = 6", "gap.* position 5,"),
-        ("DELETE FROM lacuna.records WHERE position = 7", "gap.* position 6,"),
+        ("UPDATE lacuna.appends SET records = 'x' WHERE first = 4", "4 to 4, .*checksum"),
+        ("UPDATE lacuna.appends SET crc = crc + 1 WHERE first = 4", "4 to 4, .*checksum"),
+        ("UPDATE lacuna.appends SET last = 3 WHERE first = 4", "4 to 3, .*checksum"),
+        ("UPDATE lacuna.appends SET last = 9 WHERE first = 5", "5 to 9, .*checksum"),
+        ("UPDATE lacuna.appends SET first = 6 WHERE first = 5", "gap after position 4:"),
+        ("DELETE FROM lacuna.appends WHERE first = 4", "gap after position 3:"),
     ],
 )
 async def test_damage_is_found_and_named(
@@ -630,7 +711,7 @@ async def test_records_are_trimmed_behind_the_older_of_two_snapshots(database: s
     assert await journal.append([b"between"], opened.fencing_token) == 10001
     await trimming
     assert [batch.position for batch in await batches(journal, 9500)] == [10000, 10001]
-    with pytest.raises(JournalCorrupt, match="gap: the record after position 0"):
+    with pytest.raises(JournalTrimmed, match="what followed position 0 has been deleted"):
         await batches(journal)
     await journal.close()
 
@@ -640,7 +721,7 @@ async def test_a_journal_whose_records_were_all_trimmed_goes_on(
 ) -> None:
     """As one is that begins with a snapshot."""
     await written(database)
-    await admin.execute("DELETE FROM lacuna.records")
+    await admin.execute("DELETE FROM lacuna.appends")
     await admin.execute("UPDATE lacuna.journal SET trimmed = 10")
     journal = journal_of(database)
     opened = await journal.open(None)

@@ -295,7 +295,7 @@ async def test_a_snapshot_is_made_in_this_process_too(path: str) -> None:
 
 
 def test_the_snapshotter_says_what_is_wrong(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert snapshotter.main([path, "5"]) == 1
+    assert snapshotter.main(path, 5) == 1
     assert "the journal is empty" in capsys.readouterr().err
 
 

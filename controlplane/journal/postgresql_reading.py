@@ -1,0 +1,154 @@
+"""Reads a journal in PostgreSQL: for its writer, and for standbys over connections of their own."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+
+import asyncpg
+
+from lacuna.controlplane.journal.journal import (
+    JournalBatch,
+    JournalCorrupt,
+    JournalTrimmed,
+    JournalUnreachable,
+    Leader,
+    Snapshot,
+)
+from lacuna.controlplane.journal.leader_watch import LeaderWatch
+from lacuna.controlplane.journal.postgresql_connection import (
+    Connection,
+    connect,
+    disconnect,
+    errors_of,
+    name_of,
+)
+from lacuna.controlplane.journal.postgresql_schema import check_version, is_there
+from lacuna.controlplane.journal.rows import check_row, decode_records
+from lacuna.controlplane.journal.snapshot_store import SnapshotStore
+
+#: Rows until they have this many bytes, but at least one.
+_ROWS: Final = 512
+_BYTES: Final = 16 << 20
+_READ: Final = """
+    SELECT first, last, crc, records FROM (
+        SELECT *, sum(octet_length(records)) OVER (ORDER BY first) - octet_length(records) AS before FROM (
+            SELECT * FROM lacuna.appends WHERE first > $1 ORDER BY first LIMIT $2
+        ) AS next
+    ) AS summed WHERE before < $3 ORDER BY first"""
+_TRIMMED: Final = "SELECT trimmed FROM lacuna.journal"
+_LEADER: Final = "SELECT epoch, address, renewed_at FROM lacuna.leader"
+_READ_SECONDS: Final = 5.0
+
+Connected = Callable[[], AbstractAsyncContextManager[Connection]]
+
+
+async def read_batches(
+    connected: Connected, name: str, after_position: int
+) -> AsyncIterator[JournalBatch]:
+    """Yield what was appended after `after_position` to the journal `name`; between two reads others have their turn.
+
+    Raises JournalTrimmed if that was deleted, JournalCorrupt at a gap or a wrong checksum, and what `connected` raises.
+    """
+    position = after_position
+    while True:
+        async with connected() as connection:
+            rows = await connection.fetch(_READ, position, _ROWS, _BYTES)
+            follows = not rows or rows[0]["first"] == position + 1
+            if (not rows or not follows) and await connection.fetchval(_TRIMMED) > position:
+                raise JournalTrimmed(
+                    f"{name}: what followed position {position} has been deleted, since a later snapshot has it; if "
+                    "that is lost, restore it from a backup"
+                )
+        if not rows:
+            return
+        for row in rows:
+            if row["first"] != position + 1:
+                raise JournalCorrupt(
+                    f"{name} has a gap after position {position}: restore it from a backup"
+                )
+            yield _batch(row)
+            position = row["last"]
+
+
+def _batch(row: asyncpg.Record) -> JournalBatch:
+    first, last = row["first"], row["last"]
+    what = f"the journal's append of positions {first} to {last},"
+    try:
+        records = decode_records(check_row(what, last, row["records"], row["crc"]))
+    except ValueError as error:
+        raise JournalCorrupt(f"{what} cannot be read ({error}): restore a backup") from error
+    if len(records) != last - first + 1:
+        raise JournalCorrupt(f"{what} has {len(records)} records: restore it from a backup")
+    return JournalBatch(last, records)
+
+
+class PostgresqlReader:
+    """A JournalReader of the database at `url`, whose snapshots are in `snapshots`. It connects when it is used."""
+
+    def __init__(self, url: str, snapshots: SnapshotStore, watch: LeaderWatch) -> None:
+        self._url = url
+        self._name = name_of(url)
+        self._snapshots = snapshots
+        self._watch = watch
+        self._connection: Connection | None = None
+        self._has_tables = False
+
+    async def load_snapshot(self) -> Snapshot | None:
+        """Return the newest undamaged snapshot, or None if there are no snapshots. Raises JournalCorrupt."""
+        return await self._snapshots.load() if await self._is_there() else None
+
+    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
+        """Yield what is durable now. Raises JournalTrimmed, JournalCorrupt and JournalUnreachable."""
+        if not await self._is_there():
+            return
+        async for batch in read_batches(self._connected, self._name, after_position):
+            yield batch
+
+    async def leader(self) -> Leader | None:
+        """Return who leads. Raises JournalOfAnotherVersion, JournalForeign and JournalUnreachable."""
+        if not await self._is_there():
+            return None
+        async with self._connected() as connection:
+            leader = await read_leader(connection, self._watch)
+        return None if leader is None else leader[0]
+
+    async def close(self) -> None:
+        """Close the connection. Closing again does nothing."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await disconnect(connection)
+
+    async def _is_there(self) -> bool:
+        """Whether there are tables, which are this version's."""
+        if not self._has_tables:
+            async with self._connected() as connection:
+                self._has_tables = await is_there(connection)
+                if self._has_tables:
+                    await check_version(connection)
+        return self._has_tables
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Connection]:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await connect(self._url, statement_seconds=_READ_SECONDS)
+        try:
+            with errors_of(self._name):
+                yield self._connection
+        except JournalUnreachable:
+            connection, self._connection = self._connection, None
+            connection.terminate()
+            raise
+
+
+async def read_leader(
+    connection: Connection, watch: LeaderWatch
+) -> tuple[Leader, asyncpg.Record] | None:
+    """Return the leader and its row, or None if it has left the journal. Raises asyncpg's errors."""
+    asked = watch.now()
+    row = await connection.fetchrow(_LEADER)
+    if row is None:
+        raise JournalCorrupt("the table lacuna.leader is empty: restore it from a backup")
+    silent = watch.see(tuple(row), asked)
+    if row["address"] is None:
+        return None
+    return Leader(row["epoch"], row["address"], silent), row

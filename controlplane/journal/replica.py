@@ -1,0 +1,79 @@
+"""The state machine's state as far as a journal was replayed, by a leader that starts or a standby that follows."""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from google.protobuf.message import DecodeError
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.journal.journal import (
+    JournalBatch,
+    JournalCorrupt,
+    JournalOfAnotherVersion,
+    Snapshot,
+)
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+
+
+class Replayed(Protocol):
+    """What a replica is made of: a `Journal` or a `JournalReader`."""
+
+    async def load_snapshot(self) -> Snapshot | None:
+        """Return the newest undamaged snapshot, or None if there are no snapshots."""
+        ...
+
+    def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
+        """Yield all batches after `after_position`, in order."""
+        ...
+
+
+class Replica:
+    """The state after all records up to and including `position`."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.position = 0
+        #: How many records, and bytes of them, were replayed since the snapshot.
+        self.records = 0
+        self.bytes = 0
+
+    async def catch_up(self, journal: Replayed) -> None:
+        """Replay what the journal has after `position`, beginning with its newest snapshot if that is 0.
+
+        Raises JournalCorrupt if a record does not fit the ones before it, JournalOfAnotherVersion, and what the journal
+        raises.
+        """
+        if self.position == 0:
+            snapshot = await journal.load_snapshot()
+            if snapshot is not None:
+                self.state = machine.restore(snapshot.state)
+                self.position = snapshot.position
+        async for batch in journal.read(self.position):
+            try:
+                self._replay(batch)
+            except machine.UnknownRecordError as error:
+                raise JournalOfAnotherVersion(
+                    f"the journal has {error}, up to position {batch.position}"
+                ) from error
+            except (DecodeError, LookupError, ValueError, OverflowError) as error:
+                raise JournalCorrupt(
+                    f"a record up to position {batch.position} does not fit the records before it "
+                    f"({error!r}): was the journal restored in part?"
+                ) from error
+        self.state.take_changes()
+
+    def check_ends_at(self, end: int) -> None:
+        """Raise JournalCorrupt unless the records that were replayed lead to the journal's end."""
+        if self.position != end:
+            raise JournalCorrupt(
+                f"the snapshot and the journal were not copied at the same time: the snapshot leads to position "
+                f"{self.position} and the journal to {end}; restore both together"
+            )
+
+    def _replay(self, batch: JournalBatch) -> None:
+        for data in batch.records:
+            machine.replay(self.state, JournalRecord.FromString(data))
+            self.bytes += len(data)
+        self.records += len(batch.records)
+        self.position = batch.position

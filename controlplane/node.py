@@ -1,0 +1,261 @@
+"""One of several control planes on one journal: it follows as a standby until it can lead, and leads as long as it can.
+
+A standby replays what the leader appends, so a takeover costs the rest of the leader's lease and no replay. Whoever
+cannot renew its lease, or finds itself fenced, becomes a standby again, with a state that is read anew: what it had
+decided and not made durable is not in the journal.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Final
+
+from lacuna.controlplane.clock import Clock
+from lacuna.controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalError,
+    JournalForeign,
+    JournalReader,
+    JournalRefused,
+    JournalTrimmed,
+    Leader,
+    SharedJournal,
+)
+from lacuna.controlplane.journal.replica import Replica
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.tenure import LeasedTenure, Tenure
+from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
+
+_log = logging.getLogger("lacuna.controlplane")
+
+#: How often a standby looks for new records and at the leader.
+_POLL_MS: Final = 100
+#: How often a standby tells the leader how far it is, and how long the leader remembers it.
+_TELL_MS: Final = 1_000
+_FORGET_MS: Final = 5_000
+#: How many renewals are tried in the time of a lease.
+_RENEWALS: Final = 4
+_PAUSE_MS: Final = 500
+#: What somebody has to mend; after any other error of the journal, another attempt may succeed.
+_LASTING: Final = (JournalForeign, JournalCorrupt, JournalRefused)
+
+#: Asks the control plane at an address for its status, and tells it of this standby; None if it does not answer.
+AskLeader = Callable[[str, Standby], Awaitable[ControlPlaneStatus | None]]
+MakePlane = Callable[[SharedJournal, Replica, Tenure, Callable[[BaseException], None]], Runtime]
+
+
+class Node:
+    """A control plane of several. `begin`, then `run` it as long as it should serve, then `close` it.
+
+    `make_plane` returns a runtime on a journal. Before `begin`, it is a standby that knows of no leader.
+    """
+
+    def __init__(
+        self,
+        make_plane: MakePlane,
+        clock: Clock,
+        ask_leader: AskLeader,
+        *,
+        cluster_id: str | None = None,
+    ) -> None:
+        self._make_plane = make_plane
+        self._clock = clock
+        self._ask_leader = ask_leader
+        self._cluster_id = cluster_id
+        self._address = ""
+        self._make_journal: Callable[[], SharedJournal]
+        self._on_change: Callable[[], Awaitable[None]]
+        self._last_error = ""
+        self._replica = Replica()
+        self._leader: Leader | None = None
+        self._told: ControlPlaneStatus | None = None
+        #: Standbys that have told of themselves, each with when that was (`Clock.passed_ms`).
+        self._standbys: dict[str, tuple[Standby, float]] = {}
+        self.plane: Runtime | None = None
+        self.epoch = 0
+
+    def begin(
+        self,
+        address: str,
+        make_journal: Callable[[str], SharedJournal],
+        on_change: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Say what is known once the process listens.
+
+        Clients reach it at `address`. `make_journal` returns the journal, not open, for the control plane at an
+        address. `on_change` is called whenever it begins or ceases to lead.
+        """
+        self._address = address
+        self._make_journal = partial(make_journal, address)
+        self._on_change = on_change
+
+    @property
+    def leader(self) -> str:
+        """Where the leader serves, as far as this one knows; empty if nobody leads."""
+        if self.plane is not None:
+            return self._address
+        return "" if self._leader is None else self._leader.address
+
+    def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
+        """Return what this control plane knows of all of them; `standby` is who asks, if that is one."""
+        if self.plane is None:
+            return self._status_of_standby()
+        now = self._clock.passed_ms()
+        if standby is not None:
+            self._standbys[standby.address] = (standby, now)
+        self._standbys = {
+            address: (each, told)
+            for address, (each, told) in self._standbys.items()
+            if now - told < _FORGET_MS
+        }
+        return ControlPlaneStatus(
+            is_leader=True,
+            leader=self._address,
+            epoch=self.epoch,
+            position=self.plane.durable_position,
+            standbys=[each for each, _ in self._standbys.values()],
+        )
+
+    def _status_of_standby(self) -> ControlPlaneStatus:
+        status = ControlPlaneStatus(leader=self.leader, epoch=self.epoch)
+        here = Standby(address=self._address, position=self._replica.position)
+        told = self._told
+        if told is not None and told.leader == status.leader:
+            status.position = told.position
+            status.standbys.extend(each for each in told.standbys if each.address != here.address)
+        status.position = max(status.position, here.position)
+        status.standbys.append(here)
+        return status
+
+    async def run(self) -> None:
+        """Follow and lead until it is cancelled.
+
+        Raises JournalForeign, JournalCorrupt or JournalRefused if somebody has to change something first.
+        """
+        while True:
+            async with self._outliving_errors():
+                await self._serve()
+            await self._clock.sleep(_PAUSE_MS)
+
+    @asynccontextmanager
+    async def _outliving_errors(self) -> AsyncIterator[None]:
+        """Log an error of the journal that another attempt may not meet, once until another one comes."""
+        try:
+            yield
+        except _LASTING:
+            raise
+        except JournalError as error:
+            if str(error) != self._last_error:
+                self._last_error = str(error)
+                _log.warning("%s; trying again", error)
+
+    async def close(self) -> None:
+        """Stop leading, if it does, so that a standby takes over at once. `run` must have ended."""
+        plane, self.plane = self.plane, None
+        if plane is not None:
+            await plane.close()
+
+    async def _serve(self) -> None:
+        """Follow the leader, take over from it, and lead until that ends."""
+        journal = self._make_journal()
+        reader = journal.reader()
+        telling = asyncio.create_task(self._tell_forever())
+        try:
+            await self._follow(journal, reader)
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+            with suppress(JournalError):
+                await reader.close()
+        await self._lead(journal)
+
+    async def _follow(self, journal: SharedJournal, reader: JournalReader) -> None:
+        """Replay what the leader appends until nobody leads."""
+        self._replica = Replica()
+        is_told = False
+        while True:
+            async with self._outliving_errors():
+                self._leader = await reader.leader()
+                await self._catch_up(reader)
+                if self._leader is None or self._leader.silent >= journal.lease:
+                    return
+                self.epoch = self._leader.epoch
+                if not is_told:
+                    is_told = True
+                    _log.info(
+                        "standing by at position %d: %s leads", self._replica.position, self.leader
+                    )
+            await self._clock.sleep(_POLL_MS)
+
+    async def _catch_up(self, reader: JournalReader) -> None:
+        try:
+            await self._replica.catch_up(reader)
+        except JournalTrimmed:
+            self._replica = Replica()
+            await self._replica.catch_up(reader)
+
+    async def _tell_forever(self) -> None:
+        while True:
+            if self._leader is not None:
+                here = Standby(address=self._address, position=self._replica.position)
+                self._told = await self._ask_leader(self._leader.address, here)
+            await self._clock.sleep(_TELL_MS)
+
+    async def _lead(self, journal: SharedJournal) -> None:
+        """Take the journal over, serve until that fails, and raise the reason."""
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        tenure = LeasedTenure(self._clock, journal.lease)
+
+        def fail(error: BaseException) -> None:
+            if not failed.done():
+                failed.set_exception(error)
+
+        plane = await self._start(journal, tenure, fail)
+        renewing = asyncio.create_task(self._renew(journal, tenure, fail))
+        self.epoch = plane.epoch
+        self._leader = self._told = None
+        self._standbys.clear()
+        self.plane = plane
+        _log.info("leading in epoch %d from position %d", self.epoch, plane.durable_position)
+        await self._on_change()
+        try:
+            await failed
+        except JournalError as error:
+            self.plane = None
+            await self._on_change()
+            await plane.abort(f"this control plane does not lead any more: {error}")
+            raise
+        finally:
+            failed.cancel()
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+
+    async def _start(
+        self, journal: SharedJournal, tenure: LeasedTenure, fail: Callable[[BaseException], None]
+    ) -> Runtime:
+        replica, self._replica = self._replica, Replica()
+        tenure.renewed(self._clock.passed_ms())
+        plane = self._make_plane(journal, replica, tenure, fail)
+        try:
+            await plane.start(self._cluster_id)
+        except JournalCorrupt as error:
+            if not replica.position:
+                raise
+            # A database that has failed over may have lost what this standby had read. What is left is read anew.
+            raise JournalError(str(error)) from error
+        return plane
+
+    async def _renew(
+        self, journal: SharedJournal, tenure: LeasedTenure, fail: Callable[[BaseException], None]
+    ) -> None:
+        interval_ms = int(journal.lease * 1000 / _RENEWALS)
+        try:
+            while True:
+                await self._clock.sleep(interval_ms)
+                asked_ms = self._clock.passed_ms()
+                await journal.renew(self.epoch)
+                tenure.renewed(asked_ms)
+        except JournalError as error:
+            fail(error)

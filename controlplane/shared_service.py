@@ -1,0 +1,105 @@
+"""One of several control planes as a process: it listens at once, and leads or stands by as its journal decides."""
+
+import asyncio
+import os
+from collections.abc import Callable
+
+import grpc
+import grpc.aio
+
+from lacuna.controlplane.clock import Clock, SystemClock
+from lacuna.controlplane.journal.journal import SharedJournal, Snapshotter
+from lacuna.controlplane.journal.replica import Replica
+from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
+from lacuna.controlplane.node import Node
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.service import Server, ServiceSettings
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.tenure import Tenure
+from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby, StatusRequest
+from lacuna.controlplane.v1.control_pb2_grpc import ControlPlaneStub
+
+_ASK_SECONDS = 1.0
+
+
+class RunningNode:
+    """A control plane that `serve_shared` started."""
+
+    def __init__(self, node: Node, server: Server, running: "asyncio.Task[None]") -> None:
+        self.node = node
+        self._server = server
+        self._running = running
+
+    @property
+    def address(self) -> str:
+        """The address that clients connect to."""
+        return self._server.address
+
+    async def failed(self) -> None:
+        """Wait until the control plane fails, and raise the error; the process should end then."""
+        await asyncio.shield(self._running)
+
+    async def close(self) -> None:
+        """Stop cleanly: answer what was decided, and leave the journal to a standby at once."""
+        self._running.cancel()
+        await asyncio.gather(self._running, return_exceptions=True)
+        await self.node.close()
+        await self._server.stop()
+
+
+async def serve_shared(
+    address: str,
+    make_journal: Callable[[str], SharedJournal],
+    settings: ServiceSettings,
+    *,
+    advertised: str = "",
+    cluster_id: str | None = None,
+    make_snapshotter: Callable[[SharedJournal], Snapshotter] = SnapshotProcess,
+    clock: Clock | None = None,
+    new_id: Callable[[], bytes] = lambda: os.urandom(16),
+    prepare: Callable[[State], None] = lambda _: None,
+) -> RunningNode:
+    """Run one of several control planes, listening on `address`.
+
+    `make_journal` returns the journal, not open, for a control plane that clients reach at the address it is given:
+    `advertised`, by default the address listened on. Raises OSError if that cannot be used.
+    """
+    clock = clock or SystemClock()
+
+    def make_plane(
+        journal: SharedJournal,
+        replica: Replica,
+        tenure: Tenure,
+        on_fatal: Callable[[BaseException], None],
+    ) -> Runtime:
+        return Runtime(
+            journal,
+            clock,
+            new_id,
+            settings.runtime,
+            snapshotter=make_snapshotter(journal),
+            replica=replica,
+            tenure=tenure,
+            prepare=prepare,
+            on_fatal=on_fatal,
+        )
+
+    # The address is known once the server listens, and clients may ask as soon as it does.
+    node = Node(make_plane, clock, ask_status, cluster_id=cluster_id)
+    server = Server(node, settings)
+    await server.start(address)
+    node.begin(advertised or server.address, make_journal, server.show_leading)
+    return RunningNode(node, server, asyncio.create_task(node.run(), name="control plane"))
+
+
+async def ask_status(address: str, standby: Standby | None = None) -> ControlPlaneStatus | None:
+    """Ask the control plane at `address` for its status, as `standby` if given; return None if it does not answer."""
+    async with grpc.aio.insecure_channel(address) as channel:
+        stub = ControlPlaneStub(channel)  # type: ignore[no-untyped-call]
+        try:
+            status: ControlPlaneStatus = await stub.Status(
+                StatusRequest(standby=standby), timeout=_ASK_SECONDS
+            )
+        except grpc.aio.AioRpcError:
+            return None
+    return status

@@ -1,0 +1,41 @@
+"""How long a leader may answer: as long as it is certain that no other one has taken over."""
+
+from typing import Final, Protocol
+
+from lacuna.controlplane.clock import Clock
+
+#: The part of a lease that a leader does not use, since its clock and the journal's may run at different speeds.
+_MARGIN: Final = 1 / 6
+
+
+class Tenure(Protocol):
+    """Whether this control plane certainly leads."""
+
+    def holds(self) -> bool:
+        """Return whether no other control plane can lead now."""
+        ...
+
+
+class LockedTenure:
+    """The tenure of who holds a lock: it lasts until the process ends."""
+
+    def holds(self) -> bool:
+        """Return True."""
+        return True
+
+
+class LeasedTenure:
+    """The tenure of who renews a lease of `lease` seconds, by a clock that goes on while the process is stopped."""
+
+    def __init__(self, clock: Clock, lease: float) -> None:
+        self._clock = clock
+        self._usable_ms = lease * 1000 * (1 - _MARGIN)
+        self._renewed_ms = -float("inf")
+
+    def renewed(self, asked_ms: float) -> None:
+        """Note a renewal that was asked for at `asked_ms` (`Clock.passed_ms`) and has succeeded."""
+        self._renewed_ms = max(self._renewed_ms, asked_ms)
+
+    def holds(self) -> bool:
+        """Return whether the last renewal was asked for less than a lease ago, with a margin."""
+        return self._clock.passed_ms() - self._renewed_ms < self._usable_ms
