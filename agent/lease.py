@@ -181,15 +181,21 @@ class AgentLease:
         """Renew the lease once, trying until there is a reply; if it has expired, have the agent register again."""
         lease_id = self.lease_id
         command = Command(renew_lease=RenewLease(lease_id=lease_id))
+        failures = 0
         while self.lease_id == lease_id:
             began = asyncio.get_running_loop().time()
             try:
                 reply = (await self._control.call(command)).lease_renewed
             except (ControlPlaneUnavailable, CommandRefused) as error:
+                failures += 1
                 self._metrics.lease_renewals_failed += 1
-                log.warning("the lease could not be renewed, trying again: %s", error)
+                # A control plane can be away for minutes, in which each attempt fails like the one before.
+                level = logging.WARNING if failures == 1 else logging.DEBUG
+                log.log(level, "the lease could not be renewed, trying until it can: %s", error)
                 await self._wait(_RETRY_SECONDS)
                 continue
+            if failures:
+                log.warning("the lease was renewed, after %d attempts had failed", failures)
             self.trust.renew(began)
             if reply.error_code != ErrorCode.NONE:
                 self._metrics.lease_renewals_failed += 1

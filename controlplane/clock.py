@@ -51,15 +51,18 @@ class SteadyTime:
     """The time of a clock without its jumps: it passes at half to twice the real pace until both agree again.
 
     Leases, transactions, pins and the grace of collection end at a time that is in the journal. They would all end at
-    once if the time jumped forwards, and none if it stood still after a jump backwards.
+    once if the time jumped forwards, and none if it stood still after a jump backwards. While no control plane runs, the
+    time stands still, since nobody could have renewed a lease or ended a transaction.
     """
 
-    def __init__(self, clock: Clock, least_ms: int) -> None:
-        """`least_ms` is the last time in the journal, behind which the time is never."""
+    def __init__(self, clock: Clock, last_ms: int) -> None:
+        """`last_ms` is the last time in the journal, with which the time begins; 0 if there is none."""
         self._clock = clock
         self._passed_ms = clock.passed_ms()
-        self._now_ms = float(max(least_ms, clock.now_ms()))
-        self._is_apart = False
+        now_ms = clock.now_ms()
+        is_first = last_ms == 0
+        self._now_ms = float(now_ms if is_first or now_ms - last_ms > _FAR_MS else last_ms)
+        self._is_apart = abs(now_ms - self._now_ms) > _TOLD_MS
 
     def now_ms(self) -> int:
         """Return the time in milliseconds since 1970, which never goes back."""

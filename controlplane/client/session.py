@@ -70,6 +70,8 @@ class SessionLimits:
     first_pause: float = 0.02
     longest_pause: float = 0.5
     give_up_after: float = 10.0
+    #: How often a command is sent again after its session has ended.
+    max_repeats: int = 3
     #: If there are several control planes, one that says nothing for so long after it was asked is passed over.
     first_answer: float = 2.0
 
@@ -105,6 +107,9 @@ class SessionClient:
         self._unsent: deque[Command] = deque()
         #: The commands of this session that somebody waits for, by id, in the order in which they were sent.
         self._sent: dict[int, Command] = {}
+        #: How often each of the waiting commands was sent again, if it was.
+        self._repeats: dict[int, int] = {}
+        self._reason = "nothing was tried yet"
         self.journal_position = 0
         #: Per partition, what the next message asks for: True to subscribe, False to unsubscribe.
         self._wishes: dict[PartitionKey, bool] = {}
@@ -142,6 +147,7 @@ class SessionClient:
         finally:
             self._calls.forget(command.command_id)
             self._sent.pop(command.command_id, None)
+            self._repeats.pop(command.command_id, None)
 
     def give_up_unsent(self, reason: str) -> None:
         unsent = [command.command_id for command in self._unsent]
@@ -319,9 +325,8 @@ class SessionClient:
         """Mark views stale, and send again or fail what was sent: the session ended, or could not be opened."""
         error = ControlPlaneUnavailable(reason)
         self._subscriptions.interrupt()
-        self._unsent.extendleft(
-            command for command in reversed(self._sent.values()) if may_be_repeated(command)
-        )
+        self._reason = reason
+        self._unsent.extendleft(filter(self._may_repeat, reversed(self._sent.values())))
         self._sent.clear()
         self._calls.fail(error, kept={command.command_id for command in self._unsent})
         if self._is_connected:
@@ -329,6 +334,12 @@ class SessionClient:
             self._arm()
         elif self._failure is not None:
             self._failure = error
+
+    def _may_repeat(self, command: Command) -> bool:
+        """Whether to send a command again that was sent. One that ends whoever decides it must not go round forever."""
+        repeats = self._repeats.get(command.command_id, 0) + 1
+        self._repeats[command.command_id] = repeats
+        return repeats <= self._limits.max_repeats and may_be_repeated(command)
 
     def _wish(self, keys: Sequence[PartitionKey], is_wanted: bool) -> None:
         for key in keys:
@@ -344,7 +355,8 @@ class SessionClient:
             seconds = self._limits.give_up_after
             self._fail(
                 ControlPlaneUnavailable(
-                    f"no control plane at {','.join(self._addresses)} for {seconds:g} s: is it running?"
+                    f"no control plane at {','.join(self._addresses)} for {seconds:g} s: is it running? "
+                    f"The last thing that happened: {self._reason}"
                 )
             )
 

@@ -55,6 +55,18 @@ def test_a_clock_that_was_wrong_before_is_believed_at_once(clock: ManualClock) -
     assert time.now_ms() == clock.now_ms()
 
 
+def test_while_nobody_decided_the_time_stood_still(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So that a transaction which had half its time left has a part of it when a control plane is back."""
+    time = SteadyTime(clock, 1_000_000 - MINUTE_MS)
+    assert time.now_ms() == 1_000_000 - MINUTE_MS
+    clock.advance(MINUTE_MS)
+    assert time.now_ms() == clock.now_ms()
+    assert not caplog.records
+    assert SteadyTime(clock, clock.now_ms() - 61 * MINUTE_MS).now_ms() == clock.now_ms()
+
+
 def test_the_time_is_never_behind_the_journal(clock: ManualClock) -> None:
     time = SteadyTime(clock, 1_000_000 + MINUTE_MS)
     assert time.now_ms() == 1_000_000 + MINUTE_MS

@@ -163,8 +163,7 @@ async def test_a_session_that_can_send_nothing_more_ends_and_another_is_made(
 
     monkeypatch.setattr(client, "_next_request", failing)
     async with asyncio.timeout(60):
-        with pytest.raises(ControlPlaneUnavailable, match="no such field"):
-            await client.call(heartbeat())
+        await client.call(heartbeat())
         with pytest.raises(ControlPlaneUnavailable, match="no such field"):
             await parked
         await client.call(commit(topic_id))
