@@ -51,8 +51,8 @@ class SteadyTime:
     """The time of a clock without its jumps: it passes at half to twice the real pace until both agree again.
 
     Leases, transactions, pins and the grace of collection end at a time that is in the journal. They would all end at
-    once if the time jumped forwards, and none if it stood still after a jump backwards. While no control plane runs, the
-    time stands still, since nobody could have renewed a lease or ended a transaction.
+    once if the time jumped forwards, and none if it stood still after a jump backwards. While no control plane runs,
+    the time stands still, since nobody could have renewed a lease or ended a transaction.
     """
 
     def __init__(self, clock: Clock, last_ms: int) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
@@ -12,6 +13,9 @@ from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply, SessionRequest, SessionResponse
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
+
+#: How often a client hears at least something.
+BEAT_SECONDS: Final = 1.0
 
 
 async def serve_session(
@@ -27,13 +31,21 @@ async def serve_session(
     outbox = _Outbox(max_outbox)
     session = plane.open_session(outbox)
     reader = asyncio.create_task(_read(plane, requests, session, outbox))
+    beating = asyncio.create_task(_beat(outbox))
     try:
         while True:
             await write(await outbox.take())
     finally:
         session.close()
-        reader.cancel()
-        await asyncio.gather(reader, return_exceptions=True)
+        for task in (reader, beating):
+            task.cancel()
+        await asyncio.gather(reader, beating, return_exceptions=True)
+
+
+async def _beat(outbox: "_Outbox") -> None:
+    while True:
+        await asyncio.sleep(BEAT_SECONDS)
+        outbox.beat()
 
 
 async def _read(
@@ -96,12 +108,16 @@ class _Outbox:
         self._response.journal_position = position
         self._wake.set()
 
+    def beat(self) -> None:
+        """Send an empty message, so that the client sees us live: one that finds us silent looks for another leader."""
+        self._wake.set()
+
     def lost(self, error: ControlPlaneUnavailable) -> None:
         self._lost = error
         self._wake.set()
 
     async def take(self) -> SessionResponse:
-        """Wait for the next message, of at least one item. Raises ControlPlaneUnavailable after the last one."""
+        """Wait for the next message, which is empty after a `beat`. Raises ControlPlaneUnavailable after the last one."""
         await self._wake.wait()
         if self._lost is None:
             self._wake.clear()

@@ -72,8 +72,8 @@ class SessionLimits:
     give_up_after: float = 10.0
     #: How often a command is sent again after its session has ended.
     max_repeats: int = 3
-    #: If there are several control planes, one that says nothing for so long after it was asked is passed over.
-    first_answer: float = 2.0
+    #: If there are several control planes, one that says nothing for so long is left for the next.
+    longest_silence: float = 3.0
 
 
 async def _itself(address: str) -> Sequence[str]:
@@ -122,7 +122,10 @@ class SessionClient:
         self._failure: ControlPlaneUnavailable | None = None
         self._give_up: asyncio.TimerHandle | None = None
         self._is_connected = False
-        self._write_error: Exception | None = None
+        #: Why we ended the session, if we did.
+        self._broken = ""
+        self._heard = 0.0
+        self._has_choice = False
         self._is_closed = False
         self._task: asyncio.Task[None] | None = None
 
@@ -200,6 +203,7 @@ class SessionClient:
                 found += await self._resolve(address)
             except OSError as error:
                 self._interrupt(f"the address of the control plane {address} is not known: {error}")
+        self._has_choice = len(found) > 1
         return found
 
     async def _try(self, address: str) -> bool:
@@ -214,9 +218,13 @@ class SessionClient:
     async def _serve(self, address: str, stream: Stream) -> str:
         """Run one session until it ends, and return the reason."""
         writer: asyncio.Task[None] | None = None
+        self._broken = ""
+        self._heard = asyncio.get_running_loop().time()
+        watching = asyncio.create_task(self._watch(stream)) if self._has_choice else None
         try:
             while True:
-                response = await self._read(stream, is_first=writer is None)
+                response = await stream.read()
+                self._heard = asyncio.get_running_loop().time()
                 if response is None:
                     return f"the control plane at {address} ended the session"
                 if response.HasField("not_leader"):
@@ -232,23 +240,26 @@ class SessionClient:
             return f"no control plane answers at {address}: {error}"
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if self._write_error is None or (task is not None and task.cancelling()):
+            if not self._broken or (task is not None and task.cancelling()):
                 raise
-            return f"sending to the control plane failed: {self._write_error!r}"
+            return f"the session with the control plane at {address} was given up: {self._broken}"
         finally:
             stream.cancel()
-            if writer is not None:
-                writer.cancel()
-                await asyncio.gather(writer, return_exceptions=True)
+            for each in (writer, watching):
+                if each is not None:
+                    each.cancel()
+                    await asyncio.gather(each, return_exceptions=True)
 
-    async def _read(self, stream: Stream, *, is_first: bool) -> SessionResponse | None:
-        if not is_first or len(self._addresses) == 1:
-            return await stream.read()
-        try:
-            async with asyncio.timeout(self._limits.first_answer):
-                return await stream.read()
-        except TimeoutError:
-            raise StreamBroken(f"no answer within {self._limits.first_answer:g} s") from None
+    async def _watch(self, stream: Stream) -> None:
+        """Give the stream up once nothing has come for too long: a control plane that lives sends something."""
+        loop = asyncio.get_running_loop()
+        while (left := self._heard + self._limits.longest_silence - loop.time()) > 0:
+            await self._sleep(left)
+        self._give_stream_up(stream, f"it was silent for {self._limits.longest_silence:g} s")
+
+    def _give_stream_up(self, stream: Stream, reason: str) -> None:
+        self._broken = reason
+        stream.cancel()
 
     def _is_older(self, address: str, position: int) -> str:
         """Say that the journal is shorter than it was when earlier replies came. Going on would hide the loss."""
@@ -264,7 +275,6 @@ class SessionClient:
         If the stream ends, the reader finds out why. Any other error ends the session, since nothing more would be
         sent on it and calls would wait forever.
         """
-        self._write_error = None
         try:
             while True:
                 await self._wake.wait()
@@ -275,8 +285,7 @@ class SessionClient:
             _log.error(
                 "sending failed: this session ends, and a new one will be opened", exc_info=error
             )
-            self._write_error = error
-            stream.cancel()
+            self._give_stream_up(stream, f"sending failed with {error!r}")
 
     def _next_request(self) -> SessionRequest:
         request = SessionRequest()

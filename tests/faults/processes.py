@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from lacuna.controlplane.shared_service import ask_status
 from lacuna.testing.ports import lasting_ports
 
 START_SECONDS = 60.0
@@ -137,9 +140,10 @@ class Process:
 
 
 class Deployment:
-    """A context manager that runs a control plane and agents over one store, each in a separate process.
+    """A context manager that runs control planes and agents over one store, each in a separate process.
 
-    `store` has the options of `lacuna agent` that name the store.
+    `store` has the options of `lacuna agent` that name the store, and `journal` those of `lacuna controlplane` that
+    name the journal of several.
     """
 
     def __init__(
@@ -148,14 +152,22 @@ class Deployment:
         agents: int,
         store: Sequence[str],
         environment: Mapping[str, str] | None = None,
+        *,
+        control_planes: int = 1,
+        journal: Sequence[str] = (),
     ) -> None:
-        self.control = Process(
-            "control plane",
-            "lacuna",
-            ["controlplane", f"--data={data}"],
-            ready="control plane: ",
-            listens=True,
-        )
+        self.controls = [
+            Process(
+                f"control plane {number}",
+                "lacuna",
+                ["controlplane", f"--data={data}", "--verbose", *journal],
+                ready="control plane: ",
+                listens=True,
+                environment=environment,
+            )
+            for number in range(control_planes)
+        ]
+        self.control = self.controls[0]
         self.agents: list[Process] = []
         self._agents = agents
         self._store = store
@@ -163,8 +175,8 @@ class Deployment:
 
     @property
     def control_address(self) -> str:
-        """The HOST:PORT of the control plane."""
-        return self.control.address
+        """The HOST:PORT of the control plane, or several with commas between."""
+        return ",".join(each.address for each in self.controls)
 
     @property
     def bootstrap(self) -> str:
@@ -173,18 +185,29 @@ class Deployment:
 
     @property
     def processes(self) -> list[Process]:
-        """All processes, the control plane first."""
-        return [self.control, *self.agents]
+        """All processes, the control planes first."""
+        return [*self.controls, *self.agents]
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
             undo.callback(self._discard)
-            self.control.start()
+            for control in self.controls:
+                control.start()
             for number in range(self._agents):
                 self.agents.append(self._agent(number))
                 self.agents[-1].start()
             undo.pop_all()
         return self
+
+    def leader(self) -> Process:
+        """The control plane that leads, by what any of them says; waits until one does."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            for control in self.controls:
+                status = asyncio.run(ask_status(control.address))
+                if status is not None and status.is_leader:
+                    return control
+            assert time.monotonic() < deadline, "no control plane leads"
 
     def _agent(self, number: int) -> Process:
         return Process(

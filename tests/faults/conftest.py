@@ -1,0 +1,3 @@
+from tests.postgresql_fixtures import database, postgresql
+
+__all__ = ["database", "postgresql"]

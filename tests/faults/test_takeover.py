@@ -1,0 +1,143 @@
+"""Of several control planes the leader goes, in every way, and clients see a pause (S2, S3, S5, S26)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from lacuna.controlplane.shared_service import ask_status
+from tests.clients.librd import read
+
+from .history import log_violations, transaction_violations
+from .load import PlainClient, Progress, TransactionalClient
+from .processes import Deployment
+
+PARTITIONS = 4
+SECONDS = 60.0
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, database: str) -> Iterator[Deployment]:
+    """Two control planes on PostgreSQL, and two agents."""
+    made = Deployment(
+        tmp_path / "control",
+        2,
+        [f"--objects={tmp_path / 'objects'}"],
+        control_planes=2,
+        journal=[f"--journal={database}"],
+    )
+    with made:
+        yield made
+
+
+class Load:
+    """Transactional producers and an idempotent one, and what is asked of the logs at the end."""
+
+    def __init__(self, cluster: Deployment) -> None:
+        self.progress = Progress()
+        self._bootstrap = cluster.bootstrap
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        topics = [NewTopic(name, PARTITIONS) for name in ("transactions", "plain")]
+        for created in admin.create_topics(topics).values():
+            created.result(SECONDS)
+        self._transactional = [
+            TransactionalClient(
+                cluster.bootstrap, "transactions", self.progress, PARTITIONS, number
+            )
+            for number in range(2)
+        ]
+        self._plain = PlainClient(cluster.bootstrap, "plain", self.progress, PARTITIONS)
+        for client in (*self._transactional, self._plain):
+            client.start()
+        self.await_more()
+
+    def await_more(self) -> None:
+        """Waits until clients were told of as much again as one transaction and more."""
+        count = self.progress.count + 100
+        assert self.progress.wait_for(count, SECONDS), "the clients do not go on"
+
+    def violations(self) -> list[str]:
+        """Stops the clients, reads everything, and returns what is wrong with it."""
+        for client in (*self._transactional, self._plain):
+            client.stop()
+        assert [each for client in self._transactional for each in client.fatal] == []
+        found = []
+        visible = {p: self._read("transactions", p) for p in range(PARTITIONS)}
+        for client in self._transactional:
+            found += transaction_violations(client.transactions, visible)
+        for partition, acknowledged in self._plain.acknowledged.items():
+            found += log_violations(partition, acknowledged, self._read("plain", partition))
+        return found
+
+    def _read(self, topic: str, partition: int) -> list[tuple[int, bytes]]:
+        return read(self._bootstrap, topic, partition=partition).records
+
+
+@contextmanager
+def loaded(cluster: Deployment) -> Iterator[Load]:
+    """Runs the load around the body, and checks it."""
+    load = Load(cluster)
+    yield load
+    load.await_more()
+    assert load.violations() == []
+
+
+def epoch(address: str) -> int:
+    status = asyncio.run(ask_status(address))
+    assert status is not None
+    return status.epoch
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("way", ["killed", "stopped"])
+def test_a_standby_takes_over(cluster: Deployment, way: str) -> None:
+    """Each leader goes in turn, and comes back as a standby."""
+    with loaded(cluster) as load:
+        for _ in range(4):
+            leader = cluster.leader()
+            if way == "killed":
+                leader.kill()
+            else:
+                leader.stop()
+            load.await_more()
+            assert cluster.leader() is not leader
+            leader.start()
+    assert epoch(cluster.controls[0].address) >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_leader_that_was_suspended_never_answers_under_its_old_epoch(cluster: Deployment) -> None:
+    with loaded(cluster) as load:
+        old = cluster.leader()
+        before = epoch(old.address)
+        old.pause()
+        load.await_more()
+        new = next(each for each in cluster.controls if each is not old)
+        assert epoch(new.address) > before
+        old.resume()
+        load.await_more()
+        assert cluster.leader() is new
+        # It stands by for the new leader now, whose epoch it tells.
+        while epoch(old.address) != epoch(new.address):
+            pass
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_all_of_them_are_away_for_a_while(cluster: Deployment) -> None:
+    with loaded(cluster) as load:
+        for control in cluster.controls:
+            control.kill()
+        # Longer than agents wait for a control plane and than their leases last.
+        assert not load.progress.wait_for(load.progress.count + 1000, 15)
+        for control in cluster.controls:
+            control.start()
+        load.await_more()
