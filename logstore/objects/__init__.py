@@ -4,6 +4,11 @@
 import.
 """
 
+from lacuna.logstore.objects.conditional import (
+    ConditionalStore,
+    ConditionFailedError,
+    VersionedObject,
+)
 from lacuna.logstore.objects.directory import DirectoryStore
 from lacuna.logstore.objects.memory import MemoryStore
 from lacuna.logstore.objects.store import (
@@ -20,10 +25,12 @@ from lacuna.logstore.objects.store import (
     StoreMisconfiguredError,
     StoreUnavailableError,
 )
-from lacuna.logstore.objects.url import check_url, open_store
+from lacuna.logstore.objects.url import check_url, open_conditional_store, open_store
 
 __all__ = [
     "BucketMissingError",
+    "ConditionFailedError",
+    "ConditionalStore",
     "DirectoryStore",
     "InvalidKeyError",
     "MemoryStore",
@@ -37,6 +44,8 @@ __all__ = [
     "StoreMetrics",
     "StoreMisconfiguredError",
     "StoreUnavailableError",
+    "VersionedObject",
     "check_url",
+    "open_conditional_store",
     "open_store",
 ]

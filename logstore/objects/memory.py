@@ -3,7 +3,9 @@
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
 
+from lacuna.logstore.objects.conditional import ConditionFailedError, VersionedObject
 from lacuna.logstore.objects.store import (
     ObjectExistsError,
     ObjectInfo,
@@ -24,7 +26,7 @@ _PAGE_KEYS = 1000
 
 
 class MemoryStore:
-    """An `ObjectStore` in this process's memory. `now_ms` gives the time at which an object is put."""
+    """A `ConditionalStore` in this process's memory. `now_ms` gives the time at which an object is put."""
 
     read_gap = 0
     reads_at_once = 1
@@ -48,6 +50,29 @@ class MemoryStore:
             self._objects[key] = (payload, self._now_ms())
             insort(self._keys, key)
         self.metrics.count_put(len(payload))
+
+    def load(self, key: str) -> VersionedObject:
+        payload = self._payload(key)
+        self.metrics.count_get(len(payload))
+        return VersionedObject(payload, _etag(payload))
+
+    def create(self, key: str, data: bytes) -> str:
+        try:
+            self.put(key, [data])
+        except ObjectExistsError:
+            raise ConditionFailedError(key) from None
+        return _etag(data)
+
+    def replace(self, key: str, data: bytes, etag: str) -> str:
+        check_key(key)
+        with self._lock:
+            if key not in self._objects:
+                raise ObjectNotFoundError(key)
+            if _etag(self._objects[key][0]) != etag:
+                raise ConditionFailedError(key)
+            self._objects[key] = (data, self._now_ms())
+        self.metrics.count_put(len(data))
+        return _etag(data)
 
     def get(self, key: str, position: int, size: int) -> bytearray:
         check_range(key, position, size)
@@ -109,3 +134,8 @@ class MemoryStore:
                 for key in self._keys[first : first + _PAGE_KEYS]
                 if key.startswith(prefix)
             )
+
+
+def _etag(payload: bytes) -> str:
+    """As on S3, an object that is written with earlier bytes has the earlier ETag again."""
+    return f'"{blake2b(payload, digest_size=16).hexdigest()}"'

@@ -35,6 +35,7 @@ from botocore.loaders import Loader, create_loader
 from botocore.session import Session
 from urllib3.exceptions import HTTPError
 
+from lacuna.logstore.objects.conditional import ConditionFailedError, VersionedObject
 from lacuna.logstore.objects.store import (
     BucketMissingError,
     InvalidKeyError,
@@ -67,6 +68,7 @@ _DELETE_KEYS = 1000
 _PAGE_KEYS = 1000
 _CONNECT_TIMEOUT_S = 5
 _READ_TIMEOUT_S = 30
+_IMPATIENT_TIMEOUT_S = 3
 _CREDENTIAL_CODES = frozenset(
     {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AuthFailure"}
 )
@@ -83,11 +85,12 @@ _STREAM_ERRORS = (HTTPError, IncompleteReadError, ReadTimeoutError, ResponseStre
 
 
 class S3Store:
-    """An `ObjectStore` under `prefix` of `bucket`.
+    """A `ConditionalStore` under `prefix` of `bucket`.
 
     `endpoint` is None for AWS. Credentials and region come from botocore's usual chain (environment,
     profile, instance) unless given. At most `connections` stay open; calls beyond that open one more each
     and close it afterwards. `read_gap` is in bytes: how far apart two ranges may be to be read at once.
+    With `is_impatient`, a request is sent once and fails after three seconds without an answer: its caller repeats it.
     """
 
     reads_at_once = READS_AT_ONCE
@@ -103,6 +106,7 @@ class S3Store:
         secret_access_key: str | None = None,
         connections: int = _CONNECTIONS,
         read_gap: int = READ_GAP,
+        is_impatient: bool = False,
     ) -> None:
         self.metrics = StoreMetrics()
         self.read_gap = read_gap
@@ -117,7 +121,9 @@ class S3Store:
                 region_name=region or ("us-east-1" if endpoint else None),
                 aws_access_key_id=access_key_id,
                 aws_secret_access_key=secret_access_key,
-                config=_client_config(connections, path_style=endpoint is not None),
+                config=_client_config(
+                    connections, path_style=endpoint is not None, is_impatient=is_impatient
+                ),
             )
 
             # With `Expect: 100-continue`, every PUT would wait a round trip before sending its body.
@@ -144,6 +150,17 @@ class S3Store:
         except _RefusedError as refusal:
             self._settle_refusal(key, body, refusal)
         self.metrics.count_put(len(body))
+
+    def load(self, key: str) -> VersionedObject:
+        data, etag = self._read_with_etag(key)
+        self.metrics.count_get(len(data))
+        return VersionedObject(bytes(data), etag)
+
+    def create(self, key: str, data: bytes) -> str:
+        return self._put_if(key, data, IfNoneMatch="*")
+
+    def replace(self, key: str, data: bytes, etag: str) -> str:
+        return self._put_if(key, data, IfMatch=etag)
 
     def get(self, key: str, position: int, size: int) -> bytearray:
         check_range(key, position, size)
@@ -233,7 +250,30 @@ class S3Store:
             raise StoreMisconfiguredError(f"{failed}: check the permission to delete objects there")
         raise StoreUnavailableError(failed)
 
+    def _put_if(self, key: str, data: bytes, **condition: str) -> str:
+        name = self._name(key)
+        try:
+            with self._errors(key):
+                answer = self._client.put_object(
+                    Bucket=self._bucket, Key=name, Body=data, **condition
+                )
+        except _RefusedError as refusal:
+            if refusal.is_conflict:
+                raise StoreUnavailableError(
+                    f"{self._where}: another request for {key!r} was under way; nothing was written"
+                ) from None
+            raise ConditionFailedError(key) from None
+        self.metrics.count_put(len(data))
+        if "ETag" not in answer:
+            raise StoreMisconfiguredError(
+                f"{self._where} returned no ETag for {key!r}, on which a later write could be conditional"
+            )
+        return str(answer["ETag"])
+
     def _read(self, key: str, **arguments: str) -> bytearray:
+        return self._read_with_etag(key, **arguments)[0]
+
+    def _read_with_etag(self, key: str, **arguments: str) -> tuple[bytearray, str]:
         """Read an object or a range of it. botocore repeats failed requests, but not one whose body broke off."""
         name = self._name(key)
         attempts = 0
@@ -242,7 +282,7 @@ class S3Store:
             with self._errors(key):
                 answer = self._client.get_object(Bucket=self._bucket, Key=name, **arguments)
             try:
-                return _read_body(answer)
+                return _read_body(answer), answer.get("ETag", "")
             except _STREAM_ERRORS as error:
                 if attempts == _READ_ATTEMPTS:
                     raise StoreUnavailableError(
@@ -287,7 +327,9 @@ class S3Store:
         if code == "BucketAlreadyOwnedByYou":
             raise error
         if status in (409, 412) and error.operation_name == "PutObject":
-            raise _RefusedError(repeated=metadata.get("RetryAttempts", 0) > 0) from error
+            raise _RefusedError(
+                is_conflict=status == 409, repeated=metadata.get("RetryAttempts", 0) > 0
+            ) from error
         if status == 416:
             raise _RangeBeyondEndError from error
         if code == "NoSuchBucket" or (status == 404 and not key):
@@ -306,7 +348,7 @@ class S3Store:
                 f"{self._where} refuses the credentials ({code}): check AWS_ACCESS_KEY_ID, "
                 "AWS_SECRET_ACCESS_KEY and their permissions to list, get, put and delete objects there"
             ) from error
-        if 400 <= status < 500:
+        if 400 <= status < 500 or status == 501:
             raise StoreMisconfiguredError(f"{self._where} refuses the request: {error}") from error
         raise StoreUnavailableError(f"{self._where} failed temporarily: {error}") from error
 
@@ -314,8 +356,9 @@ class S3Store:
 class _RefusedError(Exception):
     """A conditional PUT was answered 412 (the key is taken) or 409 (another PUT is under way)."""
 
-    def __init__(self, *, repeated: bool) -> None:
+    def __init__(self, *, is_conflict: bool, repeated: bool) -> None:
         super().__init__()
+        self.is_conflict = is_conflict
         self.repeated = repeated
 
 
@@ -335,13 +378,14 @@ def _loader(data_path: str | None) -> Loader:
     return create_loader(data_path)
 
 
-def _client_config(connections: int, *, path_style: bool) -> Config:
+def _client_config(connections: int, *, path_style: bool, is_impatient: bool) -> Config:
+    attempts = 1 if is_impatient else _ATTEMPTS
     return Config(
         max_pool_connections=connections,
-        connect_timeout=_CONNECT_TIMEOUT_S,
-        read_timeout=_READ_TIMEOUT_S,
+        connect_timeout=_IMPATIENT_TIMEOUT_S if is_impatient else _CONNECT_TIMEOUT_S,
+        read_timeout=_IMPATIENT_TIMEOUT_S if is_impatient else _READ_TIMEOUT_S,
         tcp_keepalive=True,
-        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        retries={"mode": "standard", "total_max_attempts": attempts},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         s3={"addressing_style": "path" if path_style else "auto"},

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from lacuna.logstore.objects.conditional import ConditionalStore
 from lacuna.logstore.objects.directory import DirectoryStore
 from lacuna.logstore.objects.memory import MemoryStore
 from lacuna.logstore.objects.store import ObjectStore, StoreMisconfiguredError, wall_clock_ms
@@ -25,6 +26,22 @@ def open_store(url: str, *, now_ms: Callable[[], int] = wall_clock_ms) -> Object
     if parts.scheme == "file":
         return DirectoryStore(unquote(parts.path))
     return _open_s3(parts.netloc, parts.path.strip("/"), parts.query)
+
+
+def open_conditional_store(url: str) -> ConditionalStore:
+    """Open the bucket at `url` for a journal: requests are sent once, and fail after seconds.
+
+    Raises `StoreMisconfiguredError`, also if `url` names a directory, which cannot replace an object conditionally.
+    """
+    parts = _checked(url)
+    if parts.scheme == "memory":
+        return MemoryStore()
+    if parts.scheme == "file":
+        raise StoreMisconfiguredError(
+            f"{url!r} is a directory, which several machines cannot write to under a condition: "
+            "a journal in the bucket needs s3://bucket"
+        )
+    return _open_s3(parts.netloc, parts.path.strip("/"), parts.query, is_impatient=True)
 
 
 def check_url(url: str) -> None:
@@ -57,7 +74,9 @@ def _no_store(url: str) -> StoreMisconfiguredError:
     )
 
 
-def _open_s3(bucket: str, prefix: str, query: str) -> ObjectStore:
+def _open_s3(
+    bucket: str, prefix: str, query: str, *, is_impatient: bool = False
+) -> ConditionalStore:
     if find_spec("botocore") is None:
         raise StoreMisconfiguredError("a bucket needs botocore: pip install 'lacuna-log[s3]'")
     # importing botocore takes a third of a second, which only S3 needs
@@ -85,4 +104,5 @@ def _open_s3(bucket: str, prefix: str, query: str) -> ObjectStore:
         endpoint=options.get("endpoint"),
         region=options.get("region"),
         read_gap=int(read_gap),
+        is_impatient=is_impatient,
     )

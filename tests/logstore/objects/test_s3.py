@@ -10,6 +10,7 @@ from botocore.exceptions import ConnectTimeoutError, ProxyConnectionError, ReadT
 
 from lacuna.logstore.objects import (
     BucketMissingError,
+    ConditionFailedError,
     ObjectExistsError,
     ObjectNotFoundError,
     ShortReadError,
@@ -136,6 +137,44 @@ def test_a_put_that_collides_with_one_under_way(scripted: S3Store, script: Scrip
     script.answers = [conflict, Answer(404)]
     with pytest.raises(StoreUnavailableError, match="nothing was written"):
         scripted.put("k", [b"payload"])
+
+
+def test_conditional_writes_say_on_what(scripted: S3Store, script: Script) -> None:
+    script.answers = [Answer(200)]
+    etag = '"e"'
+    with pytest.raises(StoreMisconfiguredError, match="returned no ETag"):
+        scripted.create("k", b"payload")
+    with pytest.raises(StoreMisconfiguredError, match="returned no ETag"):
+        scripted.replace("k", b"payload", etag)
+    (_, _, create), (_, _, replace) = script.requests
+    assert create["If-None-Match"] == "*"
+    assert replace["If-Match"] == etag
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (error(412, "PreconditionFailed"), ConditionFailedError),
+        (error(409, "ConditionalRequestConflict"), StoreUnavailableError),
+        (error(409, "OperationAborted"), StoreUnavailableError),
+        (error(503, "SlowDown"), StoreUnavailableError),
+        (error(404, "NoSuchKey"), ObjectNotFoundError),
+        (error(404, "NoSuchBucket"), BucketMissingError),
+        (error(501, "NotImplemented"), StoreMisconfiguredError),
+        (error(403, "AccessDenied"), StoreMisconfiguredError),
+    ],
+)
+def test_answers_to_conditional_writes(
+    one_attempt: None,
+    scripted: S3Store,
+    script: Script,
+    answer: Answer,
+    expected: type[Exception],
+) -> None:
+    script.answers = [answer]
+    with pytest.raises(expected):
+        scripted.replace("k", b"payload", "e")
+    assert [command for command, _, _ in script.requests] == ["PUT"]
 
 
 def test_a_body_that_breaks_off_is_read_again(scripted: S3Store, script: Script) -> None:
