@@ -4,6 +4,11 @@
     <cluster_id>/segments/<lease>/<sequence>.seg          one segment
     <cluster_id>/metadata/<from>-<until>/index            a metadata snapshot, for readers without a server
     <cluster_id>/metadata/<from>-<until>/part-<number>    a part of it, to which the index points
+    journal/manifest                                      who leads the journal that is in the bucket, if it is there
+    journal/appends/<number>                              one append to it
+    journal/snapshots/<position>-<id>/index               a snapshot of the control plane's state, written last
+    journal/snapshots/<position>-<id>/part-<number>       a part of it
+    journal/probe-<id>                                    is created and deleted to see what the bucket honours
 
 `<lease>` is the lease id in 16 hexadecimal digits, *least significant first*: lease ids count
 upwards, so the leases that are written and read at the same time differ in the first digit, which
@@ -30,7 +35,18 @@ _METADATA_KEY = re.compile(
 )
 _SEGMENT_ID = re.compile(r"([0-9a-f]{1,16})-([0-9a-f]{1,12})\Z")
 
+_APPEND_KEY = re.compile(r"journal/appends/(?P<number>[0-9a-f]{12})\Z")
+_JOURNAL_KEY = re.compile(r"journal/(?:appends/|snapshots/|probe-)[0-9a-f]")
+_SNAPSHOT_KEY = re.compile(
+    r"journal/snapshots/(?P<position>[0-9a-f]{16})-(?P<id>[0-9a-f]{16})/(?P<object>index|part-[0-9]{6})\Z"
+)
+
 CLUSTER_MARKER_KEY = "cluster.json"
+# Outside the cluster's own prefix: a control plane learns its cluster's id from its journal.
+JOURNAL_PREFIX = "journal/"
+JOURNAL_MANIFEST_KEY = f"{JOURNAL_PREFIX}manifest"
+JOURNAL_APPENDS_PREFIX = f"{JOURNAL_PREFIX}appends/"
+JOURNAL_SNAPSHOTS_PREFIX = f"{JOURNAL_PREFIX}snapshots/"
 
 
 class InvalidPathError(ValueError):
@@ -133,3 +149,56 @@ def parse_metadata_key(key: str) -> tuple[str, MetadataName, bool]:
         raise InvalidPathError(f"{key!r} is not the key of a metadata snapshot")
     name = MetadataName(int(match["from"], 16), int(match["until"], 16))
     return match["cluster_id"], name, match["object"] == "index"
+
+
+def is_journal_key(key: str) -> bool:
+    """Whether this is the key of an object of the journal."""
+    return key == JOURNAL_MANIFEST_KEY or _JOURNAL_KEY.match(key) is not None
+
+
+def journal_append_key(number: int) -> str:
+    """The key of an append to the journal; a listing has them in the order of writing."""
+    if not 0 <= number <= MAX_SEQUENCE:
+        raise InvalidPathError(f"not the number of an append: {number}")
+    return f"{JOURNAL_APPENDS_PREFIX}{number:012x}"
+
+
+def parse_journal_append_key(key: str) -> int:
+    """The number of an append. Raises `InvalidPathError` for any other key."""
+    match = _APPEND_KEY.match(key)
+    if match is None:
+        raise InvalidPathError(f"{key!r} is not the key of an append")
+    return int(match["number"], 16)
+
+
+def journal_probe_key(probe_id: bytes) -> str:
+    """The key of an object that is created only to be deleted."""
+    return f"{JOURNAL_PREFIX}probe-{probe_id.hex()}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JournalSnapshotName:
+    """The name of a snapshot of the control plane's state: its journal position, and a number that makes it unique."""
+
+    position: int
+    snapshot_id: int
+
+    def index_key(self) -> str:
+        """The key of its index, without which it does not count."""
+        return f"{self._prefix()}index"
+
+    def part_key(self, number: int) -> str:
+        """The key of a part."""
+        return f"{self._prefix()}part-{number:06d}"
+
+    def _prefix(self) -> str:
+        return f"{JOURNAL_SNAPSHOTS_PREFIX}{self.position:016x}-{self.snapshot_id:016x}/"
+
+
+def parse_journal_snapshot_key(key: str) -> tuple[JournalSnapshotName, bool]:
+    """The name of a snapshot, and whether this is its index's key. Raises `InvalidPathError` for any other key."""
+    match = _SNAPSHOT_KEY.match(key)
+    if match is None:
+        raise InvalidPathError(f"{key!r} is not the key of a snapshot of the control plane's state")
+    name = JournalSnapshotName(int(match["position"], 16), int(match["id"], 16))
+    return name, match["object"] == "index"

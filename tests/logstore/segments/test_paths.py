@@ -13,7 +13,18 @@ from lacuna.logstore.segments import (
     segment_key,
     segments_prefix,
 )
-from lacuna.logstore.segments.paths import CLUSTER_MARKER_KEY, MAX_LEASE_ID, MAX_SEQUENCE
+from lacuna.logstore.segments.paths import (
+    CLUSTER_MARKER_KEY,
+    JOURNAL_MANIFEST_KEY,
+    MAX_LEASE_ID,
+    MAX_SEQUENCE,
+    JournalSnapshotName,
+    is_journal_key,
+    journal_append_key,
+    journal_probe_key,
+    parse_journal_append_key,
+    parse_journal_snapshot_key,
+)
 
 cluster_ids = st.from_regex(r"[A-Za-z0-9_\-]{1,64}", fullmatch=True)
 lease_ids = st.integers(0, MAX_LEASE_ID)
@@ -97,3 +108,31 @@ def test_ids_are_bounded(lease_id: int, sequence: int) -> None:
 def test_other_texts_are_no_segment_ids(text: str) -> None:
     with pytest.raises(InvalidPathError):
         SegmentId.parse(text)
+
+
+@given(st.integers(0, MAX_SEQUENCE), st.integers(0, MAX_SEQUENCE))
+def test_appends_are_listed_in_the_order_of_writing(number: int, other: int) -> None:
+    key = journal_append_key(number)
+    assert parse_journal_append_key(check_key(key)) == number
+    assert (key < journal_append_key(other)) == (number < other)
+    assert is_journal_key(key)
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(0, 999_999))
+def test_the_keys_of_a_snapshot_go_both_ways(position: int, number: int, part: int) -> None:
+    name = JournalSnapshotName(position, number)
+    assert parse_journal_snapshot_key(check_key(name.index_key())) == (name, True)
+    assert parse_journal_snapshot_key(check_key(name.part_key(part))) == (name, False)
+    assert is_journal_key(name.index_key())
+
+
+def test_other_keys_are_not_the_journals() -> None:
+    assert is_journal_key(JOURNAL_MANIFEST_KEY)
+    assert is_journal_key(check_key(journal_probe_key(bytes(16))))
+    # A cluster may be called so.
+    assert not is_journal_key(segment_key("journal", SegmentId(1, 2)))
+    for parse in (parse_journal_append_key, parse_journal_snapshot_key):
+        with pytest.raises(InvalidPathError):
+            parse("journal/appends/1")
+    with pytest.raises(InvalidPathError):
+        journal_append_key(-1)
