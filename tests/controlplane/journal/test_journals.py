@@ -1,38 +1,67 @@
-"""What every journal promises: SQLite, PostgreSQL and memory."""
+"""What every journal promises: SQLite, PostgreSQL, a bucket, and memory."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.journal import (
     Journal,
     JournalBatch,
     JournalFenced,
     JournalForeign,
     JournalInUse,
+    OpenedJournal,
     Snapshot,
 )
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.logstore.objects import MemoryStore
 from tests.doubles.journal import MemoryJournal
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A journal that can be opened again, as after the end of its process."""
+    """A journal that can be opened again, as after the end of its process. `many` appends take several reads."""
 
     journal: Callable[[], Journal]
+    many: int = 600
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+class RenewingJournal(BucketJournal):
+    """Renews as the runtime does: whoever opens a journal in a bucket listens for the length of a lease."""
+
+    async def open(self, cluster_id: str | None) -> OpenedJournal:
+        opened = await super().open(cluster_id)
+        self._renewing = asyncio.create_task(self._renew(opened.fencing_token))
+        return opened
+
+    async def _renew(self, fencing_token: int) -> None:
+        while True:
+            await asyncio.sleep(0.1)
+            await self.renew(fencing_token)
+
+    async def close(self) -> None:
+        if self._held is not None:
+            self._renewing.cancel()
+            await asyncio.wait([self._renewing])
+        await super().close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql", "bucket-memory", "bucket-s3"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
     if request.param == "memory":
         memory = MemoryJournal("made")
         return Kept(lambda: memory)
     if request.param == "sqlite":
         return Kept(lambda: SqliteJournal(str(tmp_path / "control.db"), lambda: "made"))
+    if request.param.startswith("bucket"):
+        is_s3 = request.param == "bucket-s3"
+        bucket = request.getfixturevalue("s3") if is_s3 else MemoryStore()
+        return Kept(lambda: RenewingJournal(bucket, lambda: "made", lease=5.0), many=100)
     database = request.getfixturevalue("database")
     # With a lease, so that a second writer is told to wait; one that was closed has none.
     return Kept(lambda: PostgresqlJournal(database, lambda: "made", lease=3600.0))
@@ -74,10 +103,10 @@ async def test_a_restart_goes_on_where_the_last_one_stopped(kept: Kept) -> None:
 async def test_many_batches_are_read_in_pieces(kept: Kept) -> None:
     journal = kept.journal()
     opened = await journal.open(None)
-    for position in range(1, 601):
+    for position in range(1, kept.many + 1):
         await journal.append([b"%d" % position], opened.fencing_token)
     read = await batches(journal)
-    assert [batch.records for batch in read] == [[b"%d" % at] for at in range(1, 601)]
+    assert [batch.records for batch in read] == [[b"%d" % at] for at in range(1, kept.many + 1)]
     await journal.close()
 
 

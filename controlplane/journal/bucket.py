@@ -1,0 +1,412 @@
+"""The journal in the bucket alone, without a database (adr/0027).
+
+Each append is one object, created under the next number with `If-None-Match: *`, so no two writers ever succeed at one
+number. A new leader first raises the epoch in the manifest, with `If-Match`, and then creates an opening: an append
+without records at the end. Every earlier leader's next append has the number of an opening, and is refused.
+
+    takeover: load the manifest · replace it, epoch + 1 · read to the end · create the opening · replace it, to be sure
+
+The last step makes sure that nobody had taken over in turn. Then appends may have been trimmed while this one was
+paused, and it could have found room for its opening where the journal no longer is. Openings are never deleted, so
+however late a leader wakes up, it cannot append.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from lacuna.controlplane.clock import Clock, SystemClock
+from lacuna.controlplane.journal.bucket_appends import OPENING_BYTES, Appends, encode_append, lost
+from lacuna.controlplane.journal.bucket_calls import Bucket
+from lacuna.controlplane.journal.bucket_manifest import (
+    START,
+    HeldManifest,
+    Manifest,
+    Mark,
+    decode_manifest,
+    encode_manifest,
+)
+from lacuna.controlplane.journal.bucket_probe import probe
+from lacuna.controlplane.journal.bucket_reader import BucketReader, Watch
+from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
+from lacuna.controlplane.journal.journal import (
+    JournalBatch,
+    JournalCorrupt,
+    JournalError,
+    JournalFenced,
+    JournalForeign,
+    JournalInDoubt,
+    JournalInUse,
+    JournalLoss,
+    JournalOfAnotherVersion,
+    JournalUnreachable,
+    OpenedJournal,
+    Snapshot,
+)
+from lacuna.controlplane.journal.snapshot_store import SnapshotStore
+from lacuna.logstore.objects import ConditionalStore
+from lacuna.logstore.segments.paths import (
+    JOURNAL_APPENDS_PREFIX,
+    JOURNAL_MANIFEST_KEY,
+    journal_append_key,
+)
+
+_log = logging.getLogger("lacuna.controlplane")
+
+#: How often in a lease `open` looks whether the leader has renewed.
+_LOOKS_A_LEASE: Final = 20
+#: How many appends of a leader that goes on may get ahead of the opening. It stops at its next renewal.
+_LOST_RACES: Final = 1000
+
+
+def _random_id() -> bytes:
+    return secrets.token_bytes(16)
+
+
+class BucketJournal:
+    """A SharedJournal in the bucket of `store`, which messages call `name`. The caller closes the store.
+
+    `new_cluster_id` returns an id for a new cluster. `holder` and `address` say in the manifest who this writer is and
+    where it serves. An earlier writer is taken over once this machine has seen it neither renew nor append to the
+    manifest for `lease` seconds by `clock`, or once it has closed the journal; with 0 at once. An append that is not
+    answered within `answer_timeout` seconds is in doubt. Snapshots are in the same bucket unless `snapshots` is another
+    store. `new_id` returns 16 random bytes.
+    """
+
+    def __init__(
+        self,
+        store: ConditionalStore,
+        new_cluster_id: Callable[[], str],
+        *,
+        name: str = "the bucket",
+        holder: str = "",
+        address: str = "",
+        lease: float = 0.0,
+        answer_timeout: float = 10.0,
+        snapshots: SnapshotStore | None = None,
+        clock: Clock | None = None,
+        new_id: Callable[[], bytes] = _random_id,
+    ) -> None:
+        self.name = name
+        self.lease = lease
+        self._new_cluster_id = new_cluster_id
+        self._holder = holder
+        self._address = address
+        self._clock = clock or SystemClock()
+        self._new_id = new_id
+        self._bucket = Bucket(store, name, answer_timeout)
+        self._snapshots = snapshots or BucketSnapshots(
+            store, name=name, answer_timeout=answer_timeout, new_id=new_id
+        )
+        self._appends = Appends(self._bucket)
+        self._watch = Watch(self._bucket, self._clock)
+        self._is_probed = False
+        self._is_open = False
+        self._held: HeldManifest | None = None
+        self._last = START
+        self._appending: asyncio.Task[int] | None = None
+        self._failed: JournalError | None = None
+
+    async def check(self) -> None:
+        """Make sure, once, that the bucket honours conditional writes; `open` does it too.
+
+        A standby calls it beforehand, to take over sooner. Raises JournalRefused and JournalUnreachable.
+        """
+        if not self._is_probed:
+            await probe(self._bucket, self._new_id)
+            self._is_probed = True
+
+    async def open(self, cluster_id: str | None) -> OpenedJournal:
+        """Take the journal over from its last writer, creating it if there is none.
+
+        Waits until that writer has been silent for a lease, unless it was seen to be or has left. Raises JournalInUse
+        as soon as it is heard of, JournalRefused if the bucket cannot hold a journal, JournalUnreachable,
+        JournalForeign, JournalCorrupt, and JournalLoss if an acknowledged append is missing.
+        """
+        if self._is_open:
+            raise JournalInUse("this journal is already open")
+        self._is_open = True
+        self._failed = None
+        try:
+            await self.check()
+            held = await self._take_over(cluster_id)
+            await self._begin(held)
+            return OpenedJournal(held.manifest.cluster_id, held.manifest.epoch, self._last.position)
+        except BaseException:
+            self._is_open = False
+            raise
+
+    async def _begin(self, held: HeldManifest) -> None:
+        """Close the journal to earlier writers, and find its end."""
+        try:
+            self._last = await self._fence(held.manifest)
+            # Had another one taken over before, our opening might not be at the journal's end.
+            await held.change(lambda manifest: replace(manifest, last=self._last))
+        except JournalUnreachable:
+            raise
+        except JournalError as error:
+            # Somebody who has taken over may have trimmed what we were about to read.
+            try:
+                await held.change(partial(_left, held.manifest.last))
+            except JournalFenced as fenced:
+                raise JournalInUse(
+                    f"another control plane was quicker to take over: {fenced}"
+                ) from error
+            raise
+        self._held = held
+
+    async def _take_over(self, cluster_id: str | None) -> HeldManifest:
+        """Write our epoch into the manifest, on the condition that nobody else has written it meanwhile."""
+        writer = self._new_id().hex()
+        while True:
+            found = await self._watch.look()
+            if found is None:
+                await self._create(cluster_id, writer)
+                continue
+            manifest = self._decode(found.data, cluster_id)
+            if manifest.writer == writer:
+                # An attempt of ours that was not answered: nobody else writes this id.
+                return HeldManifest(self._bucket, manifest, found.etag)
+            if not await self._may_be_taken(manifest, found.etag):
+                continue
+            wanted = replace(
+                manifest,
+                epoch=manifest.epoch + 1,
+                writer=writer,
+                holder=self._holder,
+                address=self._address,
+                changes=manifest.changes + 1,
+            )
+            etag = await self._bucket.replace(
+                JOURNAL_MANIFEST_KEY, encode_manifest(wanted), found.etag
+            )
+            if etag is not None:
+                return HeldManifest(self._bucket, wanted, etag)
+
+    async def _create(self, cluster_id: str | None, writer: str) -> None:
+        """Create the manifest of a new journal, which is ours then. Raises JournalLoss if there was one already."""
+        first = await self._bucket.list(JOURNAL_APPENDS_PREFIX)
+        if first and await self._watch.look() is None:
+            raise JournalLoss(
+                f"{self.name} has the appends of a journal, but {JOURNAL_MANIFEST_KEY} is missing: restore it from a "
+                "backup or an earlier version in the bucket"
+            )
+        if not first:
+            manifest = Manifest(
+                cluster_id=cluster_id or self._new_cluster_id(),
+                epoch=1,
+                writer=writer,
+                holder=self._holder,
+                address=self._address,
+                changes=1,
+                trimmed=START,
+                last=START,
+            )
+            await self._bucket.create(JOURNAL_MANIFEST_KEY, encode_manifest(manifest))
+
+    def _decode(self, data: bytes, cluster_id: str | None) -> Manifest:
+        try:
+            manifest = decode_manifest(data)
+        except JournalOfAnotherVersion as error:
+            raise JournalOfAnotherVersion(f"{self.name}: {error.what}") from error
+        except JournalForeign as error:
+            raise JournalForeign(f"{self.name}: {error}: give another bucket or prefix") from error
+        if cluster_id not in (None, manifest.cluster_id):
+            raise JournalForeign(
+                f"{self.name} belongs to cluster {manifest.cluster_id}, not {cluster_id}: "
+                f"give the bucket of cluster {cluster_id}, or an empty one"
+            )
+        return manifest
+
+    async def _may_be_taken(self, manifest: Manifest, etag: str) -> bool:
+        """Wait until the manifest's holder has been silent for a lease; return False if it left meanwhile.
+
+        Raises JournalInUse if it is heard of.
+        """
+        while manifest.holder is not None and self._watch.silent < self.lease:
+            rest = self.lease - self._watch.silent
+            await self._clock.sleep(1 + int(1000 * min(rest, self.lease / _LOOKS_A_LEASE)))
+            found = await self._watch.look()
+            if found is None:
+                return False
+            if found.etag != etag:
+                if decode_manifest(found.data).holder is None:
+                    return False
+                raise self._in_use(manifest)
+        return True
+
+    def _in_use(self, manifest: Manifest) -> JournalInUse:
+        return JournalInUse(
+            f"another control plane is running on this data ({self.name}): {manifest.holder} at {manifest.address}. "
+            f"Stop it first, or wait until it has been silent for {self.lease:g} s"
+        )
+
+    async def _fence(self, manifest: Manifest) -> Mark:
+        """Create our opening after the last append, and return the mark of the opening."""
+        last = manifest.last
+        if last.number:
+            await self._check_last(last)
+        for _ in range(_LOST_RACES):
+            async for append in self._appends.follow(last):
+                if append.header.epoch > manifest.epoch:
+                    raise JournalFenced(
+                        f"another control plane has taken over {self.name} with epoch {append.header.epoch}"
+                    )
+                last = append.header.mark
+            await self._check_nothing_follows(last)
+            opening, data = encode_append(last, manifest.epoch, self._new_id(), ())
+            if await self._bucket.create(journal_append_key(opening.number), data):
+                self._appends.note(opening)
+                return opening
+        raise self._in_use(manifest)
+
+    async def _check_last(self, last: Mark) -> None:
+        """Raise JournalLoss unless the append is there that the manifest says was the last one when it was written."""
+        header = await self._appends.header_of(last.number)
+        if header is None:
+            raise lost(self.name, last.number)
+        if header.mark != last:
+            raise JournalCorrupt(
+                f"{self.name}: {journal_append_key(last.number)} and {JOURNAL_MANIFEST_KEY} are not of one journal: "
+                "restore the objects under journal/ from one backup"
+            )
+
+    async def _check_nothing_follows(self, last: Mark) -> None:
+        """Raise JournalLoss if there are appends beyond a gap, of which the manifest does not know yet."""
+        following = await self._appends.listed(last.number)
+        if following and following[0][0] > last.number + 1:
+            raise lost(self.name, last.number + 1)
+
+    async def renew(self, fencing_token: int) -> None:
+        """Tell the standbys that this writer is alive. Raises JournalFenced and JournalUnreachable."""
+        held = self._opened()
+        if fencing_token != held.manifest.epoch:
+            raise self._fenced(fencing_token)
+        await held.change(lambda manifest: replace(manifest, last=self._last))
+
+    def reader(self) -> BucketReader:
+        """Return a reader of this journal. What it has read makes `read` and `open` of the journal quicker."""
+        return BucketReader(self._appends, self._watch, self._snapshots)
+
+    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
+        """Yield all batches after `after_position`. Raises JournalCorrupt, JournalTrimmed and JournalUnreachable."""
+        self._opened()
+        async for batch in self._appends.batches(after_position):
+            yield batch
+
+    def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
+        """Append the records as one object, which is durable once the future is done.
+
+        The future fails with JournalInDoubt if the bucket does not answer in time. After that, or after another error,
+        the journal must be opened again.
+        """
+        if self._appending is not None:
+            raise JournalError("an append is under way already: wait for it first")
+        if self._failed is not None:
+            raise self._failed
+        held = self._opened()
+        # A task of its own, so that an append goes on if nobody waits for it any more.
+        self._appending = asyncio.create_task(self._append(records, fencing_token, held))
+        self._appending.add_done_callback(self._appended)
+        return asyncio.shield(self._appending)
+
+    def _appended(self, _: "asyncio.Task[int]") -> None:
+        self._appending = None
+
+    async def _append(
+        self, records: Sequence[bytes], fencing_token: int, held: HeldManifest
+    ) -> int:
+        epoch = held.manifest.epoch
+        if fencing_token != epoch:
+            raise self._fenced(fencing_token)
+        mark, data = encode_append(self._last, epoch, self._new_id(), records)
+        try:
+            is_ours = await self._bucket.create(journal_append_key(mark.number), data)
+        except JournalUnreachable as error:
+            self._failed = JournalInDoubt(
+                f"{error}. Whether positions {self._last.position + 1} to {mark.position} were written shows when the "
+                "journal is opened again, so this control plane stops: start it again once the bucket can be reached"
+            )
+            raise self._failed from error
+        except JournalError as error:
+            self._failed = error
+            raise
+        if not is_ours:
+            self._failed = JournalFenced(
+                f"another control plane has taken over the journal in {self.name} and written append {mark.number}: "
+                "this one stops"
+            )
+            raise self._failed
+        self._last = mark
+        self._appends.note(mark)
+        return mark.position
+
+    def _fenced(self, fencing_token: int) -> JournalFenced:
+        return JournalFenced(
+            f"another control plane has taken over {self.name} (its epoch is not ours, {fencing_token}): this one stops"
+        )
+
+    async def load_snapshot(self) -> Snapshot | None:
+        """Return the newest undamaged snapshot, or None if there are no snapshots. Raises JournalCorrupt."""
+        return await self._snapshots.load()
+
+    async def store_snapshot(self, snapshot: Snapshot) -> None:
+        """Store the snapshot, then delete the appends that no restart needs, beside those that are under way.
+
+        Raises JournalFenced instead of deleting if another writer has taken over.
+        """
+        trimmable = await self._snapshots.store(snapshot)
+        held = self._opened()
+        if trimmable > held.manifest.trimmed.position:
+            trimmed = await self._appends.last_before(
+                trimmable, held.manifest.trimmed, self._last, within=1
+            )
+            await held.change(
+                lambda manifest: replace(
+                    manifest, trimmed=max(manifest.trimmed, trimmed), last=self._last
+                )
+            )
+            await self._delete(held.manifest.trimmed)
+
+    async def _delete(self, trimmed: Mark) -> None:
+        """Delete what was trimmed, except for openings, with what an earlier call has left."""
+        after = 0
+        while page := await self._appends.listed(after):
+            after = page[-1][0]
+            trimmable = [
+                journal_append_key(number)
+                for number, size in page
+                if number <= trimmed.number and size > OPENING_BYTES
+            ]
+            await self._bucket.delete(trimmable)
+            if after >= trimmed.number:
+                break
+
+    async def close(self) -> None:
+        """Finish the append under way, and leave the journal to the next writer. Closing again does nothing."""
+        if not self._is_open:
+            return
+        if self._appending is not None:
+            await asyncio.wait([self._appending])
+        self._is_open = False
+        held, self._held = self._held, None
+        if held is None:
+            return
+        try:
+            await held.change(partial(_left, self._last))
+        except JournalError as error:
+            _log.info("%s: the leadership could not be given back: %s", self.name, error)
+
+    def _opened(self) -> HeldManifest:
+        if self._held is None:
+            raise JournalError("the journal is closed")
+        return self._held
+
+
+def _left(last: Mark, manifest: Manifest) -> Manifest:
+    """Nobody has to wait for the end of the lease."""
+    return replace(manifest, holder=None, address="", last=last)

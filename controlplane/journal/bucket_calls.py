@@ -1,0 +1,154 @@
+"""The bucket of a journal, for the event loop: its calls run in threads, and are repeated until they are answered."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from itertools import islice
+from typing import Final, TypeVar
+
+from lacuna.controlplane.journal.journal import JournalError, JournalRefused, JournalUnreachable
+from lacuna.logstore.objects import (
+    ConditionalStore,
+    ConditionFailedError,
+    ObjectInfo,
+    ObjectNotFoundError,
+    ObjectStoreError,
+    ShortReadError,
+    StoreMisconfiguredError,
+    StoreUnavailableError,
+    VersionedObject,
+)
+
+T = TypeVar("T")
+
+#: An append, a renewal and a takeover's requests never queue behind those of a replay or a snapshot.
+_WRITE_THREADS: Final = 4
+READ_THREADS: Final = 16
+#: A page of S3's listing.
+LISTED_AT_ONCE: Final = 1000
+
+_FIRST_PAUSE_SECONDS: Final = 0.02
+_LONGEST_PAUSE_SECONDS: Final = 1.0
+
+
+class Bucket:
+    """A store as a journal uses it. `name` is what messages call it; the caller closes the store.
+
+    Each call raises JournalUnreachable after `answer_timeout` seconds without success, in which it is repeated, and
+    JournalRefused if the store does not let us in. After either, what was to be written may have been, or may be later.
+    """
+
+    def __init__(self, store: ConditionalStore, name: str, answer_timeout: float) -> None:
+        self.name = name
+        self._store = store
+        self._answer_timeout = answer_timeout
+        self._writers = ThreadPoolExecutor(_WRITE_THREADS, "journal-write")
+        self._readers = ThreadPoolExecutor(READ_THREADS, "journal-read")
+
+    async def load(self, key: str) -> VersionedObject | None:
+        """Return a whole object with its ETag, or None if there is none."""
+        try:
+            return await self._repeated(self._writers, lambda: self._store.load(key))
+        except ObjectNotFoundError:
+            return None
+
+    async def create(self, key: str, data: bytes, *, is_urgent: bool = True) -> bool:
+        """Create an object; return whether it holds `data` now, and not what somebody else has created.
+
+        Nobody else may write the same bytes. A first attempt whose answer was lost is found by them.
+        """
+        threads = self._writers if is_urgent else self._readers
+        async with self._deadline() as attempts:
+            while True:
+                try:
+                    await self._attempt(attempts, threads, lambda: self._store.create(key, data))
+                    return True
+                except ConditionFailedError:
+                    found = await self.read(key)
+                if found is not None:
+                    return found == data
+                await asyncio.sleep(attempts.pause())
+
+    async def replace(self, key: str, data: bytes, etag: str) -> str | None:
+        """Replace the object that has this ETag; return the new one, or None if it has another or is not there.
+
+        None also if an earlier attempt of this call has replaced it and its answer was lost: load it to see.
+        """
+        try:
+            return await self._repeated(self._writers, lambda: self._store.replace(key, data, etag))
+        except (ConditionFailedError, ObjectNotFoundError):
+            return None
+
+    async def read(self, key: str) -> bytes | None:
+        """Return a whole object, or None if there is none."""
+        try:
+            return bytes(await self._repeated(self._readers, lambda: self._store.get_all(key)))
+        except ObjectNotFoundError:
+            return None
+
+    async def read_beginning(self, key: str, size: int) -> bytes | None:
+        """Return the first `size` bytes of an object, fewer if it is shorter, or None if there is none."""
+        try:
+            return bytes(await self._repeated(self._readers, lambda: self._store.get(key, 0, size)))
+        except ObjectNotFoundError:
+            return None
+        except ShortReadError:
+            return await self.read(key)
+
+    async def list(self, prefix: str, start_after: str = "") -> list[ObjectInfo]:
+        """Return the next objects under a prefix in the order of their keys, at most `LISTED_AT_ONCE`."""
+        return await self._repeated(
+            self._readers,
+            lambda: list(islice(self._store.list(prefix, start_after), LISTED_AT_ONCE)),
+        )
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects, in the order of their keys as far as the store does; a missing one is no error."""
+        await self._repeated(self._readers, lambda: self._store.delete(keys))
+
+    async def _repeated(self, threads: ThreadPoolExecutor, call: Callable[[], T]) -> T:
+        async with self._deadline() as attempts:
+            return await self._attempt(attempts, threads, call)
+
+    async def _attempt(
+        self, attempts: "_Attempts", threads: ThreadPoolExecutor, call: Callable[[], T]
+    ) -> T:
+        while True:
+            try:
+                return await asyncio.get_running_loop().run_in_executor(threads, call)
+            except StoreUnavailableError as error:
+                attempts.error = error
+            except StoreMisconfiguredError as error:
+                raise JournalRefused(f"{self.name}: {error}") from error
+            except (ConditionFailedError, ObjectNotFoundError, ShortReadError):
+                raise
+            except ObjectStoreError as error:
+                raise JournalError(f"{self.name}: {error}") from error
+            await asyncio.sleep(attempts.pause())
+
+    @asynccontextmanager
+    async def _deadline(self) -> AsyncIterator["_Attempts"]:
+        attempts = _Attempts()
+        try:
+            async with asyncio.timeout(self._answer_timeout):
+                yield attempts
+        except TimeoutError:
+            raise JournalUnreachable(
+                f"{self.name}: the bucket did not do what the journal asked within {self._answer_timeout:g} s "
+                f"({attempts.error or 'no answer'}). Check that this machine reaches it"
+            ) from attempts.error
+
+
+class _Attempts:
+    """The `error` of the last attempt at a call, and how long to wait before the next one."""
+
+    def __init__(self) -> None:
+        self.error: StoreUnavailableError | None = None
+        self._pause = _FIRST_PAUSE_SECONDS
+
+    def pause(self) -> float:
+        """Return seconds, twice as many each time up to a limit."""
+        pause = self._pause
+        self._pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        return pause

@@ -1,0 +1,153 @@
+"""The manifest of a journal in the bucket: who leads it, and which of its appends are kept.
+
+It is the only object of the journal that changes, and each change is conditional on what it was read as. No two
+changes write the same bytes: each has the random id of its writer, and raises the count of its changes.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from lacuna.controlplane.journal.bucket_calls import Bucket
+from lacuna.controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalFenced,
+    JournalForeign,
+    JournalOfAnotherVersion,
+)
+from lacuna.logstore.segments.paths import JOURNAL_MANIFEST_KEY
+
+_FORMAT: Final = "lacuna journal"
+_FORMAT_VERSION: Final = 1
+
+
+class Mark(NamedTuple):
+    """Where the journal is after an append: the append's `number`, and the `position` of the last record by then."""
+
+    number: int
+    position: int
+
+
+START: Final = Mark(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What is known of the journal as a whole.
+
+    `writer` is the random id of the opening under which this was written. `holder` and `address` say who that is;
+    `holder` is None once it has left. Each change makes `changes` greater by one. Appends up to `trimmed` may have been
+    deleted. `last` was durable when this was written; its object is kept, so that its loss is noticed.
+    """
+
+    cluster_id: str
+    epoch: int
+    writer: str
+    holder: str | None
+    address: str
+    changes: int
+    trimmed: Mark
+    last: Mark
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Return the manifest as JSON, for people too."""
+    fields = {"format": _FORMAT, "format_version": _FORMAT_VERSION, **asdict(manifest)}
+    return json.dumps(fields, indent=1).encode() + b"\n"
+
+
+def decode_manifest(data: bytes) -> Manifest:
+    """Decode what `encode_manifest` encoded.
+
+    Raises JournalForeign if it is something else, JournalOfAnotherVersion and JournalCorrupt.
+    """
+    try:
+        fields: Any = json.loads(data)
+        is_ours = fields["format"] == _FORMAT
+    except (ValueError, KeyError, TypeError):
+        is_ours = False
+    if not is_ours:
+        raise JournalForeign(f"{JOURNAL_MANIFEST_KEY} is not the manifest of a Lacuna journal")
+    version = fields.get("format_version")
+    if version != _FORMAT_VERSION:
+        raise JournalOfAnotherVersion(
+            f"the journal's format is {version} and this version reads {_FORMAT_VERSION}"
+        )
+    try:
+        return _checked(fields)
+    except (KeyError, TypeError, ValueError) as error:
+        raise JournalCorrupt(
+            f"{JOURNAL_MANIFEST_KEY} is damaged: restore it from a backup or an earlier version in the bucket"
+        ) from error
+
+
+def _checked(fields: dict[str, Any]) -> Manifest:
+    """Raises KeyError, TypeError and ValueError."""
+    texts = [fields[name] for name in ("cluster_id", "writer", "address")]
+    numbers = [fields["epoch"], fields["changes"], *fields["trimmed"], *fields["last"]]
+    holder = fields["holder"]
+    if not all(isinstance(text, str) for text in [*texts, holder or ""]):
+        raise TypeError("a text is none")
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        raise TypeError("a number is none")
+    cluster_id, writer, address = texts
+    trimmed, last = Mark(*fields["trimmed"]), Mark(*fields["last"])
+    return Manifest(
+        cluster_id, fields["epoch"], writer, holder, address, fields["changes"], trimmed, last
+    )
+
+
+async def load_manifest(bucket: Bucket) -> Manifest | None:
+    """Return the manifest, or None if there is none. Raises what `decode_manifest` does."""
+    found = await bucket.load(JOURNAL_MANIFEST_KEY)
+    return None if found is None else decode_manifest(found.data)
+
+
+class HeldManifest:
+    """The manifest as its leader changes it, one change at a time."""
+
+    def __init__(self, bucket: Bucket, manifest: Manifest, etag: str) -> None:
+        self._bucket = bucket
+        self._manifest = manifest
+        self._etag = etag
+        self._turn = asyncio.Lock()
+
+    @property
+    def manifest(self) -> Manifest:
+        """What it was as this leader wrote or read it last."""
+        return self._manifest
+
+    async def change(self, change: Callable[[Manifest], Manifest]) -> None:
+        """Replace the manifest by what `change` makes of it, which may be called again.
+
+        Raises JournalFenced if another one has taken the journal over, and JournalUnreachable; then nobody knows
+        whether the manifest was changed, and the next call finds out.
+        """
+        async with self._turn:
+            while not await self._change(change):
+                pass
+
+    async def _change(self, change: Callable[[Manifest], Manifest]) -> bool:
+        wanted = replace(change(self._manifest), changes=self._manifest.changes + 1)
+        etag = await self._bucket.replace(JOURNAL_MANIFEST_KEY, encode_manifest(wanted), self._etag)
+        if etag is not None:
+            self._manifest, self._etag = wanted, etag
+            return True
+        found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
+        present = None if found is None else decode_manifest(found.data)
+        if found is None or present is None or present.writer != wanted.writer:
+            raise self._lost(present)
+        # An attempt of our own whose answer was lost: of this change, or of an earlier one that was given up.
+        self._manifest, self._etag = present, found.etag
+        return present == wanted
+
+    def _lost(self, present: Manifest | None) -> JournalFenced:
+        if present is None:
+            what = "somebody has deleted its manifest"
+        else:
+            what = f"its epoch is {present.epoch} now, and not ours, {self._manifest.epoch}"
+        return JournalFenced(
+            f"another control plane has taken over the journal in {self._bucket.name} ({what}): this one stops"
+        )

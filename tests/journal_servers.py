@@ -1,0 +1,58 @@
+"""A PostgreSQL server and an S3 server, started when the first test asks for them; a conftest.py imports these fixtures."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from lacuna.logstore.objects import ConditionalStore
+from lacuna.moto import MotoServer
+from tests.postgresql import PostgresqlServer, binaries
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    found = binaries()
+    if found is None:
+        pytest.skip("no PostgreSQL server here: apt-get install postgresql")
+    server = PostgresqlServer(found)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def database(postgresql: PostgresqlServer) -> Iterator[str]:
+    """The URL of an empty database."""
+    name = f"test{next(_numbers)}"
+    yield postgresql.make_database(name)
+    postgresql.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def moto_endpoint() -> Iterator[str]:
+    with MotoServer() as server:
+        yield server.endpoint
+
+
+@pytest.fixture
+def s3(moto_endpoint: str) -> Iterator[ConditionalStore]:
+    """An empty bucket."""
+    # botocore takes a third of a second to import
+    from lacuna.logstore.objects.s3 import S3Store
+
+    store = S3Store(
+        f"journal-{next(_numbers)}",
+        "cluster",
+        endpoint=moto_endpoint,
+        access_key_id="test",
+        secret_access_key="test",
+        is_impatient=True,
+    )
+    store.create_bucket()
+    yield store
+    store.close()
