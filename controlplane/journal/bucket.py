@@ -293,9 +293,14 @@ class BucketJournal:
         return BucketReader(self._appends, self._watch, self._snapshots)
 
     async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """Yield all batches after `after_position`. Raises JournalCorrupt, JournalTrimmed and JournalUnreachable."""
-        self._opened()
+        """Yield all batches after `after_position`.
+
+        Raises JournalCorrupt, JournalTrimmed, JournalUnreachable, and JournalFenced at a batch of a later writer.
+        """
+        epoch = self._opened().manifest.epoch
         async for batch in self._appends.batches(after_position):
+            if batch.position > self._last.position:
+                raise self._fenced(epoch)
             yield batch
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":

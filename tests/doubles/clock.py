@@ -19,6 +19,11 @@ class ManualClock:
         """The sum of what it was moved forwards."""
         return self._passed_ms
 
+    @property
+    def sleepers(self) -> list[int]:
+        """When each of those who wait is due, the first one first."""
+        return sorted(wake_ms for wake_ms, _ in self._sleepers)
+
     def set(self, by_ms: int) -> None:
         """Moves the time as an operator may, back too: none passes."""
         self._now_ms += by_ms

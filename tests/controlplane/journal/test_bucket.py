@@ -1,0 +1,811 @@
+"""What the journal in the bucket does beyond what every journal promises, with scripted faults and on S3."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.journal import bucket_calls
+from lacuna.controlplane.journal.bucket import BucketJournal
+from lacuna.controlplane.journal.bucket_appends import OPENING_BYTES
+from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
+from lacuna.controlplane.journal.journal import (
+    JournalBatch,
+    JournalCorrupt,
+    JournalError,
+    JournalFenced,
+    JournalForeign,
+    JournalInDoubt,
+    JournalInUse,
+    JournalLoss,
+    JournalOfAnotherVersion,
+    JournalRefused,
+    JournalTrimmed,
+    JournalUnreachable,
+    Leader,
+    SharedJournal,
+    Snapshot,
+)
+from lacuna.logstore.objects import (
+    ConditionalStore,
+    MemoryStore,
+    StoreMisconfiguredError,
+)
+from lacuna.logstore.segments.paths import (
+    JOURNAL_MANIFEST_KEY,
+    JOURNAL_SNAPSHOTS_PREFIX,
+    journal_append_key,
+)
+from tests.controlplane.runtime.commands import commit, created
+from tests.controlplane.runtime.rig import Rig
+from tests.doubles.bucket import BucketFault, FaultyBucket
+from tests.doubles.clock import ManualClock
+
+
+@pytest.fixture
+def bucket() -> FaultyBucket:
+    return FaultyBucket()
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket_calls, "_FIRST_PAUSE_SECONDS", 0.0001)
+    monkeypatch.setattr(bucket_calls, "_LONGEST_PAUSE_SECONDS", 0.001)
+
+
+def journal_of(bucket: ConditionalStore, holder: str = "", lease: float = 0.0) -> BucketJournal:
+    return BucketJournal(bucket, lambda: "made", holder=holder, lease=lease)
+
+
+@contextmanager
+def impatient(bucket: bucket_calls.Bucket) -> Iterator[None]:
+    """Gives up soon, while nothing is answered anyway."""
+    patience, bucket._answer_timeout = bucket._answer_timeout, 0.1
+    yield
+    bucket._answer_timeout = patience
+
+
+async def batches(journal: BucketJournal, after_position: int = 0) -> list[JournalBatch]:
+    return [batch async for batch in journal.read(after_position)]
+
+
+async def records_of(bucket: ConditionalStore) -> list[bytes]:
+    journal = journal_of(bucket)
+    await journal.open(None)
+    try:
+        return [record for batch in await batches(journal) for record in batch.records]
+    finally:
+        await journal.close()
+
+
+async def written(bucket: ConditionalStore, count: int = 10) -> None:
+    """A journal of `count` appends of one record each, with numbers from 2 on."""
+    journal = journal_of(bucket)
+    opened = await journal.open(None)
+    for position in range(1, count + 1):
+        await journal.append([b"record %d" % position], opened.fencing_token)
+    await journal.close()
+
+
+def appends_of(bucket: ConditionalStore) -> list[tuple[int, bool]]:
+    """The numbers of the appends that are there, and whether each is an opening."""
+    listed = bucket.list("journal/appends/")
+    return [(int(info.key.rpartition("/")[2], 16), info.size == OPENING_BYTES) for info in listed]
+
+
+def change_manifest(bucket: ConditionalStore, **fields: object) -> None:
+    found = bucket.load(JOURNAL_MANIFEST_KEY)
+    changed = json.dumps({**json.loads(found.data), **fields}).encode()
+    bucket.replace(JOURNAL_MANIFEST_KEY, changed, found.etag)
+
+
+# The fence
+
+
+async def test_a_late_append_of_an_old_leader_is_refused(bucket: FaultyBucket) -> None:
+    old, new = journal_of(bucket), journal_of(bucket)
+    before = await old.open(None)
+    await old.append([b"a"], before.fencing_token)
+    after = await new.open(None)
+    assert (after.fencing_token, after.position) == (before.fencing_token + 1, 1)
+    with pytest.raises(JournalFenced, match="taken over the journal in the bucket"):
+        await old.append([b"late", b"later"], before.fencing_token)
+    with pytest.raises(JournalFenced):
+        old.append([b"later still"], before.fencing_token)
+    with pytest.raises(JournalFenced, match="its epoch is 2 now, and not ours, 1"):
+        await old.renew(before.fencing_token)
+    assert await new.append([b"b"], after.fencing_token) == 2
+    await old.close()
+    assert await new.append([b"c"], after.fencing_token) == 3
+    await new.close()
+    assert await records_of(bucket) == [b"a", b"b", b"c"]
+
+
+async def test_an_append_that_arrives_before_the_opening_counts(bucket: FaultyBucket) -> None:
+    """The new leader has read to the end, and finds its number taken."""
+    old, new = journal_of(bucket), journal_of(bucket)
+    before = await old.open(None)
+    bucket.fail("create", BucketFault.LATE, "journal/appends/")
+    bucket.fail("create", BucketFault.REFUSED, "journal/appends/", times=10_000)
+    append = old.append([b"a", b"b"], before.fencing_token)
+    while not bucket.is_late:
+        await asyncio.sleep(0)
+
+    def arrive(operation: str, key: str) -> None:
+        if (operation, key) == ("create", journal_append_key(2)) and bucket.is_late:
+            bucket.heal()
+            bucket.arrive()
+
+    await asyncio.sleep(0)
+    bucket.before = arrive
+    after = await new.open(None)
+    # Whoever asks first delivers it: the old leader's own next attempt, or the new one's opening.
+    assert await append == 2
+    assert after.position == 2
+    with pytest.raises(JournalFenced):
+        await old.append([b"late"], before.fencing_token)
+    assert await batches(new) == [JournalBatch(2, [b"a", b"b"])]
+    await asyncio.gather(old.close(), new.close())
+
+
+async def test_of_openings_at_the_same_time_the_last_one_appends(bucket: FaultyBucket) -> None:
+    """The first round creates the journal, too."""
+    expected: list[bytes] = []
+    for _ in range(5):
+        journals = [journal_of(bucket) for _ in range(4)]
+        results = await asyncio.gather(
+            *(journal.open(None) for journal in journals), return_exceptions=True
+        )
+        opened = [
+            (journal, result)
+            for journal, result in zip(journals, results, strict=True)
+            if not isinstance(result, BaseException)
+        ]
+        assert all(
+            isinstance(result, JournalInUse) for result in results if isinstance(result, Exception)
+        )
+        newest = max(result.fencing_token for _, result in opened)
+        for journal, result in opened:
+            record = b"%d" % result.fencing_token
+            if result.fencing_token == newest:
+                await journal.append([record], result.fencing_token)
+                expected.append(record)
+            else:
+                with pytest.raises(JournalFenced):
+                    await journal.append([record], result.fencing_token)
+        await asyncio.gather(*(journal.close() for journal in journals))
+    assert await records_of(bucket) == expected
+
+
+async def test_a_leader_that_slept_through_a_trim_cannot_append(bucket: FaultyBucket) -> None:
+    """All objects that it knew are gone, but the opening of its successor is not."""
+    old, new = journal_of(bucket), journal_of(bucket)
+    before = await old.open(None)
+    await old.append([b"a"], before.fencing_token)
+    after = await new.open(None)
+    for position in range(2, 12):
+        await new.append([b"%d" % position], after.fencing_token)
+    await new.store_snapshot(Snapshot(9, b""))
+    await new.store_snapshot(Snapshot(11, b""))
+    assert appends_of(bucket) == [(1, True), (3, True), (12, False), (13, False)]
+    with pytest.raises(JournalFenced):
+        await old.append([b"late"], before.fencing_token)
+    await asyncio.gather(old.close(), new.close())
+
+
+async def test_a_contender_that_slept_through_a_trim_does_not_lead(bucket: FaultyBucket) -> None:
+    """Its opening finds room where the journal no longer is; the manifest says so."""
+    first, sleeper, second = (journal_of(bucket) for _ in range(3))
+    before = await first.open(None)
+    asleep, woken = asyncio.Event(), asyncio.Event()
+    create = sleeper._bucket.create
+
+    async def create_later(key: str, data: bytes, *, is_urgent: bool = True) -> bool:
+        if key.startswith("journal/appends/"):
+            asleep.set()
+            await woken.wait()
+        return await create(key, data, is_urgent=is_urgent)
+
+    sleeper._bucket.create = create_later  # type: ignore[method-assign]
+    opening = asyncio.create_task(sleeper.open(None))
+    await asleep.wait()
+    await first.append([b"a"], before.fencing_token)
+    after = await second.open(None)
+    for position in range(2, 12):
+        await second.append([b"%d" % position], after.fencing_token)
+    await second.store_snapshot(Snapshot(9, b""))
+    await second.store_snapshot(Snapshot(11, b""))
+    woken.set()
+    with pytest.raises(JournalInUse, match="another control plane was quicker to take over"):
+        await opening
+    assert (2, True) in appends_of(bucket)
+    assert await second.append([b"12"], after.fencing_token) == 12
+    # A reader that has read no further than the first opening is told, and not misled.
+    reader = journal_of(bucket).reader()
+    with pytest.raises(JournalTrimmed, match=r"record 1 was deleted.*load the newest snapshot"):
+        [_ async for _ in reader.read(0)]
+    await asyncio.gather(first.close(), second.close())
+
+
+async def test_one_append_at_a_time(bucket: FaultyBucket) -> None:
+    journal = journal_of(bucket)
+    with pytest.raises(JournalError, match="the journal is closed"):
+        journal.append([b"a"], 1)
+    opened = await journal.open(None)
+    with pytest.raises(JournalInUse, match="already open"):
+        await journal.open(None)
+    first = journal.append([b"a"], opened.fencing_token)
+    with pytest.raises(JournalError, match="an append is under way already"):
+        journal.append([b"b"], opened.fencing_token)
+    assert await first == 1
+    # Beside a renewal.
+    append = journal.append([b"b"], opened.fencing_token)
+    await journal.renew(opened.fencing_token)
+    assert await append == 2
+    await journal.close()
+
+
+# Answers that are lost
+
+
+@pytest.mark.parametrize("fault", list(BucketFault))
+async def test_an_append_is_repeated_until_it_is_answered(
+    bucket: FaultyBucket, fault: BucketFault
+) -> None:
+    journal = journal_of(bucket)
+    opened = await journal.open(None)
+    bucket.fail("create", fault, "journal/appends/", times=3)
+    assert await journal.append([b"a"], opened.fencing_token) == 1
+    bucket.arrive()
+    bucket.fail("create", fault, "journal/appends/")
+    bucket.fail("load", BucketFault.REFUSED, "journal/appends/")
+    assert await journal.append([b"b"], opened.fencing_token) == 2
+    await journal.close()
+    assert await records_of(bucket) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("fault", list(BucketFault))
+async def test_an_append_that_is_never_answered_is_in_doubt(
+    bucket: FaultyBucket, fault: BucketFault
+) -> None:
+    """S2: the next opening finds it, or nobody ever does."""
+    journal = journal_of(bucket)
+    opened = await journal.open(None)
+    await journal.append([b"a"], opened.fencing_token)
+    bucket.fail("create", fault, "journal/appends/")
+    bucket.choose = lambda operation, key: BucketFault.REFUSED
+    expected = "Whether positions 2 to 3 were written shows when"
+    with impatient(journal._bucket), pytest.raises(JournalInDoubt, match=expected):
+        await journal.append([b"b", b"c"], opened.fencing_token)
+    with pytest.raises(JournalInDoubt):
+        journal.append([b"d"], opened.fencing_token)
+    bucket.heal()
+    await journal.close()
+    again = await journal.open(None)
+    bucket.arrive()
+    position = 3 if fault is BucketFault.LOST_REPLY else 1
+    assert (again.fencing_token, again.position) == (2, position)
+    assert await journal.append([b"e"], again.fencing_token) == position + 1
+    await journal.close()
+    assert (await records_of(bucket))[-1] == b"e"
+
+
+@pytest.mark.parametrize("fault", list(BucketFault))
+async def test_changes_of_the_manifest_are_repeated(
+    bucket: FaultyBucket, fault: BucketFault
+) -> None:
+    bucket.fail("create", fault, JOURNAL_MANIFEST_KEY)
+    for epoch in (1, 2):
+        bucket.fail("replace", fault, JOURNAL_MANIFEST_KEY, times=2)
+        journal = journal_of(bucket)
+        assert (await journal.open(None)).fencing_token == epoch
+        bucket.arrive()
+        bucket.fail("replace", fault, JOURNAL_MANIFEST_KEY)
+        await journal.renew(epoch)
+        bucket.arrive()
+        await journal.renew(epoch)
+        bucket.fail("replace", fault, JOURNAL_MANIFEST_KEY)
+        await journal.close()
+    assert await journal_of(bucket).reader().leader() is None
+
+
+async def test_a_renewal_that_was_given_up_may_arrive(bucket: FaultyBucket) -> None:
+    journal = journal_of(bucket)
+    opened = await journal.open(None)
+    bucket.fail("replace", BucketFault.LATE, JOURNAL_MANIFEST_KEY)
+    bucket.fail("replace", BucketFault.REFUSED, JOURNAL_MANIFEST_KEY, times=10_000)
+    expected = r"within 0.1 s \(the request failed\). Check"
+    with impatient(journal._bucket), pytest.raises(JournalUnreachable, match=expected):
+        await journal.renew(opened.fencing_token)
+    bucket.heal()
+    bucket.arrive()
+    await journal.renew(opened.fencing_token)
+    await journal.close()
+
+
+async def test_a_manifest_that_was_deleted_ends_the_leadership(bucket: FaultyBucket) -> None:
+    journal = journal_of(bucket)
+    opened = await journal.open(None)
+    await journal.append([b"a"], opened.fencing_token)
+    bucket.delete([JOURNAL_MANIFEST_KEY])
+    with pytest.raises(JournalFenced, match="somebody has deleted its manifest"):
+        await journal.renew(opened.fencing_token)
+    await journal.close()
+    with pytest.raises(JournalLoss, match="journal/manifest is missing: restore it"):
+        await journal.open(None)
+
+
+# The lease
+
+
+async def test_a_leader_is_taken_over_once_it_was_silent_for_a_lease(bucket: FaultyBucket) -> None:
+    clock = ManualClock()
+    first = BucketJournal(bucket, lambda: "made", holder="first", address="there:9093", lease=10.0)
+    opened = await first.open(None)
+    second = BucketJournal(bucket, lambda: "made", holder="second", lease=10.0, clock=clock)
+    reader = second.reader()
+    assert await reader.leader() == Leader(1, "there:9093", 0.0)
+    clock.advance(9_000)
+    assert await reader.leader() == Leader(1, "there:9093", 9.0)
+    await first.renew(opened.fencing_token)
+    assert await reader.leader() == Leader(1, "there:9093", 0.0)
+    clock.advance(10_000)
+    assert await reader.leader() == Leader(1, "there:9093", 10.0)
+    # It was watched for long enough, so this waits for nothing.
+    assert (await second.open(None)).fencing_token == 2
+    assert await reader.leader() == Leader(2, "", 0.0)
+    with pytest.raises(JournalFenced):
+        await first.renew(opened.fencing_token)
+    await first.close()
+    assert await reader.leader() is not None
+    await second.close()
+    assert await reader.leader() is None
+    await reader.close()
+
+
+async def test_an_opening_watches_for_a_lease_itself(bucket: FaultyBucket) -> None:
+    clock = ManualClock()
+    await journal_of(bucket, "first").open(None)
+    second = BucketJournal(bucket, lambda: "made", lease=10.0, clock=clock)
+    opening = asyncio.create_task(second.open(None))
+    waited = 0
+    while not opening.done():
+        if clock.sleepers:
+            clock.advance(clock.sleepers[0] - clock.now_ms())
+            waited += 1
+        await asyncio.sleep(0.001)
+    assert (await opening).fencing_token == 2
+    assert clock.passed_ms() >= 10_000
+    assert waited >= 20
+    await second.close()
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_leader_that_is_heard_of_ends_the_watch(bucket: FaultyBucket, leaves: bool) -> None:
+    clock = ManualClock()
+    first = journal_of(bucket, "first")
+    opened = await first.open(None)
+    second = BucketJournal(bucket, lambda: "made", lease=10.0, clock=clock)
+    opening = asyncio.create_task(second.open(None))
+    while not clock.sleepers:
+        await asyncio.sleep(0.001)
+    await (first.close() if leaves else first.renew(opened.fencing_token))
+    clock.advance(1_000)
+    if leaves:
+        assert (await opening).fencing_token == 2
+    else:
+        expected = r"is running on this data \(the bucket\): first at .*silent for 10 s"
+        with pytest.raises(JournalInUse, match=expected):
+            await opening
+        await first.close()
+    await second.close()
+
+
+# Reading
+
+
+async def test_a_reader_follows_the_leader(bucket: FaultyBucket) -> None:
+    journal: SharedJournal = journal_of(bucket)
+    reader = journal_of(bucket).reader()
+    assert await reader.leader() is None
+    assert [batch async for batch in reader.read(0)] == []
+    opened = await journal.open(None)
+    assert [batch async for batch in reader.read(0)] == []
+    await journal.append([b"a", b"b"], opened.fencing_token)
+    assert [batch async for batch in reader.read(0)] == [JournalBatch(2, [b"a", b"b"])]
+    assert [batch async for batch in reader.read(1)] == [JournalBatch(2, [b"b"])]
+    await journal.append([b"c"], opened.fencing_token)
+    bucket.requests.clear()
+    assert [batch async for batch in reader.read(2)] == [JournalBatch(3, [b"c"])]
+    assert len(bucket.requests) <= 4
+    bucket.requests.clear()
+    assert [batch async for batch in reader.read(3)] == []
+    # The next append is not there, and the manifest does not say that it was.
+    assert bucket.requests == [("load", journal_append_key(4)), ("load", JOURNAL_MANIFEST_KEY)]
+    await journal.close()
+
+
+async def test_a_position_is_found_by_bisection(bucket: FaultyBucket) -> None:
+    await written(bucket, 300)
+    reader = journal_of(bucket).reader()
+    bucket.requests.clear()
+    read = [batch async for batch in reader.read(150)]
+    assert [batch.position for batch in read] == list(range(151, 301))
+    assert len([key for _, key in bucket.requests if "appends" in key]) < 200
+    assert [batch async for batch in reader.read(1000)] == []
+
+
+async def test_a_reader_that_is_behind_is_told_to_load_the_snapshot(bucket: FaultyBucket) -> None:
+    journal = journal_of(bucket)
+    opened = await journal.open(None)
+    for position in range(1, 21):
+        await journal.append([b"%d" % position], opened.fencing_token)
+    reader = journal_of(bucket).reader()
+    async for batch in reader.read(0):
+        if batch.position == 2:
+            break
+    await journal.store_snapshot(Snapshot(18, b"18"))
+    await journal.store_snapshot(Snapshot(20, b"20"))
+    for after in (0, 2):
+        with pytest.raises(JournalTrimmed, match=r"was deleted.*load the newest snapshot"):
+            [_ async for _ in reader.read(after)]
+    assert await reader.load_snapshot() == Snapshot(20, b"20")
+    assert [batch.position async for batch in reader.read(18)] == [19, 20]
+    await journal.close()
+
+
+async def test_a_read_asks_for_several_at_a_time(bucket: FaultyBucket) -> None:
+    """But for few that are not there."""
+    await written(bucket, 200)
+    journal = journal_of(bucket)
+    opened = await journal.open(None)
+    bucket.requests.clear()
+    assert len(await batches(journal)) == 200
+    assert len(bucket.requests) < 200 + 40
+    await journal.append([b"a"], opened.fencing_token)
+    await journal.close()
+
+
+# Damage
+
+
+async def test_a_missing_append_is_a_loss(bucket: FaultyBucket) -> None:
+    await written(bucket)
+    bucket.delete([journal_append_key(5)])
+    journal = journal_of(bucket)
+    await journal.open(None)
+    with pytest.raises(JournalLoss, match=r"journal/appends/000000000005 is missing.*lifecycle"):
+        await batches(journal)
+    await journal.close()
+
+
+async def test_a_missing_end_is_a_loss(bucket: FaultyBucket) -> None:
+    await written(bucket)
+    bucket.delete([journal_append_key(11)])
+    with pytest.raises(JournalLoss, match="journal/appends/00000000000b is missing"):
+        await journal_of(bucket).open(None)
+
+
+async def test_a_gap_that_the_manifest_does_not_know_of(bucket: FaultyBucket) -> None:
+    """The leader was killed before it could renew."""
+    journal = journal_of(bucket)
+    opened = await journal.open(None)
+    for _ in range(50):
+        await journal.append([b"a"], opened.fencing_token)
+    bucket.delete([journal_append_key(3)])
+    with pytest.raises(JournalLoss, match="journal/appends/000000000003 is missing"):
+        await journal_of(bucket).open(None)
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+async def test_any_flipped_bit_is_noticed(bucket: FaultyBucket) -> None:
+    await written(bucket, 3)
+    found = bucket.load(journal_append_key(3))
+    for at in range(len(found.data)):
+        damaged = MemoryStore()
+        for info in bucket.list():
+            data = bytes(bucket.get_all(info.key))
+            damaged.create(info.key, flipped(data, at) if info.key.endswith("3") else data)
+        journal = journal_of(damaged)
+        await journal.open(None)
+        with pytest.raises((JournalCorrupt, JournalOfAnotherVersion)):
+            await batches(journal)
+
+
+async def test_an_append_in_the_place_of_another(bucket: FaultyBucket) -> None:
+    await written(bucket)
+    other = bytes(bucket.get_all(journal_append_key(4)))
+    bucket.delete([journal_append_key(5)])
+    bucket.create(journal_append_key(5), other)
+    journal = journal_of(bucket)
+    await journal.open(None)
+    with pytest.raises(JournalCorrupt, match="journal/appends/000000000005 is not what was"):
+        await batches(journal)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"format": "theirs"}, JournalForeign, "not the manifest of a Lacuna.*give another bucket"),
+        ({"format_version": 2}, JournalOfAnotherVersion, "the journal's format is 2 and this ver"),
+        ({"epoch": "1"}, JournalCorrupt, "journal/manifest is damaged"),
+        ({"last": [1]}, JournalCorrupt, "journal/manifest is damaged"),
+        ({"holder": 1}, JournalCorrupt, "journal/manifest is damaged"),
+        ({"last": [11, 9]}, JournalCorrupt, "are not of one journal"),
+        ({"cluster_id": "theirs"}, JournalForeign, "belongs to cluster theirs, not made"),
+    ],
+)
+async def test_a_manifest_that_is_not_ours(
+    bucket: FaultyBucket, fields: dict[str, object], error: type[JournalError], message: str
+) -> None:
+    await written(bucket)
+    change_manifest(bucket, **fields)
+    with pytest.raises(error, match=message):
+        await journal_of(bucket).open("made")
+
+
+# What a bucket must do
+
+
+class Careless(FaultyBucket):
+    """Ignores conditions, as some services do."""
+
+    def __init__(self, ignored: str) -> None:
+        super().__init__()
+        self.ignored = ignored
+
+    def create(self, key: str, data: bytes) -> str:
+        if self.ignored == "If-None-Match":
+            self.delete([key])
+        return super().create(key, data)
+
+    def replace(self, key: str, data: bytes, etag: str) -> str:
+        if self.ignored == "If-Match":
+            etag = self.load(key).etag
+        return super().replace(key, data, etag)
+
+
+@pytest.mark.parametrize("ignored", ["If-None-Match", "If-Match"])
+async def test_a_bucket_that_ignores_conditions_is_refused(ignored: str) -> None:
+    bucket = Careless(ignored)
+    expected = rf"cannot hold a journal: it ignores {ignored}.*both lead.*--journal postgresql"
+    with pytest.raises(JournalRefused, match=expected):
+        await journal_of(bucket).open(None)
+    assert list(bucket.list()) == []
+
+
+async def test_the_bucket_is_probed_once(bucket: FaultyBucket) -> None:
+    journal = journal_of(bucket)
+    await journal.check()
+    assert list(bucket.list()) == []
+    bucket.requests.clear()
+    await journal.open(None)
+    await journal.close()
+    assert [key for _, key in bucket.requests if "probe" in key] == []
+
+
+async def test_a_bucket_that_lets_nobody_in(bucket: FaultyBucket) -> None:
+    def refuse(operation: str, key: str) -> None:
+        raise StoreMisconfiguredError("bucket 'b' refuses the credentials: check them")
+
+    journal = journal_of(bucket)
+    opened = await journal.open(None)
+    bucket.before = refuse
+    with pytest.raises(JournalRefused, match="refuses the credentials: check them"):
+        await journal.append([b"a"], opened.fencing_token)
+    with pytest.raises(JournalRefused):
+        journal.append([b"a"], opened.fencing_token)
+    bucket.before = None
+    await journal.close()
+
+
+async def test_a_bucket_that_cannot_be_reached(
+    bucket: FaultyBucket, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = journal_of(bucket)
+    await journal.open(None)
+    bucket.choose = lambda operation, key: BucketFault.REFUSED
+    with impatient(journal._bucket), caplog.at_level(logging.INFO, "lacuna.controlplane"):
+        with pytest.raises(JournalUnreachable, match="Check that this machine reaches it"):
+            await journal.reader().leader()
+        await journal.close()
+        with pytest.raises(JournalUnreachable):
+            await journal.open(None)
+    assert "the leadership could not be given back" in caplog.text
+
+
+# Snapshots
+
+
+async def test_an_old_leader_deletes_no_appends(bucket: FaultyBucket) -> None:
+    old, new = journal_of(bucket), journal_of(bucket)
+    before = await old.open(None)
+    for position in range(1, 11):
+        await old.append([b"%d" % position], before.fencing_token)
+    await new.open(None)
+    await old.store_snapshot(Snapshot(4, b"four"))
+    with pytest.raises(JournalFenced):
+        await old.store_snapshot(Snapshot(8, b"eight"))
+    assert len(await batches(new)) == 10
+    assert await new.load_snapshot() == Snapshot(8, b"eight")
+    await asyncio.gather(old.close(), new.close())
+
+
+async def test_a_trim_that_was_interrupted_is_finished_by_the_next(bucket: FaultyBucket) -> None:
+    journal = journal_of(bucket)
+    opened = await journal.open(None)
+    for position in range(1, 31):
+        await journal.append([b"%d" % position], opened.fencing_token)
+    await journal.store_snapshot(Snapshot(10, b""))
+    kept = {info.key: bytes(bucket.get_all(info.key)) for info in bucket.list("journal/appends/")}
+    await journal.store_snapshot(Snapshot(20, b""))
+    assert len(appends_of(bucket)) == 21
+    key = journal_append_key(5)
+    bucket.create(key, kept[key])
+    await journal.store_snapshot(Snapshot(30, b""))
+    assert [number for number, _ in appends_of(bucket)] == [1, *range(22, 32)]
+    await journal.close()
+
+
+async def test_the_last_append_is_kept(bucket: FaultyBucket) -> None:
+    """So that its loss is noticed, even if a snapshot has what it did."""
+    journal = journal_of(bucket)
+    opened = await journal.open(None)
+    await journal.append([b"a"], opened.fencing_token)
+    for _ in range(2):
+        await journal.store_snapshot(Snapshot(1, b"state"))
+    await journal.append([b"b"], opened.fencing_token)
+    for _ in range(2):
+        await journal.store_snapshot(Snapshot(2, b"state"))
+        await journal.store_snapshot(Snapshot(2, b"state"))
+    await journal.close()
+    assert appends_of(bucket)[-1] == (3, False)
+    bucket.delete([journal_append_key(3)])
+    with pytest.raises(JournalLoss):
+        await journal.open(None)
+
+
+async def test_a_damaged_snapshot_costs_a_longer_replay(bucket: FaultyBucket) -> None:
+    snapshots = BucketSnapshots(bucket)
+    assert await snapshots.load() is None
+    assert await snapshots.store(Snapshot(4, b"state 4")) == 0
+    assert await snapshots.store(Snapshot(8, b"state 8")) == 4
+    assert await snapshots.load() == Snapshot(8, b"state 8")
+    keys = [info.key for info in bucket.list(JOURNAL_SNAPSHOTS_PREFIX)]
+    part = bucket.load(keys[-1])
+    bucket.replace(keys[-1], b"state x", part.etag)
+    assert await snapshots.load() == Snapshot(4, b"state 4")
+    bucket.delete([keys[1]])
+    with pytest.raises(JournalCorrupt, match=r"position 4 is incomplete: .*part-000000 is missing"):
+        await snapshots.load()
+
+
+@pytest.mark.parametrize(
+    ("index", "error"),
+    [
+        (b"{}", JournalCorrupt),
+        (b'{"format_version": 2, "position": 4, "parts": 1, "crc": 0}', JournalOfAnotherVersion),
+        (b'{"format_version": 1, "position": 5, "parts": 1, "crc": 0}', JournalCorrupt),
+        (b'{"format_version": 1, "position": 4, "parts": -1, "crc": 0}', JournalCorrupt),
+    ],
+)
+async def test_a_snapshot_with_a_wrong_index(
+    bucket: FaultyBucket, index: bytes, error: type[JournalError]
+) -> None:
+    snapshots = BucketSnapshots(bucket)
+    await snapshots.store(Snapshot(4, b"state 4"))
+    [key] = [info.key for info in bucket.list() if info.key.endswith("index")]
+    bucket.replace(key, index, bucket.load(key).etag)
+    with pytest.raises(error, match="position 4"):
+        await snapshots.load()
+
+
+async def test_a_large_snapshot_lies_in_parts(
+    bucket: FaultyBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lacuna.controlplane.journal.bucket_snapshots._PART_BYTES", 1000)
+    snapshots = BucketSnapshots(bucket)
+    state = bytes(range(250)) * 18
+    assert [await snapshots.store(Snapshot(at, state)) for at in (3, 5, 9)] == [0, 3, 5]
+    assert await snapshots.load() == Snapshot(9, state)
+    assert len(list(bucket.list(JOURNAL_SNAPSHOTS_PREFIX))) == 2 * 6
+    await snapshots.store(Snapshot(11, b""))
+    assert await snapshots.load() == Snapshot(11, b"")
+
+
+async def test_a_snapshot_that_was_not_finished_does_not_count(bucket: FaultyBucket) -> None:
+    snapshots = BucketSnapshots(bucket)
+    await snapshots.store(Snapshot(4, b"state 4"))
+    bucket.choose = lambda operation, key: (
+        BucketFault.REFUSED if operation == "create" and key.endswith("index") else None
+    )
+    with impatient(snapshots._bucket), pytest.raises(JournalUnreachable):
+        await snapshots.store(Snapshot(8, b"state 8"))
+    bucket.heal()
+    assert await snapshots.load() == Snapshot(4, b"state 4")
+    assert await snapshots.store(Snapshot(9, b"state 9")) == 4
+    assert await snapshots.store(Snapshot(10, b"state 10")) == 9
+    assert not any("/0000000000000008-" in info.key for info in bucket.list())
+
+
+async def test_a_snapshot_that_is_deleted_while_it_is_loaded(bucket: FaultyBucket) -> None:
+    """Newer ones have been stored then, and are loaded instead."""
+    snapshots = BucketSnapshots(bucket)
+    await snapshots.store(Snapshot(4, b"state 4"))
+    old = [info.key for info in bucket.list()]
+
+    def replace(operation: str, key: str) -> None:
+        if operation == "load" and key in old:
+            bucket.before = None
+            stored = MemoryStore()
+            asyncio.run(BucketSnapshots(stored).store(Snapshot(6, b"state 6")))
+            bucket.delete(old)
+            for info in stored.list():
+                bucket.create(info.key, bytes(stored.get_all(info.key)))
+
+    bucket.before = replace
+    assert await snapshots.load() == Snapshot(6, b"state 6")
+
+
+# On S3
+
+
+async def test_a_takeover_on_s3(s3: ConditionalStore) -> None:
+    old, new = journal_of(s3, "old", lease=0.2), journal_of(s3, "new", lease=0.2)
+    before = await old.open(None)
+    await old.append([b"a"], before.fencing_token)
+    await old.renew(before.fencing_token)
+    after = await new.open(None)
+    assert (after.fencing_token, after.position) == (2, 1)
+    with pytest.raises(JournalFenced):
+        await old.append([b"late"], before.fencing_token)
+    with pytest.raises(JournalFenced):
+        await old.renew(before.fencing_token)
+    await new.append([b"b"], after.fencing_token)
+    await new.store_snapshot(Snapshot(1, b"one"))
+    await new.store_snapshot(Snapshot(2, b"two"))
+    assert await new.load_snapshot() == Snapshot(2, b"two")
+    assert [batch.records for batch in await batches(new, 1)] == [[b"b"]]
+    await asyncio.gather(old.close(), new.close())
+
+
+# The runtime on it
+
+
+@pytest.mark.parametrize("kind", ["memory", "s3"])
+async def test_a_control_plane_goes_on_after_a_restart(
+    request: pytest.FixtureRequest, kind: str
+) -> None:
+    bucket = MemoryStore() if kind == "memory" else request.getfixturevalue("s3")
+    rig = await Rig(journal=journal_of(bucket)).start()
+    client = rig.client()
+    topic_id = await created(client)
+    await asyncio.gather(*(client.call(commit(topic_id)) for _ in range(20)))
+    before = rig.plane.serialized_state()
+    await rig.restart()
+    assert rig.plane.serialized_state() == before
+    await rig.plane.close()
+    assert rig.fatal == []
+
+
+async def test_a_control_plane_that_was_taken_over_answers_nothing_more(
+    bucket: FaultyBucket,
+) -> None:
+    rig = await Rig(journal=journal_of(bucket)).start()
+    client = rig.client()
+    topic_id = await created(client)
+    successor = await Rig(journal=journal_of(bucket)).start()
+    with pytest.raises(ControlPlaneUnavailable, match="taken over"):
+        await client.call(commit(topic_id))
+    [error] = rig.fatal
+    assert isinstance(error, JournalFenced)
+    assert successor.high_watermark(topic_id) == 0
+    await rig.plane.close()
+    await successor.plane.close()
