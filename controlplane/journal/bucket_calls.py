@@ -104,7 +104,7 @@ class Bucket:
         )
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects, in the order of their keys as far as the store does; a missing one is no error."""
+        """Delete objects; a missing one is no error."""
         await self._repeated(self._readers, lambda: self._store.delete(keys))
 
     async def _repeated(self, threads: ThreadPoolExecutor, call: Callable[[], T]) -> T:

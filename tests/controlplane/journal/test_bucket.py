@@ -3,6 +3,10 @@
 import asyncio
 import json
 import logging
+import random
+import signal
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,15 +39,36 @@ from lacuna.logstore.objects import (
     MemoryStore,
     StoreMisconfiguredError,
 )
+from lacuna.logstore.objects.s3 import S3Store
 from lacuna.logstore.segments.paths import (
     JOURNAL_MANIFEST_KEY,
     JOURNAL_SNAPSHOTS_PREFIX,
     journal_append_key,
 )
+from lacuna.moto import CREDENTIALS
 from tests.controlplane.runtime.commands import commit, created
 from tests.controlplane.runtime.rig import Rig
 from tests.doubles.bucket import BucketFault, FaultyBucket
 from tests.doubles.clock import ManualClock
+
+WRITER = """
+import asyncio, sys
+from lacuna.controlplane.journal.bucket import BucketJournal
+from lacuna.logstore.objects import open_conditional_store
+
+async def main():
+    journal = BucketJournal(open_conditional_store(sys.argv[1]), lambda: "made")
+    opened = await journal.open(None)
+    position = opened.position
+    while True:
+        count = position % 7 + 1
+        records = [b"%d" % (position + at + 1) * 50 for at in range(count)]
+        position = await journal.append(records, opened.fencing_token)
+        sys.stdout.write(f"{position}\\n")
+        sys.stdout.flush()
+
+asyncio.run(main())
+"""
 
 
 @pytest.fixture
@@ -774,6 +799,35 @@ async def test_a_takeover_on_s3(s3: ConditionalStore) -> None:
     assert await new.load_snapshot() == Snapshot(2, b"two")
     assert [batch.records for batch in await batches(new, 1)] == [[b"b"]]
     await asyncio.gather(old.close(), new.close())
+
+
+async def test_kill_9_loses_nothing_that_was_acknowledged(
+    moto_endpoint: str, s3: ConditionalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2: three times on the same journal, at random moments."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    assert isinstance(s3, S3Store)
+    url = f"s3://{s3._bucket}/cluster?endpoint={moto_endpoint}"
+    rng = random.Random(5)
+    for _ in range(3):
+        writer = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", WRITER, url, stdout=PIPE
+        )
+        assert writer.stdout is not None
+        acknowledged = 0
+        for _ in range(rng.randint(1, 50)):
+            acknowledged = int(await writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        rest = (await writer.stdout.read()).split(b"\n")[:-1]
+        acknowledged = int(rest[-1]) if rest else acknowledged
+        await writer.wait()
+        journal = journal_of(s3)
+        opened = await journal.open(None)
+        records = [record for batch in await batches(journal) for record in batch.records]
+        assert records == [b"%d" % at * 50 for at in range(1, opened.position + 1)]
+        assert opened.position >= acknowledged
+        await journal.close()
 
 
 # The runtime on it

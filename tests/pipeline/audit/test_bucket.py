@@ -13,7 +13,11 @@ from lacuna.logstore.segments import (
     segment_key,
     write_segment,
 )
-from lacuna.logstore.segments.paths import CLUSTER_MARKER_KEY
+from lacuna.logstore.segments.paths import (
+    CLUSTER_MARKER_KEY,
+    JOURNAL_MANIFEST_KEY,
+    journal_append_key,
+)
 from lacuna.pipeline.audit import Finding, Kind, Report
 from tests.pipeline.audit.conftest import Bucket
 
@@ -176,17 +180,19 @@ def test_strangers_are_notes(bucket: Bucket) -> None:
         "notes.txt": "no object of this cluster",
         f"{cluster_id}/segments/notes.seg": "no object of this cluster",
     }
-    for stranger in strangers:
-        bucket.store.put(stranger, [data])
+    journal = [JOURNAL_MANIFEST_KEY, journal_append_key(7)]
+    for key in [*strangers, *journal]:
+        bucket.store.put(key, [data])
     try:
         report = bucket.audit()
         assert report.is_sound
+        assert {finding.key for finding in report.notes} == set(strangers)
         assert {finding.kind for finding in report.notes} == {Kind.FOREIGN}
         for stranger, reason in strangers.items():
             (found,) = [each for each in report.notes if each.key == stranger]
             assert reason in found.reason
     finally:
-        bucket.store.delete(strangers)
+        bucket.store.delete([*strangers, *journal])
 
 
 def test_half_an_object_of_an_ended_lease(bucket: Bucket) -> None:
