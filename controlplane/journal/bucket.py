@@ -71,10 +71,10 @@ class BucketJournal:
     """A SharedJournal in the bucket of `store`, which messages call `name`. The caller closes the store.
 
     `new_cluster_id` returns an id for a new cluster. `holder` and `address` say in the manifest who this writer is and
-    where it serves. An earlier writer is taken over once this machine has seen it neither renew nor append to the
-    manifest for `lease` seconds by `clock`, or once it has closed the journal; with 0 at once. An append that is not
-    answered within `answer_timeout` seconds is in doubt. Snapshots are in the same bucket unless `snapshots` is another
-    store. `new_id` returns 16 random bytes.
+    where it serves. An earlier writer is taken over once this process has seen it change nothing in the manifest for
+    `lease` seconds of `clock`, or once it has closed the journal; with 0 at once. An append that is not answered within
+    `answer_timeout` seconds is in doubt. Snapshots are in the same bucket unless `snapshots` is another store. `new_id`
+    returns 16 random bytes.
     """
 
     def __init__(
@@ -262,7 +262,9 @@ class BucketJournal:
             if await self._bucket.create(journal_append_key(opening.number), data):
                 self._appends.note(opening)
                 return opening
-        raise self._in_use(manifest)
+        raise JournalInUse(
+            f"{self.name}: the control plane that was taken over still appends, always before this one: stop it"
+        )
 
     async def _check_last(self, last: Mark) -> None:
         """Raise JournalLoss unless the append is there that the manifest says was the last one when it was written."""
@@ -364,18 +366,21 @@ class BucketJournal:
 
         Raises JournalFenced instead of deleting if another writer has taken over.
         """
-        trimmable = await self._snapshots.store(snapshot)
+        await self._trim(await self._snapshots.store(snapshot))
+
+    async def _trim(self, end: int) -> None:
+        """Delete the appends up to position `end`, once the manifest says that they may be gone."""
         held = self._opened()
-        if trimmable > held.manifest.trimmed.position:
-            trimmed = await self._appends.last_before(
-                trimmable, held.manifest.trimmed, self._last, within=1
+        before = held.manifest.trimmed
+        if end <= before.position:
+            return
+        trimmed = await self._appends.last_before(end, before, self._last, within=1)
+        await held.change(
+            lambda manifest: replace(
+                manifest, trimmed=max(manifest.trimmed, trimmed), last=self._last
             )
-            await held.change(
-                lambda manifest: replace(
-                    manifest, trimmed=max(manifest.trimmed, trimmed), last=self._last
-                )
-            )
-            await self._delete(held.manifest.trimmed)
+        )
+        await self._delete(held.manifest.trimmed)
 
     async def _delete(self, trimmed: Mark) -> None:
         """Delete what was trimmed, except for openings, with what an earlier call has left."""

@@ -100,12 +100,13 @@ class BucketSnapshots:
         if not await self._bucket.create(key, data, is_urgent=False):
             raise JournalCorrupt(f"{self._bucket.name}: {key} exists already, under a random name")
 
+    async def trimmable(self) -> int:
+        """Return the position of the oldest snapshot, or 0 if there are fewer than `KEPT_SNAPSHOTS`."""
+        return _oldest_kept(await self._keys())
+
     async def _delete_old(self) -> int:
         keys = await self._keys()
-        positions = sorted({name.position for name in _complete(keys)})
-        if len(positions) < KEPT_SNAPSHOTS:
-            return 0
-        oldest = positions[-KEPT_SNAPSHOTS]
+        oldest = _oldest_kept(keys)
         old = [(key, is_index) for key, (name, is_index) in keys.items() if name.position < oldest]
         # The indexes first: what is left if this is interrupted does not count as a snapshot.
         await self._bucket.delete([key for key, is_index in old if is_index])
@@ -130,6 +131,11 @@ class BucketSnapshots:
 
 def _complete(keys: dict[str, tuple[JournalSnapshotName, bool]]) -> list[JournalSnapshotName]:
     return sorted(name for name, is_index in keys.values() if is_index)
+
+
+def _oldest_kept(keys: dict[str, tuple[JournalSnapshotName, bool]]) -> int:
+    positions = sorted({name.position for name in _complete(keys)})
+    return 0 if len(positions) < KEPT_SNAPSHOTS else positions[-KEPT_SNAPSHOTS]
 
 
 def _decode_index(name: JournalSnapshotName, data: bytes) -> tuple[int, int]:

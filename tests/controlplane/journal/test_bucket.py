@@ -15,7 +15,8 @@ import pytest
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.journal import bucket_calls
 from lacuna.controlplane.journal.bucket import BucketJournal
-from lacuna.controlplane.journal.bucket_appends import OPENING_BYTES
+from lacuna.controlplane.journal.bucket_appends import OPENING_BYTES, encode_append
+from lacuna.controlplane.journal.bucket_manifest import Mark
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
@@ -254,6 +255,30 @@ async def test_a_contender_that_slept_through_a_trim_does_not_lead(bucket: Fault
     with pytest.raises(JournalTrimmed, match=r"record 1 was deleted.*load the newest snapshot"):
         [_ async for _ in reader.read(0)]
     await asyncio.gather(first.close(), second.close())
+
+
+async def test_a_leader_that_never_stops_appending_is_not_chased_forever(
+    bucket: FaultyBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lacuna.controlplane.journal.bucket._LOST_RACES", 3)
+    old = journal_of(bucket)
+    before = await old.open(None)
+    appended: list[str] = []
+
+    def append_first(operation: str, key: str) -> None:
+        if operation == "create" and key.startswith("journal/appends/") and key not in appended:
+            appended.append(key)
+            number = int(key.rpartition("/")[2], 16)
+            _, data = encode_append(Mark(number - 1, number - 2), 1, bytes(16), [b"a"])
+            bucket.create(key, data)
+
+    bucket.before = append_first
+    with pytest.raises(JournalInUse, match="still appends, always before this one: stop it"):
+        await journal_of(bucket).open(None)
+    assert len(appended) == 3
+    with pytest.raises(JournalFenced):
+        await old.renew(before.fencing_token)
+    await old.close()
 
 
 async def test_one_append_at_a_time(bucket: FaultyBucket) -> None:
@@ -700,8 +725,8 @@ async def test_the_last_append_is_kept(bucket: FaultyBucket) -> None:
 async def test_a_damaged_snapshot_costs_a_longer_replay(bucket: FaultyBucket) -> None:
     snapshots = BucketSnapshots(bucket)
     assert await snapshots.load() is None
-    assert await snapshots.store(Snapshot(4, b"state 4")) == 0
-    assert await snapshots.store(Snapshot(8, b"state 8")) == 4
+    assert await snapshots.store(Snapshot(4, b"state 4")) == await snapshots.trimmable() == 0
+    assert await snapshots.store(Snapshot(8, b"state 8")) == await snapshots.trimmable() == 4
     assert await snapshots.load() == Snapshot(8, b"state 8")
     keys = [info.key for info in bucket.list(JOURNAL_SNAPSHOTS_PREFIX)]
     part = bucket.load(keys[-1])
