@@ -580,6 +580,27 @@ async def test_an_append_in_the_place_of_another(bucket: FaultyBucket) -> None:
         await batches(journal)
 
 
+@pytest.mark.parametrize("is_trimmed", [True, False])
+async def test_an_opening_of_a_contender_that_was_late(
+    bucket: FaultyBucket, is_trimmed: bool
+) -> None:
+    """It lies among appends that are being deleted: no damage. Elsewhere it would be."""
+    await written(bucket)
+    reader = journal_of(bucket).reader()
+    async for batch in reader.read(0):
+        if batch.position == 1:
+            break
+    if is_trimmed:
+        change_manifest(bucket, trimmed=[5, 4])
+    key = journal_append_key(3)
+    bucket.delete([key])
+    bucket.create(key, encode_append(Mark(2, 1), 9, bytes(16), [])[1])
+    error = JournalTrimmed if is_trimmed else JournalCorrupt
+    expected = "append 4 was deleted" if is_trimmed else "append 4 of the journal does not follow"
+    with pytest.raises(error, match=expected):
+        [_ async for _ in reader.read(1)]
+
+
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
