@@ -68,6 +68,7 @@ class Node:
         self._make_journal: Callable[[], SharedJournal]
         self._on_change: Callable[[], Awaitable[None]]
         self._last_error = ""
+        self._is_checked = False
         self._replica = Replica()
         self._leader: Leader | None = None
         self._told: ControlPlaneStatus | None = None
@@ -160,6 +161,9 @@ class Node:
     async def _serve(self) -> None:
         """Follow the leader, take over from it, and lead until that ends."""
         journal = self._make_journal()
+        if not self._is_checked:
+            await journal.check()
+            self._is_checked = True
         reader = journal.reader()
         telling = asyncio.create_task(self._tell_forever())
         try:

@@ -117,7 +117,7 @@ class _Outbox:
         self._wake.set()
 
     async def take(self) -> SessionResponse:
-        """Wait for the next message, which is empty after a `beat`. Raises ControlPlaneUnavailable after the last one."""
+        """Wait for the next message, which may be empty. Raises ControlPlaneUnavailable after the last one."""
         await self._wake.wait()
         if self._lost is None:
             self._wake.clear()

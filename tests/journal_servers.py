@@ -1,4 +1,4 @@
-"""A PostgreSQL server and an S3 server, started when the first test asks for them; a conftest.py imports these fixtures."""
+"""A PostgreSQL server and an S3 server, started when the first test asks for them. A conftest.py imports them."""
 
 import itertools
 from collections.abc import Iterator

@@ -217,24 +217,22 @@ class SessionClient:
 
     async def _serve(self, address: str, stream: Stream) -> str:
         """Run one session until it ends, and return the reason."""
-        writer: asyncio.Task[None] | None = None
+        tasks: list[asyncio.Task[None]] = []
         self._broken = ""
         self._heard = asyncio.get_running_loop().time()
-        watching = asyncio.create_task(self._watch(stream)) if self._has_choice else None
+        if self._has_choice:
+            tasks.append(asyncio.create_task(self._watch(stream)))
         try:
             while True:
                 response = await stream.read()
                 self._heard = asyncio.get_running_loop().time()
                 if response is None:
                     return f"the control plane at {address} ended the session"
-                if response.HasField("not_leader"):
-                    self._named = response.not_leader.leader
-                    return f"the control plane at {address} does not lead, and no other one was found that does"
-                if 0 < response.journal_position < self.journal_position:
-                    return self._is_older(address, response.journal_position)
-                if writer is None:
+                if refusal := self._refusal(address, response):
+                    return refusal
+                if not self._is_connected:
                     self._connected()
-                    writer = asyncio.create_task(self._write(stream))
+                    tasks.append(asyncio.create_task(self._write(stream)))
                 self._receive(response)
         except StreamBroken as error:
             return f"no control plane answers at {address}: {error}"
@@ -245,10 +243,18 @@ class SessionClient:
             return f"the session with the control plane at {address} was given up: {self._broken}"
         finally:
             stream.cancel()
-            for each in (writer, watching):
-                if each is not None:
-                    each.cancel()
-                    await asyncio.gather(each, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _refusal(self, address: str, response: SessionResponse) -> str:
+        """Return why the control plane that sent this must be left, or "" if it may be served by."""
+        if response.HasField("not_leader"):
+            self._named = response.not_leader.leader
+            return f"the control plane at {address} does not lead, and no other one was found that does"
+        if 0 < response.journal_position < self.journal_position:
+            return self._is_older(address, response.journal_position)
+        return ""
 
     async def _watch(self, stream: Stream) -> None:
         """Give the stream up once nothing has come for too long: a control plane that lives sends something."""

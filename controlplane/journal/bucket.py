@@ -31,7 +31,7 @@ from lacuna.controlplane.journal.bucket_manifest import (
     encode_manifest,
 )
 from lacuna.controlplane.journal.bucket_probe import probe
-from lacuna.controlplane.journal.bucket_reader import BucketReader, Watch
+from lacuna.controlplane.journal.bucket_reader import BucketReader, ManifestWatch
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
@@ -47,6 +47,8 @@ from lacuna.controlplane.journal.journal import (
     OpenedJournal,
     Snapshot,
 )
+from lacuna.controlplane.journal.leader_watch import LeaderWatch
+from lacuna.controlplane.journal.place import BUCKET, SharedPlace
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 from lacuna.logstore.objects import ConditionalStore
 from lacuna.logstore.segments.paths import (
@@ -70,11 +72,11 @@ def _random_id() -> bytes:
 class BucketJournal:
     """A SharedJournal in the bucket of `store`, which messages call `name`. The caller closes the store.
 
-    `new_cluster_id` returns an id for a new cluster. `holder` and `address` say in the manifest who this writer is and
-    where it serves. An earlier writer is taken over once this process has seen it change nothing in the manifest for
-    `lease` seconds of `clock`, or once it has closed the journal; with 0 at once. An append that is not answered within
-    `answer_timeout` seconds is in doubt. Snapshots are in the same bucket unless `snapshots` is another store. `new_id`
-    returns 16 random bytes.
+    `new_cluster_id` returns an id for a new cluster. `address` tells the others where this writer serves. An earlier
+    writer is taken over once this process has seen it change nothing in the manifest for `lease` seconds of `clock`, or
+    once it has closed the journal; with 0 at once. An append that is not answered within `answer_timeout` seconds is in
+    doubt. Snapshots are in the same bucket unless `snapshots` is another store. `place` names it to the snapshot
+    process. `new_id` returns 16 random bytes.
     """
 
     def __init__(
@@ -83,18 +85,18 @@ class BucketJournal:
         new_cluster_id: Callable[[], str],
         *,
         name: str = "the bucket",
-        holder: str = "",
         address: str = "",
         lease: float = 0.0,
         answer_timeout: float = 10.0,
         snapshots: SnapshotStore | None = None,
+        place: SharedPlace | None = None,
         clock: Clock | None = None,
         new_id: Callable[[], bytes] = _random_id,
     ) -> None:
         self.name = name
+        self._place = place or SharedPlace(BUCKET)
         self.lease = lease
         self._new_cluster_id = new_cluster_id
-        self._holder = holder
         self._address = address
         self._clock = clock or SystemClock()
         self._new_id = new_id
@@ -103,7 +105,7 @@ class BucketJournal:
             store, name=name, answer_timeout=answer_timeout, new_id=new_id
         )
         self._appends = Appends(self._bucket)
-        self._watch = Watch(self._bucket, self._clock)
+        self._watch = ManifestWatch(self._bucket, LeaderWatch(self._clock))
         self._is_probed = False
         self._is_open = False
         self._held: HeldManifest | None = None
@@ -119,6 +121,11 @@ class BucketJournal:
         if not self._is_probed:
             await probe(self._bucket, self._new_id)
             self._is_probed = True
+
+    @property
+    def place(self) -> str:
+        """What the snapshot process is told."""
+        return self._place.text()
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         """Take the journal over from its last writer, creating it if there is none.
@@ -177,7 +184,6 @@ class BucketJournal:
                 manifest,
                 epoch=manifest.epoch + 1,
                 writer=writer,
-                holder=self._holder,
                 address=self._address,
                 changes=manifest.changes + 1,
             )
@@ -200,7 +206,6 @@ class BucketJournal:
                 cluster_id=cluster_id or self._new_cluster_id(),
                 epoch=1,
                 writer=writer,
-                holder=self._holder,
                 address=self._address,
                 changes=1,
                 trimmed=START,
@@ -227,21 +232,21 @@ class BucketJournal:
 
         Raises JournalInUse if it is heard of.
         """
-        while manifest.holder is not None and self._watch.silent < self.lease:
+        while manifest.address is not None and self._watch.silent < self.lease:
             rest = self.lease - self._watch.silent
             await self._clock.sleep(1 + int(1000 * min(rest, self.lease / _LOOKS_A_LEASE)))
             found = await self._watch.look()
             if found is None:
                 return False
             if found.etag != etag:
-                if decode_manifest(found.data).holder is None:
+                if decode_manifest(found.data).address is None:
                     return False
                 raise self._in_use(manifest)
         return True
 
     def _in_use(self, manifest: Manifest) -> JournalInUse:
         return JournalInUse(
-            f"another control plane is running on this data ({self.name}): {manifest.holder} at {manifest.address}. "
+            f"another control plane is running on this data ({self.name}) at {manifest.address}. "
             f"Stop it first, or wait until it has been silent for {self.lease:g} s"
         )
 
@@ -317,12 +322,21 @@ class BucketJournal:
             raise self._failed
         held = self._opened()
         # A task of its own, so that an append goes on if nobody waits for it any more.
+        appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._appending = asyncio.create_task(self._append(records, fencing_token, held))
-        self._appending.add_done_callback(self._appended)
-        return asyncio.shield(self._appending)
+        self._appending.add_done_callback(partial(self._settle, appended))
+        return appended
 
-    def _appended(self, _: "asyncio.Task[int]") -> None:
+    def _settle(self, appended: "asyncio.Future[int]", task: "asyncio.Task[int]") -> None:
         self._appending = None
+        if appended.done():
+            return
+        if task.cancelled():
+            appended.cancel()
+        elif error := task.exception():
+            appended.set_exception(error)
+        else:
+            appended.set_result(task.result())
 
     async def _append(
         self, records: Sequence[bytes], fencing_token: int, held: HeldManifest
@@ -336,7 +350,7 @@ class BucketJournal:
         except JournalUnreachable as error:
             self._failed = JournalInDoubt(
                 f"{error}. Whether positions {self._last.position + 1} to {mark.position} were written shows when the "
-                "journal is opened again, so this control plane stops: start it again once the bucket can be reached"
+                "journal is opened again"
             )
             raise self._failed from error
         except JournalError as error:
@@ -366,10 +380,15 @@ class BucketJournal:
 
         Raises JournalFenced instead of deleting if another writer has taken over.
         """
-        await self._trim(await self._snapshots.store(snapshot))
+        await self._snapshots.store(snapshot)
+        await self.trim()
 
-    async def _trim(self, end: int) -> None:
-        """Delete the appends up to position `end`, once the manifest says that they may be gone."""
+    async def trim(self) -> None:
+        """Delete the appends that no restart needs, once the manifest says that they may be gone.
+
+        Raises JournalFenced if another writer has taken over.
+        """
+        end = await self._snapshots.trimmable()
         held = self._opened()
         before = held.manifest.trimmed
         if end <= before.position:
@@ -419,4 +438,4 @@ class BucketJournal:
 
 def _left(last: Mark, manifest: Manifest) -> Manifest:
     """Nobody has to wait for the end of the lease."""
-    return replace(manifest, holder=None, address="", last=last)
+    return replace(manifest, address=None, last=last)

@@ -37,16 +37,15 @@ START: Final = Mark(0, 0)
 class Manifest:
     """What is known of the journal as a whole.
 
-    `writer` is the random id of the opening under which this was written. `holder` and `address` say who that is;
-    `holder` is None once it has left. Each change makes `changes` greater by one. Appends up to `trimmed` may have been
+    `writer` is the random id of the opening under which this was written. `address` is where that one serves, or None
+    once it has left. Each change makes `changes` greater by one. Appends up to `trimmed` may have been
     deleted. `last` was durable when this was written; its object is kept, so that its loss is noticed.
     """
 
     cluster_id: str
     epoch: int
     writer: str
-    holder: str | None
-    address: str
+    address: str | None
     changes: int
     trimmed: Mark
     last: Mark
@@ -85,18 +84,16 @@ def decode_manifest(data: bytes) -> Manifest:
 
 def _checked(fields: dict[str, Any]) -> Manifest:
     """Raises KeyError, TypeError and ValueError."""
-    texts = [fields[name] for name in ("cluster_id", "writer", "address")]
+    texts = [fields[name] for name in ("cluster_id", "writer")]
     numbers = [fields["epoch"], fields["changes"], *fields["trimmed"], *fields["last"]]
-    holder = fields["holder"]
-    if not all(isinstance(text, str) for text in [*texts, holder or ""]):
+    address = fields["address"]
+    if not all(isinstance(text, str) for text in [*texts, address or ""]):
         raise TypeError("a text is none")
     if not all(type(number) is int and number >= 0 for number in numbers):
         raise TypeError("a number is none")
-    cluster_id, writer, address = texts
+    cluster_id, writer = texts
     trimmed, last = Mark(*fields["trimmed"]), Mark(*fields["last"])
-    return Manifest(
-        cluster_id, fields["epoch"], writer, holder, address, fields["changes"], trimmed, last
-    )
+    return Manifest(cluster_id, fields["epoch"], writer, address, fields["changes"], trimmed, last)
 
 
 async def load_manifest(bucket: Bucket) -> Manifest | None:

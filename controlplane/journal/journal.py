@@ -171,11 +171,18 @@ class SharedJournal(Journal, Protocol):
     """A journal that control planes on several machines can open, one after the other (adr/0026).
 
     `open` takes it over if its leader has left it or has been silent for the length of a lease, and raises
-    JournalInUse otherwise.
+    JournalInUse otherwise; it may watch for a lease to find out.
     """
 
     lease: float
     """Seconds without a renewal after which a leader may be taken over."""
+
+    async def check(self) -> None:
+        """Find out, before the journal is opened, whether what holds it can be relied on.
+
+        Raises JournalRefused if it cannot, JournalUnreachable, and other JournalErrors. Logs what may be lost.
+        """
+        ...
 
     async def renew(self, fencing_token: int) -> None:
         """Tell the standbys that this leader is alive.

@@ -28,7 +28,7 @@ from lacuna.controlplane.journal.journal import (
     Snapshot,
 )
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
-from lacuna.controlplane.journal.places import SharedPlace
+from lacuna.controlplane.journal.place import SharedPlace
 from lacuna.controlplane.journal.postgresql_connection import (
     DATABASE_ERRORS,
     Connection,
@@ -93,7 +93,7 @@ class PostgresqlJournal:
     `new_cluster_id` returns an id for a new cluster. `address` tells the others where this writer serves. An earlier
     writer is taken over once `watch`, or `open`, has seen it silent for `lease` seconds, or if it has closed the
     journal; with 0 at once. An append that is not answered within `answer_timeout` seconds is in doubt, and a renewal
-    has failed. Snapshots are in the same database unless `snapshots` is another store.
+    has failed. Snapshots are in the same database unless `snapshots` is another store, which `place` names then.
 
     Raises JournalRefused if `url` is not the URL of a PostgreSQL database.
     """
@@ -107,8 +107,10 @@ class PostgresqlJournal:
         lease: float = 0.0,
         answer_timeout: float = 10.0,
         snapshots: SnapshotStore | None = None,
+        place: SharedPlace | None = None,
         watch: LeaderWatch | None = None,
     ) -> None:
+        self._place = place or SharedPlace(url)
         #: The URL as it may be shown, without the password.
         self.name = name_of(url)
         self._url = url
@@ -130,14 +132,21 @@ class PostgresqlJournal:
     @property
     def place(self) -> str:
         """What the snapshot process is told."""
-        return SharedPlace(self._url).text()
+        return self._place.text()
+
+    async def check(self) -> None:
+        """Log a warning if the server is set up to acknowledge what it may lose.
+
+        Raises JournalUnreachable, JournalRefused, and other JournalErrors of the database.
+        """
+        async with connected(self._url) as connection:
+            await self._warn(connection)
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         """Take the journal over from its last writer, making its tables if there are none.
 
         Waits until the last writer's append has ended. Raises JournalInUse if that writer's lease has not ended,
-        JournalUnreachable, JournalRefused, JournalForeign, and other JournalErrors of the database. Logs a warning if
-        the server is set up to acknowledge what it may lose.
+        JournalUnreachable, JournalRefused, JournalForeign, and other JournalErrors of the database.
         """
         if self._is_open:
             raise JournalInUse("this journal is already open")
@@ -164,7 +173,6 @@ class PostgresqlJournal:
                 f"{self.name} belongs to cluster {stored_id}, not {cluster_id}: "
                 f"give the database of cluster {cluster_id}, or an empty one"
             )
-        await self._warn(connection)
         self._epoch = await self._take_over(connection)
         # A statement of its own: it sees the append that the takeover has waited for.
         self._position = await connection.fetchval(_END)

@@ -144,11 +144,11 @@ async def read_leader(
     connection: Connection, watch: LeaderWatch
 ) -> tuple[Leader, asyncpg.Record] | None:
     """Return the leader and its row, or None if it has left the journal. Raises asyncpg's errors."""
-    asked = watch.now()
+    asked_ms = watch.now_ms()
     row = await connection.fetchrow(_LEADER)
     if row is None:
         raise JournalCorrupt("the table lacuna.leader is empty: restore it from a backup")
-    silent = watch.see(tuple(row), asked)
+    watch.see(tuple(row), asked_ms)
     if row["address"] is None:
         return None
-    return Leader(row["epoch"], row["address"], silent), row
+    return Leader(row["epoch"], row["address"], watch.silent), row

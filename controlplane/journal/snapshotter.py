@@ -16,7 +16,8 @@ import sys
 from lacuna.controlplane import machine
 from lacuna.controlplane.journal.connections import connect, errors_of
 from lacuna.controlplane.journal.journal import JournalCorrupt, JournalError, Snapshot
-from lacuna.controlplane.journal.places import SharedPlace
+from lacuna.controlplane.journal.place import SharedPlace
+from lacuna.controlplane.journal.places import opened_reader
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
 from lacuna.controlplane.journal.tables import read_batches, read_cluster_id
@@ -59,17 +60,17 @@ def make_snapshot(path: str, position: int) -> int:
 
 async def make_shared_snapshot(place: SharedPlace, position: int) -> None:
     """Make a snapshot of a shared journal, at `position` or later. Raises JournalError."""
-    reader, snapshots = place.open_reader()
-    try:
-        replica = Replica()
-        await replica.catch_up(reader)
-        if replica.position < position:
-            raise JournalCorrupt(
-                f"the journal ends at position {replica.position}, before {position}"
-            )
-        await snapshots.store(Snapshot(replica.position, machine.snapshot(replica.state)))
-    finally:
-        await reader.close()
+    with opened_reader(place) as (reader, snapshots):
+        try:
+            replica = Replica()
+            await replica.catch_up(reader)
+            if replica.position < position:
+                raise JournalCorrupt(
+                    f"the journal ends at position {replica.position}, before {position}"
+                )
+            await snapshots.store(Snapshot(replica.position, machine.snapshot(replica.state)))
+        finally:
+            await reader.close()
 
 
 def main(place: str, position: int) -> int:

@@ -50,8 +50,17 @@ def controlplane(
         option(
             "--journal",
             key="controlplane.journal",
-            help="Journal that several control planes share, one of which leads: postgresql://USER@HOST/DATABASE. "
-            "Without it, an SQLite file in the data folder, for one.",
+            help="Journal that several control planes share, one of which leads: postgresql://USER@HOST/DATABASE, "
+            "or bucket. Without it, an SQLite file in the data folder, for one.",
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        option(
+            "--store",
+            key="store",
+            help="With --journal: the cluster's bucket as a URL, s3://BUCKET/PREFIX?endpoint=URL. It holds the "
+            "journal's snapshots, and with bucket all of the journal.",
         ),
     ] = None,
     lease_ms: Annotated[
@@ -97,7 +106,7 @@ def controlplane(
     if advertise:
         parse_address(advertise)
     if journal:
-        shared = SharedJournalOptions(journal, lease_ms / 1000)
+        shared = SharedJournalOptions(journal, store or "", lease_ms / 1000)
         run(partial(_one_of_several, listen, advertise or "", shared, configuration))
         return
     make_folder(data)
@@ -120,14 +129,15 @@ async def _controlplane(listen: str, data: Path, configuration: Configuration) -
 async def _one_of_several(
     listen: str, advertise: str, shared: SharedJournalOptions, configuration: Configuration
 ) -> None:
-    running = await serve_shared(
-        listen,
-        shared.make,
-        configuration.service(),
-        advertised=advertise,
-        prepare=group_settings(configuration.make(GroupSettings)),
-    )
-    await _until_it_fails(running)
+    with shared.opened() as make_journal:
+        running = await serve_shared(
+            listen,
+            make_journal,
+            configuration.service(),
+            advertised=advertise,
+            prepare=group_settings(configuration.make(GroupSettings)),
+        )
+        await _until_it_fails(running)
 
 
 async def _until_it_fails(running: RunningControlPlane | RunningNode) -> None:

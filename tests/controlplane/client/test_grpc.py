@@ -250,7 +250,7 @@ async def test_pauses_grow_to_a_bound_and_begin_anew(wire: Wire) -> None:
     client.start()
     while len(wire.pauses) < 10:
         await asyncio.sleep(0.001)
-    expected = [min(2.0, 0.02 * 2**failures) * 0.75 for failures in range(1, 11)]
+    expected = [min(0.5, 0.02 * 2**failures) * 0.75 for failures in range(1, 11)]
     assert wire.pauses[:10] == pytest.approx(expected)
     await wire.up()
     await client.cluster.ready()

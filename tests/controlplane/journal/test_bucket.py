@@ -83,8 +83,8 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bucket_calls, "_LONGEST_PAUSE_SECONDS", 0.001)
 
 
-def journal_of(bucket: ConditionalStore, holder: str = "", lease: float = 0.0) -> BucketJournal:
-    return BucketJournal(bucket, lambda: "made", holder=holder, lease=lease)
+def journal_of(bucket: ConditionalStore, address: str = "", lease: float = 0.0) -> BucketJournal:
+    return BucketJournal(bucket, lambda: "made", address=address, lease=lease)
 
 
 @contextmanager
@@ -394,9 +394,9 @@ async def test_a_manifest_that_was_deleted_ends_the_leadership(bucket: FaultyBuc
 
 async def test_a_leader_is_taken_over_once_it_was_silent_for_a_lease(bucket: FaultyBucket) -> None:
     clock = ManualClock()
-    first = BucketJournal(bucket, lambda: "made", holder="first", address="there:9093", lease=10.0)
+    first = BucketJournal(bucket, lambda: "made", address="there:9093", lease=10.0)
     opened = await first.open(None)
-    second = BucketJournal(bucket, lambda: "made", holder="second", lease=10.0, clock=clock)
+    second = BucketJournal(bucket, lambda: "made", lease=10.0, clock=clock)
     reader = second.reader()
     assert await reader.leader() == Leader(1, "there:9093", 0.0)
     clock.advance(9_000)
@@ -448,7 +448,7 @@ async def test_a_leader_that_is_heard_of_ends_the_watch(bucket: FaultyBucket, le
     if leaves:
         assert (await opening).fencing_token == 2
     else:
-        expected = r"is running on this data \(the bucket\): first at .*silent for 10 s"
+        expected = r"is running on this data \(the bucket\) at first.*silent for 10 s"
         with pytest.raises(JournalInUse, match=expected):
             await opening
         await first.close()
@@ -608,7 +608,7 @@ async def test_an_opening_of_a_contender_that_was_late(
         ({"format_version": 2}, JournalOfAnotherVersion, "the journal's format is 2 and this ver"),
         ({"epoch": "1"}, JournalCorrupt, "journal/manifest is damaged"),
         ({"last": [1]}, JournalCorrupt, "journal/manifest is damaged"),
-        ({"holder": 1}, JournalCorrupt, "journal/manifest is damaged"),
+        ({"address": 1}, JournalCorrupt, "journal/manifest is damaged"),
         ({"last": [11, 9]}, JournalCorrupt, "are not of one journal"),
         ({"cluster_id": "theirs"}, JournalForeign, "belongs to cluster theirs, not made"),
     ],

@@ -39,6 +39,7 @@ from lacuna.controlplane.journal.postgresql_connection import name_of
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
 from tests.controlplane.runtime.commands import commit, created
 from tests.controlplane.runtime.rig import Rig
+from tests.doubles.clock import ManualClock
 from tests.postgresql import PASSWORD, Line, PostgresqlServer, wait_until_blocked
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -221,8 +222,8 @@ class Second:
     """A second control plane on the journal, which sees the leader by a clock that the test sets."""
 
     def __init__(self, database: str) -> None:
-        self.time = 1000.0
-        watch = LeaderWatch(lambda: self.time)
+        self.clock = ManualClock()
+        watch = LeaderWatch(self.clock)
         self.journal = PostgresqlJournal(
             database, lambda: "made", address="second:1", lease=60.0, watch=watch
         )
@@ -245,15 +246,15 @@ async def test_a_leader_that_is_heard_of_is_not_taken_over(
     assert await second.sees() is None
     opened = await first.open(None)
     assert await second.sees() == (1, "there:9093", 0.0)
-    second.time += 59.0
+    second.clock.advance(59000)
     assert await second.sees() == (1, "there:9093", 59.0)
     expected = r"running on this data \(.*at there:9093.*for 60 s"
     with pytest.raises(JournalInUse, match=expected):
         await second.journal.open(None)
     await first.renew(opened.fencing_token)
-    second.time += 1.0
+    second.clock.advance(1000)
     assert await second.sees() == (1, "there:9093", 0.0)
-    second.time += 60.0
+    second.clock.advance(60000)
     assert (await second.journal.open(None)).fencing_token == opened.fencing_token + 1
     with pytest.raises(JournalFenced):
         await first.renew(opened.fencing_token)
@@ -269,7 +270,7 @@ async def test_who_has_just_come_waits_for_a_lease(database: str) -> None:
     await first.open(None)
     with pytest.raises(JournalInUse):
         await second.journal.open(None)
-    second.time += 60.0
+    second.clock.advance(60000)
     assert (await second.journal.open(None)).fencing_token == 2
     await first.close()
     await second.close()
@@ -282,7 +283,7 @@ async def test_the_databases_clock_says_nothing(database: str, admin: Connection
     await admin.execute(f"UPDATE lacuna.leader SET renewed_at = renewed_at {way}")
     await second.sees()
     for _ in range(3):
-        second.time += 59.0
+        second.clock.advance(59000)
         await first.renew(opened.fencing_token)
         assert await second.sees() == (1, "", 0.0)
     with pytest.raises(JournalInUse):
@@ -296,7 +297,7 @@ async def test_of_two_that_take_over_one_does(database: str) -> None:
     await first.open(None)
     for rival in rivals:
         await rival.sees()
-        rival.time += 60.0
+        rival.clock.advance(60000)
     took = await asyncio.gather(
         *(rival.journal.open(None) for rival in rivals), return_exceptions=True
     )
@@ -629,7 +630,7 @@ async def test_settings_that_lose_acknowledged_commits_are_named(
     name = await admin.fetchval("SELECT current_database()")
     await admin.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
     with caplog.at_level(logging.WARNING, "lacuna.controlplane"):
-        await written(database, 1)
+        await journal_of(database).check()
     assert "PostgreSQL runs with synchronous_commit off, so a crash" in caplog.text
     assert "PostgreSQL runs with fsync off, so a power cut" in caplog.text
     assert "standbys" not in caplog.text
@@ -637,7 +638,7 @@ async def test_settings_that_lose_acknowledged_commits_are_named(
     with replication(postgresql, tmp_path):
         while not await admin.fetchval("SELECT count(*) FROM pg_stat_replication"):
             pass
-        await written(database, 1)
+        await journal_of(database).check()
     assert "waits for none of its standbys, so a failover" in caplog.text
 
 
