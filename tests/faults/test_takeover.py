@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from lacuna.controlplane.shared_service import ask_status
+from lacuna.moto import CREDENTIALS
+from lacuna.stores import bucket_url, open_checked
 from tests.clients.librd import read
 
 from .history import log_violations, transaction_violations
@@ -22,17 +25,28 @@ PARTITIONS = 4
 SECONDS = 60.0
 
 
-@pytest.fixture
-def cluster(tmp_path: Path, database: str) -> Iterator[Deployment]:
-    """Two control planes on PostgreSQL, and two agents."""
-    made = Deployment(
+@pytest.fixture(params=["postgresql", "bucket"])
+def cluster(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Deployment]:
+    """Two control planes on one journal, and two agents."""
+    if request.param == "postgresql":
+        store = f"file://{tmp_path / 'objects'}"
+        journal = [f"--journal={request.getfixturevalue('database')}"]
+    else:
+        endpoint = request.getfixturevalue("moto_endpoint")
+        store = bucket_url(f"lacuna/{uuid4()}", endpoint)
+        for name, value in CREDENTIALS.items():
+            monkeypatch.setenv(name, value)
+        open_checked(store, create_bucket=True).close()
+        journal = ["--journal=bucket", f"--store={store}"]
+    with Deployment(
         tmp_path / "control",
         2,
-        [f"--objects={tmp_path / 'objects'}"],
+        [f"--store={store}"],
         control_planes=2,
-        journal=[f"--journal={database}"],
-    )
-    with made:
+        journal=journal,
+    ) as made:
         yield made
 
 
