@@ -9,6 +9,8 @@ _log = logging.getLogger("lacuna.controlplane")
 
 #: How far a clock may be ahead before it is believed at once: then it was wrong before, as after a boot without NTP.
 _FAR_MS: Final = 3_600_000
+#: How much of an outage leases and transactions may be given back.
+_OUTAGE_MS: Final = 120_000
 _TOLD_MS: Final = 1_000
 
 # On Linux the monotonic clock stands still while the machine is suspended.
@@ -52,7 +54,7 @@ class SteadyTime:
 
     Leases, transactions, pins and the grace of collection end at a time that is in the journal. They would all end at
     once if the time jumped forwards, and none if it stood still after a jump backwards. While no control plane runs,
-    the time stands still, since nobody could have renewed a lease or ended a transaction.
+    the time stands still for a while, since nobody can renew a lease or end a transaction.
     """
 
     def __init__(self, clock: Clock, last_ms: int) -> None:
@@ -60,8 +62,9 @@ class SteadyTime:
         self._clock = clock
         self._passed_ms = clock.passed_ms()
         now_ms = clock.now_ms()
-        is_first = last_ms == 0
-        self._now_ms = float(now_ms if is_first or now_ms - last_ms > _FAR_MS else last_ms)
+        # Nobody knows how long no control plane ran: the last record may be old because there was nothing to decide.
+        is_near = 0 < last_ms <= now_ms <= last_ms + _FAR_MS
+        self._now_ms = float(max(last_ms, now_ms - _OUTAGE_MS * is_near))
         self._is_apart = abs(now_ms - self._now_ms) > _TOLD_MS
 
     def now_ms(self) -> int:

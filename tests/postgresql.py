@@ -40,11 +40,14 @@ def binaries() -> str | None:
 
 
 class PostgresqlServer:
-    """A server in a temporary folder, on a Unix socket only; it runs as `postgres` if the tests run as root."""
+    """A server on a Unix socket only; it runs as `postgres` if the tests run as root.
+
+    Its folder is where that user may go, which need not be where the tests' temporary folders are.
+    """
 
     def __init__(self, bin_folder: str) -> None:
         self._bin = Path(bin_folder)
-        self.folder = Path(tempfile.mkdtemp(prefix="lacuna-postgresql-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="lacuna-postgresql-", dir="/tmp"))
         self._user = "postgres" if os.getuid() == 0 else None
         if self._user is not None:
             shutil.chown(self.folder, self._user, self._user)
