@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
 
 from confluent_kafka import (
@@ -142,6 +143,8 @@ class TransactionalClient(Client):
     ) -> None:
         super().__init__(bootstrap, topic, progress)
         self.transactions: list[Transaction] = []
+        #: When each commit was asked for and answered, by the monotonic clock.
+        self.commits: list[tuple[float, float]] = []
         self.fatal: list[str] = []
         self._name = f"txn-{number}"
         self._partitions = partitions
@@ -187,7 +190,9 @@ class TransactionalClient(Client):
             insist(lambda: who.abort_transaction(SECONDS))
             one.is_committed = False
         else:
+            asked = time.monotonic()
             insist(lambda: who.commit_transaction(SECONDS))
+            self.commits.append((asked, time.monotonic()))
             one.is_committed = True
         self.progress.add()
 

@@ -9,20 +9,13 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from lacuna.controlplane.shared_service import ask_status
 from lacuna.moto import CREDENTIALS
 from lacuna.stores import bucket_url, open_checked
-from tests.clients.librd import read
 
-from .history import log_violations, transaction_violations
-from .load import PlainClient, Progress, TransactionalClient
+from .checked_load import Load
 from .processes import Deployment
-
-PARTITIONS = 4
-SECONDS = 60.0
 
 
 @pytest.fixture(params=["postgresql", "bucket"])
@@ -48,49 +41,6 @@ def cluster(
         journal=journal,
     ) as made:
         yield made
-
-
-class Load:
-    """Transactional producers and an idempotent one, and what is asked of the logs at the end."""
-
-    def __init__(self, cluster: Deployment) -> None:
-        self.progress = Progress()
-        self._bootstrap = cluster.bootstrap
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        topics = [NewTopic(name, PARTITIONS) for name in ("transactions", "plain")]
-        for created in admin.create_topics(topics).values():
-            created.result(SECONDS)
-        self._transactional = [
-            TransactionalClient(
-                cluster.bootstrap, "transactions", self.progress, PARTITIONS, number
-            )
-            for number in range(2)
-        ]
-        self._plain = PlainClient(cluster.bootstrap, "plain", self.progress, PARTITIONS)
-        for client in (*self._transactional, self._plain):
-            client.start()
-        self.await_more()
-
-    def await_more(self) -> None:
-        """Waits until clients were told of as much again as one transaction and more."""
-        count = self.progress.count + 100
-        assert self.progress.wait_for(count, SECONDS), "the clients do not go on"
-
-    def violations(self) -> list[str]:
-        """Stops the clients, reads everything, and returns what is wrong with it."""
-        for client in (*self._transactional, self._plain):
-            client.stop()
-        assert [each for client in self._transactional for each in client.fatal] == []
-        found = []
-        visible = {p: self._read("transactions", p) for p in range(PARTITIONS)}
-        for client in self._transactional:
-            found += transaction_violations(client.transactions, visible)
-        for partition, acknowledged in self._plain.acknowledged.items():
-            found += log_violations(partition, acknowledged, self._read("plain", partition))
-        return found
-
-    def _read(self, topic: str, partition: int) -> list[tuple[int, bytes]]:
-        return read(self._bootstrap, topic, partition=partition).records
 
 
 @contextmanager
