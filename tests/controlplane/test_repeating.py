@@ -1,0 +1,296 @@
+"""Every verb survives a takeover between its commit and its reply: its client sends it again, or knows why not (adr/0026).
+
+Each command is decided, the state is then replayed from the journal alone, as another control plane has it, and the same
+command is decided again.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.client.repeating import NOT_REPEATED, may_be_repeated
+from lacuna.controlplane.v1.cluster_pb2 import (
+    AlterTopicConfigs,
+    ConfigChange,
+    CreatePartitions,
+    CreatePartitionsTopic,
+    CreateTopic,
+    CreateTopics,
+    DeleteTopics,
+    DescribeLeases,
+    OpenLease,
+    RegisterAgent,
+    ReleaseLease,
+    RenewLease,
+)
+from lacuna.controlplane.v1.consumer_groups_pb2 import (
+    AlterGroupConfigs,
+    ConsumerGroupHeartbeat,
+    DeleteOffsets,
+    DescribeConsumerGroups,
+    DescribeGroupConfigs,
+)
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import (
+    CommittedOffset,
+    DeleteGroups,
+    DescribeGroups,
+    GroupProtocol,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    ListGroups,
+    MemberAssignment,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetFetchGroup,
+    SyncGroup,
+    TxnOffsetCommit,
+)
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from lacuna.controlplane.v1.log_pb2 import (
+    CommitSegment,
+    ConfirmCollection,
+    DeleteRecords,
+    DeleteRecordsPartition,
+    FilterUncommitted,
+    PinReads,
+    PlanCollection,
+    PlanCompaction,
+    PlanMerge,
+    ReadPartitions,
+    SegmentId,
+    SegmentSlice,
+    SwapExtents,
+    UnpinReads,
+)
+from lacuna.controlplane.v1.transactions_pb2 import (
+    AbortTxn,
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    DescribeProducers,
+    DescribeTransactions,
+    EndTxn,
+    InitProducerId,
+    ListTransactions,
+)
+from tests.controlplane.verbs.cluster import TRANSACTIONAL, Cluster, add_batch
+
+VERBS = tuple(field.name for field in Command.DESCRIPTOR.oneofs_by_name["verb"].fields)
+
+
+class Scene(Cluster):
+    """A topic `a` with records, a producer in the middle of a transaction, and a classic group with an offset."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topic_id = self.create("a", 2)
+        self.put("a-0", 2)
+        init = InitProducerId(
+            has_transactional_id=True,
+            transactional_id="t",
+            transaction_timeout_ms=60_000,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        made = self.do("init_producer_id", init)
+        self.producer = (made.producer_id, made.producer_epoch)
+        self.do("add_partitions_to_txn", self.added("a-0"))
+        self.put("a-0", 1, producer=self.producer, sequence=0, flags=TRANSACTIONAL)
+        self.do("offset_commit", self.offsets())
+
+    def added(self, *partitions: str) -> AddPartitionsToTxn:
+        return AddPartitionsToTxn(
+            transactional_id="t",
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
+            partitions=map(self.partition, partitions),
+        )
+
+    def offsets(self) -> OffsetCommit:
+        offset = CommittedOffset(partition=self.partition("a-0"), offset=1, leader_epoch=-1)
+        return OffsetCommit(group_id="g", generation_id=-1, offsets=[offset])
+
+    def segment(self) -> CommitSegment:
+        given = SegmentSlice(partition=self.partition("a-0"))
+        add_batch(given, count=3, timestamp=self.now_ms)
+        segment = SegmentId(lease_id=self.lease_id, sequence=self.sequence + 1)
+        return CommitSegment(segment=segment, object_size=1 << 40, slices=[given])
+
+    def joined(self, **given: Any) -> JoinGroup:
+        protocols = [GroupProtocol(name="range", metadata=b"")]
+        return JoinGroup(
+            group_id="members",
+            protocol_type="consumer",
+            protocols=protocols,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            **given,
+        )
+
+    def consumer(self, member_epoch: int) -> ConsumerGroupHeartbeat:
+        return ConsumerGroupHeartbeat(
+            group_id="kip-848",
+            member_id="m",
+            member_epoch=member_epoch,
+            rebalance_timeout_ms=60_000,
+            has_topic_names=True,
+            topic_names=["a"],
+            has_owned=True,
+            client_id="c",
+            client_host="h",
+        )
+
+    def taken_over(self) -> None:
+        """The state as whoever takes over has it: of the journal, without what is volatile."""
+        self.state = machine.State()
+        for data in self.journal:
+            machine.replay(self.state, JournalRecord.FromString(data))
+        self.state.take_changes()
+
+
+def _ids(scene: Scene) -> dict[str, Any]:
+    return {
+        "transactional_id": "t",
+        "producer_id": scene.producer[0],
+        "producer_epoch": scene.producer[1],
+    }
+
+
+def _slices(scene: Scene) -> list[CommittedOffset]:
+    return [CommittedOffset(partition=scene.partition("a-1"), offset=7, leader_epoch=-1)]
+
+
+def _generation(scene: Scene) -> SyncGroup:
+    """What the leader of a group sends after the first rebalance."""
+    joined = scene.do("join_group", scene.joined(client_id="c"))
+    assignment = [MemberAssignment(member_id=joined.member_id, assignment=b"all")]
+    return SyncGroup(
+        group_id="members",
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        assignments=assignment,
+    )
+
+
+def _stable(scene: Scene) -> str:
+    """The member of a group that is stable."""
+    synced = _generation(scene)
+    assert scene.do("sync_group", synced).assignment == b"all"
+    return synced.member_id
+
+
+def _pinned(scene: Scene) -> int:
+    return int(scene.do("pin_reads", PinReads(duration_ms=60_000)).pin_id)
+
+
+#: A command of each verb that does something in its scene.
+COMMANDS: dict[str, Callable[[Scene], Any]] = {
+    "register_agent": lambda _: RegisterAgent(host="agent", port=9093),
+    "renew_lease": lambda scene: RenewLease(lease_id=scene.lease_id),
+    "release_lease": lambda scene: ReleaseLease(lease_id=scene.lease_id),
+    "create_topics": lambda _: CreateTopics(topics=[CreateTopic(name="b", partition_count=1)]),
+    "delete_topics": lambda scene: DeleteTopics(topic_ids=[scene.topic_id]),
+    "create_partitions": lambda _: CreatePartitions(
+        topics=[CreatePartitionsTopic(name="a", partition_count=3)]
+    ),
+    "alter_topic_configs": lambda _: AlterTopicConfigs(
+        name="a", changes=[ConfigChange(name="cleanup.policy", operation=2, value="compact")]
+    ),
+    "open_lease": lambda _: OpenLease(duration_ms=60_000),
+    "describe_leases": lambda _: DescribeLeases(),
+    "commit_segment": Scene.segment,
+    "read_partitions": lambda scene: ReadPartitions(partitions=[scene.partition("a-0")]),
+    "delete_records": lambda scene: DeleteRecords(
+        partitions=[DeleteRecordsPartition(partition=scene.partition("a-0"), before_offset=1)]
+    ),
+    "plan_merge": lambda scene: PlanMerge(
+        lease_id=scene.lease_id, max_bytes=1 << 20, small_bytes=1 << 20, min_extents=1
+    ),
+    "swap_extents": lambda _: SwapExtents(),
+    "plan_collection": lambda scene: PlanCollection(lease_id=scene.lease_id, max_segments=10),
+    "filter_uncommitted": lambda scene: FilterUncommitted(
+        segments=[SegmentId(lease_id=scene.lease_id, sequence=99)]
+    ),
+    "confirm_collection": lambda _: ConfirmCollection(segments=[SegmentId(lease_id=7, sequence=1)]),
+    "pin_reads": lambda _: PinReads(duration_ms=60_000),
+    "unpin_reads": lambda scene: UnpinReads(pin_id=_pinned(scene)),
+    "plan_compaction": lambda scene: PlanCompaction(
+        partitions=[scene.partition("a-0")], small_bytes=1 << 20
+    ),
+    "init_producer_id": lambda scene: InitProducerId(
+        has_transactional_id=True, transaction_timeout_ms=60_000, **_ids(scene)
+    ),
+    "add_partitions_to_txn": lambda scene: scene.added("a-0", "a-1"),
+    "add_offsets_to_txn": lambda scene: AddOffsetsToTxn(group_id="g", **_ids(scene)),
+    "end_txn": lambda scene: EndTxn(
+        committed=True, bumps_epoch=True, lease_id=scene.lease_id, **_ids(scene)
+    ),
+    "abort_txn": lambda _: AbortTxn(transactional_id="t", producer_id=-1, producer_epoch=-1),
+    "describe_producers": lambda scene: DescribeProducers(partitions=[scene.partition("a-0")]),
+    "describe_transactions": lambda _: DescribeTransactions(transactional_ids=["t"]),
+    "list_transactions": lambda _: ListTransactions(),
+    "join_group": lambda scene: scene.joined(requires_known_member_id=True),
+    "sync_group": _generation,
+    "heartbeat": lambda scene: Heartbeat(
+        group_id="members", generation_id=1, member_id=_stable(scene)
+    ),
+    "leave_group": lambda scene: LeaveGroup(
+        group_id="members", members=[LeavingMember(member_id=_stable(scene))]
+    ),
+    "offset_commit": Scene.offsets,
+    "txn_offset_commit": lambda scene: TxnOffsetCommit(
+        group_id="g", generation_id=-1, adds_group=True, offsets=_slices(scene), **_ids(scene)
+    ),
+    "offset_fetch": lambda _: OffsetFetch(
+        groups=[OffsetFetchGroup(group_id="g", all_partitions=True, member_epoch=-1)]
+    ),
+    "describe_groups": lambda _: DescribeGroups(group_ids=["g"]),
+    "list_groups": lambda _: ListGroups(),
+    "delete_groups": lambda _: DeleteGroups(group_ids=["g"]),
+    "consumer_group_heartbeat": lambda scene: scene.consumer(0),
+    "describe_consumer_groups": lambda _: DescribeConsumerGroups(group_ids=["g"]),
+    "delete_offsets": lambda scene: DeleteOffsets(
+        group_id="g", partitions=[scene.partition("a-0")]
+    ),
+    "alter_group_configs": lambda _: AlterGroupConfigs(
+        group_id="g",
+        changes=[ConfigChange(name="consumer.session.timeout.ms", value="50000")],
+    ),
+    "describe_group_configs": lambda _: DescribeGroupConfigs(group_ids=["g"]),
+}
+
+
+def test_there_is_a_command_of_every_verb() -> None:
+    assert set(COMMANDS) == set(VERBS)
+
+
+def _effect(scene: Scene, verb: str) -> object:
+    """What a command of this verb has changed. Each commit of offsets has a number, which nobody sees."""
+    if verb in ("offset_commit", "txn_offset_commit"):
+        return scene.reply("offset_fetch", COMMANDS["offset_fetch"](scene))
+    return machine.snapshot(scene.state)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_that_is_repeated_does_and_says_the_same(verb: str) -> None:
+    scene = Scene()
+    message = COMMANDS[verb](scene)
+    first = scene.reply(verb, message)
+    done = _effect(scene, verb)
+    scene.taken_over()
+    again = scene.reply(verb, message)
+    is_same = (again, _effect(scene, verb)) == (first, done)
+    assert is_same == may_be_repeated(Command(**{verb: message})), (first, again)
+
+
+def test_the_page_says_what_becomes_of_each_verb() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    for verb in VERBS:
+        assert f"`{verb}`" in page
+    for verb, reason in NOT_REPEATED.items():
+        assert f"| `{verb}` | {reason} |" in page
