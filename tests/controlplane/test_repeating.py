@@ -1,7 +1,7 @@
-"""Every verb survives a takeover between its commit and its reply: its client sends it again, or knows why not (adr/0026).
+"""Every verb survives a takeover between its commit and its reply (adr/0026).
 
-Each command is decided, the state is then replayed from the journal alone, as another control plane has it, and the same
-command is decided again.
+Each command is decided, the state is replayed from the journal alone, as whoever takes over has it, and the same command
+is decided again.
 """
 
 from collections.abc import Callable

@@ -102,6 +102,7 @@ def test_nothing_is_acknowledged_without_it(cluster: Deployment) -> None:
     assert values == [b"before", *(b"while %d" % number for number in range(20))]
 
 
+@pytest.mark.slow
 def test_offsets_are_looked_for_until_it_is_back(cluster: Deployment) -> None:
     """S7: agents wait 5 s for it, then answer an error after which librdkafka asks three times more."""
     send(producer(cluster.bootstrap), "t", [b"0", b"1"])

@@ -847,6 +847,7 @@ async def test_a_takeover_on_s3(s3: ConditionalStore) -> None:
     await asyncio.gather(old.close(), new.close())
 
 
+@pytest.mark.slow
 async def test_kill_9_loses_nothing_that_was_acknowledged(
     moto_endpoint: str, s3: ConditionalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
