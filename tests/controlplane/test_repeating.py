@@ -1,7 +1,7 @@
 """Every verb survives a takeover between its commit and its reply (adr/0026).
 
-Each command is decided, the state is replayed from the journal alone, as whoever takes over has it, and the same command
-is decided again.
+Each command is decided, the state is replayed from the journal alone, as whoever takes over has it, and the command is
+decided again.
 """
 
 from collections.abc import Callable

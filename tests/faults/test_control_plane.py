@@ -104,13 +104,13 @@ def test_nothing_is_acknowledged_without_it(cluster: Deployment) -> None:
 
 @pytest.mark.slow
 def test_offsets_are_looked_for_until_it_is_back(cluster: Deployment) -> None:
-    """S7: agents wait 5 s for it, then answer an error after which librdkafka asks three times more."""
+    """S7: agents wait 10 s for it, then answer an error after which librdkafka asks three times more."""
     send(producer(cluster.bootstrap), "t", [b"0", b"1"])
     who = consumer(
         cluster.bootstrap, group_id="g", retry_backoff_ms=3000, retry_backoff_max_ms=20_000
     )
     cluster.control.kill()
-    back = threading.Timer(6.0, cluster.control.start)
+    back = threading.Timer(11.0, cluster.control.start)
     back.start()
     try:
         assert who.get_watermark_offsets(TopicPartition("t", 0), 60) == (0, 2)
