@@ -151,9 +151,17 @@ class Planner:
             confirmed.update(suspects)
 
     async def _make_ready(self, watch: Watch) -> None:
-        """Find the views of the dirty interests, and wait until they are current (S3) and trusted (S7)."""
+        """Find the views of the dirty interests, and wait until they are current (S3) and trusted (S7).
+
+        While no control plane leads, views that were current when its session ended will do as long as they are trusted:
+        a takeover is no pause for who reads what is there.
+        """
         cluster = self._control.cluster
         while True:
+            if not cluster.is_current and self._trust.holds():
+                views = self._find_views(watch)
+                if len(views) == len(watch.dirty) and all(view.is_as_left for view in views):
+                    return
             while not cluster.is_current:
                 await cluster.ready()
             views = self._find_views(watch)

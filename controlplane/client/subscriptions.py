@@ -70,7 +70,7 @@ class Subscriptions:
         """Mark every view stale, since the session is lost and versions may be missed."""
         self.cluster.is_current = False
         for view in self._subscribed.values():
-            view.is_current = False
+            view.leave()
 
     def fail(self, error: ControlPlaneUnavailable) -> None:
         """Fail everyone who waits for a view: until `restore`, the control plane cannot be reached."""
@@ -94,6 +94,6 @@ class Subscriptions:
         for key, view in self._subscribed.items():
             if key != kept and not view.is_in_use:
                 del self._subscribed[key]
-                view.is_current = False
+                view.is_current = view.is_as_left = False
                 self._unsubscribe((key,))
                 return

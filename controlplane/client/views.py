@@ -104,6 +104,7 @@ class PartitionView:
         "dead",
         "extents",
         "high_watermark",
+        "is_as_left",
         "is_current",
         "is_deleted",
         "last_stable_offset",
@@ -127,6 +128,8 @@ class PartitionView:
         self.is_deleted = False
         #: False until the first snapshot, and while a version may have been missed.
         self.is_current = False
+        #: Whether it was current when the session ended, and so shows the partition as it was then.
+        self.is_as_left = False
         self._feed = feed
         self._listeners = _Listeners()
         self._ready = _Ready()
@@ -170,9 +173,15 @@ class PartitionView:
         self.vacated_to = delta.vacated_to
         self.is_deleted = delta.is_deleted
         self.is_current = True
+        self.is_as_left = False
         self._ready.settle()
         self._listeners.notify()
         return True
+
+    def leave(self) -> None:
+        """Note that the session has ended: from now on versions may be missed."""
+        self.is_as_left = self.is_as_left or self.is_current
+        self.is_current = False
 
     def _apply_changes(self, delta: PartitionDelta) -> None:
         if rows := delta.appended:
