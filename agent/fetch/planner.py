@@ -153,8 +153,8 @@ class Planner:
     async def _make_ready(self, watch: Watch) -> None:
         """Find the views of the dirty interests, and wait until they are current (S3) and trusted (S7).
 
-        While no control plane leads, views that were current when the session ended will do as long as they are trusted,
-        so that who reads what is there notices nothing of a takeover.
+        While no control plane leads, views that were current when the session ended will do as long as they are
+        trusted, so that who reads what is there notices nothing of a takeover.
         """
         cluster = self._control.cluster
         while True:

@@ -19,7 +19,7 @@ def stage() -> Iterator[Stage]:
     yield from staged(agents=2)
 
 
-def test_what_is_there_is_read_on_for_a_lease(stage: Stage) -> None:
+def test_s7_what_is_there_is_read_on_for_a_lease(stage: Stage) -> None:
     one = stage.agents[0].target()
     topic = one.topic()
     assert one.verdict(topic, batch([b"value"])) == "NONE"
