@@ -48,6 +48,7 @@ from lacuna.controlplane.journal.journal import (
     Snapshot,
 )
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
+from lacuna.controlplane.journal.one_append import OneAppend
 from lacuna.controlplane.journal.place import BUCKET, SharedPlace
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 from lacuna.logstore.objects import ConditionalStore
@@ -110,7 +111,7 @@ class BucketJournal:
         self._is_open = False
         self._held: HeldManifest | None = None
         self._last = START
-        self._appending: asyncio.Task[int] | None = None
+        self._appending = OneAppend()
         self._failed: JournalError | None = None
 
     async def check(self) -> None:
@@ -316,27 +317,11 @@ class BucketJournal:
         The future fails with JournalInDoubt if the bucket does not answer in time. After that, or after another error,
         the journal must be opened again.
         """
-        if self._appending is not None:
-            raise JournalError("an append is under way already: wait for it first")
         if self._failed is not None:
             raise self._failed
         held = self._opened()
         # A task of its own, so that an append goes on if nobody waits for it any more.
-        appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._appending = asyncio.create_task(self._append(records, fencing_token, held))
-        self._appending.add_done_callback(partial(self._settle, appended))
-        return appended
-
-    def _settle(self, appended: "asyncio.Future[int]", task: "asyncio.Task[int]") -> None:
-        self._appending = None
-        if appended.done():
-            return
-        if task.cancelled():
-            appended.cancel()
-        elif error := task.exception():
-            appended.set_exception(error)
-        else:
-            appended.set_result(task.result())
+        return self._appending.begin(partial(self._append, records, fencing_token, held))
 
     async def _append(
         self, records: Sequence[bytes], fencing_token: int, held: HeldManifest
@@ -419,8 +404,7 @@ class BucketJournal:
         """Finish the append under way, and leave the journal to the next writer. Closing again does nothing."""
         if not self._is_open:
             return
-        if self._appending is not None:
-            await asyncio.wait([self._appending])
+        await self._appending.finish()
         self._is_open = False
         held, self._held = self._held, None
         if held is None:

@@ -28,6 +28,7 @@ from lacuna.controlplane.journal.journal import (
     Snapshot,
 )
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
+from lacuna.controlplane.journal.one_append import OneAppend
 from lacuna.controlplane.journal.place import SharedPlace
 from lacuna.controlplane.journal.postgresql_connection import (
     DATABASE_ERRORS,
@@ -126,7 +127,7 @@ class PostgresqlJournal:
         self._turn = asyncio.Lock()
         self._epoch = 0
         self._position = 0
-        self._appending: asyncio.Task[int] | None = None
+        self._appending = OneAppend()
         self._failed: JournalError | None = None
 
     @property
@@ -246,29 +247,10 @@ class PostgresqlJournal:
         The future fails with JournalInDoubt if the connection is lost or the answer does not come in time. After that,
         or after another error of the database, the journal must be opened again.
         """
-        if self._appending is not None:
-            raise JournalError("an append is under way already: wait for it first")
         if self._failed is not None:
             raise self._failed
         self._opened()
-        appended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        # A task of its own, so that an append goes on if nobody waits for it any more.
-        self._appending = asyncio.create_task(self._append(records, fencing_token))
-        self._appending.add_done_callback(partial(self._settle, appended))
-        return appended
-
-    def _settle(self, appended: "asyncio.Future[int]", task: "asyncio.Task[int]") -> None:
-        self._appending = None
-        if task.cancelled():
-            appended.cancel()
-            return
-        error = task.exception()
-        if appended.done():
-            return
-        if error is not None:
-            appended.set_exception(error)
-        else:
-            appended.set_result(task.result())
+        return self._appending.begin(partial(self._append, records, fencing_token))
 
     async def _append(self, records: Sequence[bytes], fencing_token: int) -> int:
         async with self._turn:
@@ -339,8 +321,7 @@ class PostgresqlJournal:
         """Finish the append under way, and leave the journal to the next writer. Closing again does nothing."""
         if not self._is_open:
             return
-        if self._appending is not None:
-            await asyncio.wait([self._appending])
+        await self._appending.finish()
         async with self._turn:
             self._is_open = False
             connection, self._connection = self._connection, None
