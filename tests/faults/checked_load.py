@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.clients.librd import read
 
+from .foreign import ForeignClient
 from .history import log_violations, transaction_violations
 from .load import PlainClient, Progress, TransactionalClient
 from .processes import Deployment
@@ -16,30 +20,46 @@ SECONDS = 60.0
 
 
 class Load:
-    """Transactional producers and an idempotent one, and what is asked of the logs at the end."""
+    """Transactional producers and an idempotent one, and what is asked of the logs at the end.
 
-    def __init__(self, cluster: Deployment) -> None:
+    Those of librdkafka are always there; `foreign` names those in other languages. Each of those that write
+    transactions waits for `pause` seconds between two of them.
+    """
+
+    def __init__(
+        self, cluster: Deployment, foreign: Sequence[str] = (), pause: float = 0.0
+    ) -> None:
         self.progress = Progress()
         self._bootstrap = cluster.bootstrap
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         topics = [NewTopic(name, PARTITIONS) for name in ("transactions", "plain")]
         for created in admin.create_topics(topics).values():
             created.result(SECONDS)
-        self._transactional = [
-            TransactionalClient(
-                cluster.bootstrap, "transactions", self.progress, PARTITIONS, number
-            )
-            for number in range(2)
+        where = (cluster.bootstrap, "transactions", self.progress, PARTITIONS)
+        self._transactional: list[TransactionalClient | ForeignClient] = [
+            *(TransactionalClient(*where, number, pause) for number in range(2)),
+            *(ForeignClient(kind, *where, pause) for kind in foreign),
         ]
         self._plain = PlainClient(cluster.bootstrap, "plain", self.progress, PARTITIONS)
         for client in (*self._transactional, self._plain):
             client.start()
         self.await_more()
+        self.await_commits(time.monotonic())
 
     def await_more(self) -> None:
         """Waits until clients were told of as much again as one transaction and more."""
         count = self.progress.count + 100
         assert self.progress.wait_for(count, SECONDS), "the clients do not go on"
+
+    def await_commits(self, since: float) -> None:
+        """Waits until each client that writes transactions has asked for a commit after `since`, and was answered."""
+        deadline = since + SECONDS
+        for client in self._transactional:
+            while not client.commits or client.commits[-1][0] < since:
+                count = self.progress.count + 1
+                left = deadline - time.monotonic()
+                assert self.progress.wait_for(count, left), f"{client.kind} does not go on"
+                assert client.fatal == []
 
     def violations(self) -> list[str]:
         """Stops the clients, reads everything, and returns what is wrong with it."""
@@ -57,6 +77,9 @@ class Load:
     def _read(self, topic: str, partition: int) -> list[tuple[int, bytes]]:
         return read(self._bootstrap, topic, partition=partition).records
 
-    def commits(self) -> list[tuple[float, float]]:
-        """When each commit so far was asked for and answered, by the monotonic clock."""
-        return [commit for client in self._transactional for commit in client.commits]
+    def commits(self) -> dict[str, list[tuple[float, float]]]:
+        """When each commit so far was asked for and answered, by the monotonic clock, for each kind of client."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        for client in self._transactional:
+            found.setdefault(client.kind, []).extend(client.commits)
+        return found

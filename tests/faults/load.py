@@ -130,7 +130,12 @@ class PlainClient(Client):
 
 
 class TransactionalClient(Client):
-    """Writes transactions over all partitions and aborts some; `transactions` records what it was told about each."""
+    """Writes transactions over all partitions and aborts some; `transactions` records what it was told about each.
+
+    It waits for `pause` seconds between two of them.
+    """
+
+    kind = "librdkafka"
 
     def __init__(
         self,
@@ -139,15 +144,18 @@ class TransactionalClient(Client):
         progress: Progress,
         partitions: int,
         number: int,
+        pause: float = 0.0,
         **config: object,
     ) -> None:
         super().__init__(bootstrap, topic, progress)
         self.transactions: list[Transaction] = []
         #: When each commit was asked for and answered, by the monotonic clock.
         self.commits: list[tuple[float, float]] = []
+        #: Errors after which only a new producer goes on.
         self.fatal: list[str] = []
         self._name = f"txn-{number}"
         self._partitions = partitions
+        self._pause = pause
         self._config = config
         self._rng = random.Random(number)
         self._producer: Producer | None = None
@@ -157,6 +165,7 @@ class TransactionalClient(Client):
             if self._producer is None:
                 self._producer = self._new()
             self._transaction(self._producer)
+            self._is_stopped.wait(self._pause)
         except KafkaException as error:
             self._recover(error.args[0])
 
@@ -199,6 +208,7 @@ class TransactionalClient(Client):
     def _recover(self, error: KafkaError) -> None:
         who, self._producer = self._producer, None
         if who is None or error.fatal() or not error.txn_requires_abort():
+            self.fatal.append(error.str())
             return
         try:
             insist(lambda: who.abort_transaction(SECONDS))

@@ -3,32 +3,41 @@
     python -m tests.faults.takeovers --journal postgresql --times 50
     python -m tests.faults.takeovers --journal bucket --way stop
 
-Prints for each leader the longest time in which no commit was answered, from when it was told to end until the first
-commit that was asked for after it had ended; then percentiles, and what is wrong with the histories of the clients. The
-exit code is 1 if anything is.
+Clients of librdkafka, Java and Go write transactions meanwhile. For each leader it prints when the next one led, and
+for each kind of client the longest time in which no commit was answered, from when the leader was told to end until the
+first commit that was asked for after it had ended; then percentiles, and what is wrong with the histories of the
+clients. The exit code is 1 if anything is.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
+from lacuna.controlplane.shared_service import ask_status
 from lacuna.moto import CREDENTIALS, MotoServer
 from lacuna.stores import bucket_url, open_checked
 from tests.postgresql import PostgresqlServer, binaries
 
 from .checked_load import Load
+from .foreign import NEEDS, missing
 from .processes import Deployment, Process
 
-WAYS: dict[str, Callable[[Process], None]] = {"kill": Process.kill, "stop": Process.stop}
+WAYS: Final[dict[str, Callable[[Process], None]]] = {"kill": Process.kill, "stop": Process.stop}
+#: Between two transactions of a client: the machine is to have time left.
+PAUSE_SECONDS: Final = 0.03
+STANDBY_SECONDS: Final = 60.0
 
 
 @contextmanager
@@ -53,18 +62,64 @@ def deployment(kind: str, folder: Path) -> Iterator[Deployment]:
         yield stack.enter_context(made)
 
 
-def pause(cluster: Deployment, load: Load, end: Callable[[Process], None]) -> float:
-    """Ends the leader, and returns the longest time in which no commit was answered, in seconds."""
+def await_standby(leader: Process) -> None:
+    """Waits until a standby follows the leader."""
+    deadline = time.monotonic() + STANDBY_SECONDS
+    while True:
+        status = asyncio.run(ask_status(leader.address))
+        if status is not None and status.standbys:
+            return
+        assert time.monotonic() < deadline, "there is no standby"
+
+
+def led_at(process: Process) -> float:
+    """When this control plane last said that it leads, by the monotonic clock."""
+    line = next(line for line in reversed(process.lines) if "leading in epoch" in line)
+    said = datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S,%f").astimezone()
+    return said.timestamp() - time.time() + time.monotonic()
+
+
+def take_over(
+    cluster: Deployment, load: Load, end: Callable[[Process], None]
+) -> tuple[float, dict[str, float]]:
+    """Ends the leader.
+
+    Returns after how many seconds the next one led, and the longest time without a commit for each kind of client.
+    """
     leader = cluster.leader()
+    await_standby(leader)
     began = time.monotonic()
     end(leader)
     ended = time.monotonic()
-    load.await_more()
+    load.await_commits(ended)
+    led = led_at(cluster.leader()) - began
     leader.start()
-    answered = sorted(done for _, done in load.commits())
-    first = min(done for asked, done in load.commits() if asked >= ended)
+    return led, {
+        kind: _longest_pause(commits, began, ended) for kind, commits in load.commits().items()
+    }
+
+
+def _longest_pause(commits: Sequence[tuple[float, float]], began: float, ended: float) -> float:
+    answered = sorted(done for _, done in commits)
+    first = min(done for asked, done in commits if asked >= ended)
     near = [began, *(done for done in answered if began < done <= first)]
     return max(after - before for before, after in pairwise(near))
+
+
+def shown(name: str, durations: Sequence[float]) -> str:
+    """A line with the percentiles of some durations in seconds."""
+    found = sorted(durations)
+    percentiles = (
+        f"p{percent} {found[min(len(found) - 1, len(found) * percent // 100)]:.2f} s"
+        for percent in (50, 90, 99)
+    )
+    return f"{name:12}{', '.join(percentiles)}\n"
+
+
+def say(text: str) -> None:
+    """Prints it at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def main() -> int:
@@ -74,26 +129,31 @@ def main() -> int:
     parser.add_argument("--way", choices=list(WAYS), default="kill")
     parser.add_argument("--times", type=int, default=50)
     given = parser.parse_args()
+    if programs := missing():
+        parser.error(f"clients cannot be built without {', '.join(programs)}")
     with (
         tempfile.TemporaryDirectory(prefix="lacuna-takeovers-") as folder,
         deployment(given.journal, Path(folder)) as cluster,
     ):
-        load = Load(cluster)
-        pauses = []
+        load = Load(cluster, list(NEEDS), PAUSE_SECONDS)
+        leading: list[float] = []
+        pauses: dict[str, list[float]] = {kind: [] for kind in load.commits()}
+        say(f"{'':5}{'led':>10}{''.join(f'{kind:>12}' for kind in pauses)}\n")
         for number in range(1, given.times + 1):
-            pauses.append(pause(cluster, load, WAYS[given.way]))
-            sys.stdout.write(f"{number:3d}  {pauses[-1]:6.2f} s\n")
-            sys.stdout.flush()
+            led, paused = take_over(cluster, load, WAYS[given.way])
+            leading.append(led)
+            for kind, pause in paused.items():
+                pauses[kind].append(pause)
+            say(f"{number:5}{led:10.2f}{''.join(f'{pause:12.2f}' for pause in paused.values())}\n")
+        commits = sum(map(len, load.commits().values()))
         violations = load.violations()
-    pauses.sort()
-    shown = ", ".join(
-        f"p{percent} {pauses[min(len(pauses) - 1, len(pauses) * percent // 100)]:.2f} s"
-        for percent in (50, 90, 99)
-    )
-    sys.stdout.write(
-        f"{given.journal}, {given.way}, {len(pauses)} times: commits paused for {shown}\n"
-        f"{len(load.commits())} commits, {len(violations)} violations\n"
-    )
+    say(f"{given.journal}, {given.way}, {len(leading)} times; seconds until another one led:\n")
+    say(shown("", leading))
+    say("seconds without a commit:\n")
+    for kind, durations in pauses.items():
+        say(shown(kind, durations))
+    average = os.getloadavg()[1]
+    say(f"{commits} commits, {len(violations)} violations; load {average:.1f}\n")
     sys.stdout.writelines(f"{line}\n" for line in violations)
     return 1 if violations else 0
 
