@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from lacuna.controlplane.decision import Context, Decision
+from lacuna.controlplane.state.formats import RECORD_FORMAT, LaterFormatError
 from lacuna.controlplane.state.snapshot import restore, snapshot
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.telling import describe
@@ -53,8 +54,8 @@ from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
 
 __all__ = [
+    "LaterFormatError",
     "State",
-    "UnknownRecordError",
     "accept_loss",
     "describe",
     "end_session",
@@ -65,10 +66,6 @@ __all__ = [
     "snapshot",
     "tick",
 ]
-
-
-class UnknownRecordError(ValueError):
-    """A journal record of a kind that this version does not know: a later version wrote it."""
 
 
 # Messages are looked up by field name, which mypy cannot follow, so the two tables below use Any:
@@ -200,7 +197,7 @@ def tick(state: State, context: Context) -> Decision:
 def replay(state: State, record: JournalRecord) -> None:
     """Apply one record to the state.
 
-    Raises UnknownRecordError, and KeyError or ValueError if the record cannot follow the state.
+    Raises LaterFormatError, and KeyError or ValueError if the record cannot follow the state.
     """
     event = record.WhichOneof("event")
     message: Any = record
@@ -208,7 +205,11 @@ def replay(state: State, record: JournalRecord) -> None:
         message = record.group
         event = message.WhichOneof("record")
     if event is None:
-        raise UnknownRecordError("a record of a kind that this version does not know")
+        raise LaterFormatError("a record of a kind that this version does not know")
+    if record.format_version > RECORD_FORMAT:
+        raise LaterFormatError(
+            f"a record of format {record.format_version}, and this version reads up to {RECORD_FORMAT}"
+        )
     if record.now_ms > state.clock_ms:
         state.clock_ms = record.now_ms
     REPLAYS[event](state, getattr(message, event), record.now_ms)

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.host import HostSession
 from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.shared.contract import own_contract, why_not
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply, SessionRequest, SessionResponse
@@ -55,8 +56,12 @@ async def _read(
     outbox: "_Outbox",
 ) -> None:
     """Pass requests to the session, as fast as the runtime decides them."""
+    is_first = True
     try:
         async for request in requests:
+            if is_first and (why := why_not(request.contract)):
+                raise ControlPlaneUnavailable(f"this client does not fit: {why}")
+            is_first = False
             await plane.room()
             if request.unsubscribe:
                 session.unsubscribe(_keys(request.unsubscribe))
@@ -83,7 +88,7 @@ class _Outbox:
     def __init__(self, max_items: int) -> None:
         self._max_items = max_items
         self._items = 0
-        self._response = SessionResponse()
+        self._response = SessionResponse(contract=own_contract())
         self._wake = asyncio.Event()
         self._lost: ControlPlaneUnavailable | None = None
 

@@ -20,6 +20,7 @@ from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavai
 from lacuna.controlplane.client.repeating import may_be_repeated
 from lacuna.controlplane.client.subscriptions import Subscriptions
 from lacuna.controlplane.client.views import ClusterView, PartitionView
+from lacuna.controlplane.shared.contract import own_contract, why_not
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -122,6 +123,7 @@ class SessionClient:
         self._failure: ControlPlaneUnavailable | None = None
         self._give_up: asyncio.TimerHandle | None = None
         self._is_connected = False
+        self._is_introduced = False
         #: Why we ended the session, if we did.
         self._broken = ""
         self._heard = 0.0
@@ -252,6 +254,8 @@ class SessionClient:
         if response.HasField("not_leader"):
             self._named = response.not_leader.leader
             return f"the control plane at {address} does not lead, and no other one was found that does"
+        if not self._is_connected and (why := why_not(response.contract)):
+            return f"the control plane at {address} does not fit: {why}"
         if 0 < response.journal_position < self.journal_position:
             return self._is_older(address, response.journal_position)
         return ""
@@ -295,6 +299,9 @@ class SessionClient:
 
     def _next_request(self) -> SessionRequest:
         request = SessionRequest()
+        if not self._is_introduced:
+            self._is_introduced = True
+            request.contract.CopyFrom(own_contract())
         for (topic_id, partition), is_wanted in self._wishes.items():
             keys = request.subscribe if is_wanted else request.unsubscribe
             keys.append(TopicPartition(topic_id=topic_id, partition=partition))
@@ -331,6 +338,7 @@ class SessionClient:
     def _connected(self) -> None:
         self._disarm()
         self._is_connected = True
+        self._is_introduced = False
         self._failure = None
         self._subscriptions.restore()
         self._wishes = dict.fromkeys(self._subscriptions.keys(), True)

@@ -18,12 +18,12 @@ from zlib import crc32
 
 from lacuna.controlplane.journal.bucket_calls import READ_THREADS, Bucket
 from lacuna.controlplane.journal.bucket_manifest import Manifest, Mark, load_manifest
+from lacuna.controlplane.journal.formats import check_format
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
     JournalCorrupt,
     JournalError,
     JournalLoss,
-    JournalOfAnotherVersion,
     JournalTrimmed,
 )
 from lacuna.controlplane.journal.rows import decode_records, encode_records
@@ -91,10 +91,7 @@ def decode_header(number: int, data: bytes) -> AppendHeader:
     _, version, stored_number, epoch, first_position, count, _, records_crc = _FIELDS.unpack_from(
         data
     )
-    if version != _FORMAT_VERSION:
-        raise JournalOfAnotherVersion(
-            f"the format of append {number} is {version} and this version reads {_FORMAT_VERSION}"
-        )
+    check_format(f"the format of append {number}", version, _FORMAT_VERSION)
     (crc,) = _CHECKSUM.unpack_from(data, _FIELDS.size)
     if crc != crc32(data[: _FIELDS.size]) or stored_number != number:
         raise _damaged(number)

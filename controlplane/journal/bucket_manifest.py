@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from lacuna.controlplane.journal.bucket_calls import Bucket
+from lacuna.controlplane.journal.formats import check_format
 from lacuna.controlplane.journal.journal import (
     JournalCorrupt,
     JournalFenced,
     JournalForeign,
-    JournalOfAnotherVersion,
 )
 from lacuna.logstore.segments.paths import JOURNAL_MANIFEST_KEY
 
@@ -69,11 +69,7 @@ def decode_manifest(data: bytes) -> Manifest:
         is_ours = False
     if not is_ours:
         raise JournalForeign(f"{JOURNAL_MANIFEST_KEY} is not the manifest of a Lacuna journal")
-    version = fields.get("format_version")
-    if version != _FORMAT_VERSION:
-        raise JournalOfAnotherVersion(
-            f"the journal's format is {version} and this version reads {_FORMAT_VERSION}"
-        )
+    check_format("the journal's format", fields.get("format_version"), _FORMAT_VERSION)
     try:
         return _checked(fields)
     except (KeyError, TypeError, ValueError) as error:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from lacuna.controlplane.journal.bucket_calls import LISTED_AT_ONCE, Bucket
-from lacuna.controlplane.journal.journal import JournalCorrupt, JournalOfAnotherVersion, Snapshot
+from lacuna.controlplane.journal.formats import check_format
+from lacuna.controlplane.journal.journal import JournalCorrupt, Snapshot
 from lacuna.controlplane.journal.rows import checksum
 from lacuna.controlplane.journal.snapshot_store import KEPT_SNAPSHOTS
 from lacuna.logstore.objects import ConditionalStore
@@ -146,11 +147,9 @@ def _decode_index(name: JournalSnapshotName, data: bytes) -> tuple[int, int]:
         parts, crc = fields["parts"], fields["crc"]
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(name) from error
-    if version != _FORMAT_VERSION:
-        raise JournalOfAnotherVersion(
-            f"the format of the snapshot at position {name.position} is {version} "
-            f"and this version reads {_FORMAT_VERSION}"
-        )
+    check_format(
+        f"the format of the snapshot at position {name.position}", version, _FORMAT_VERSION
+    )
     if position != name.position or type(parts) is not int or not 0 <= parts < 10**6:
         raise _damaged(name)
     return parts, crc

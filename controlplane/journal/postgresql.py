@@ -47,7 +47,7 @@ from lacuna.controlplane.journal.postgresql_reading import (
     read_batches,
     read_leader,
 )
-from lacuna.controlplane.journal.postgresql_schema import read_or_create
+from lacuna.controlplane.journal.postgresql_schema import raise_version, read_or_create
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
 from lacuna.controlplane.journal.rows import checksum, encode_records
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
@@ -175,6 +175,7 @@ class PostgresqlJournal:
                 f"give the database of cluster {cluster_id}, or an empty one"
             )
         self._epoch = await self._take_over(connection)
+        await raise_version(connection)
         # A statement of its own: it sees the append that the takeover has waited for.
         self._position = await connection.fetchval(_END)
         return OpenedJournal(stored_id, self._epoch, self._position)

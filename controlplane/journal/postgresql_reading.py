@@ -6,6 +6,7 @@ from typing import Final
 
 import asyncpg
 
+from lacuna.controlplane.journal.formats import check_format
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
     JournalCorrupt,
@@ -22,7 +23,7 @@ from lacuna.controlplane.journal.postgresql_connection import (
     errors_of,
     name_of,
 )
-from lacuna.controlplane.journal.postgresql_schema import check_version, is_there
+from lacuna.controlplane.journal.postgresql_schema import FORMAT_VERSION, check_version, is_there
 from lacuna.controlplane.journal.rows import check_row, decode_records
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
@@ -36,7 +37,8 @@ _READ: Final = """
         ) AS next
     ) AS summed WHERE before < $3 ORDER BY first"""
 _TRIMMED: Final = "SELECT trimmed FROM lacuna.journal"
-_LEADER: Final = "SELECT epoch, address, renewed_at FROM lacuna.leader"
+_LEADER: Final = """
+    SELECT epoch, address, renewed_at, format_version FROM lacuna.leader, lacuna.journal"""
 _READ_SECONDS: Final = 5.0
 
 Connected = Callable[[], AbstractAsyncContextManager[Connection]]
@@ -147,7 +149,11 @@ async def read_leader(
     asked_ms = watch.now_ms()
     row = await connection.fetchrow(_LEADER)
     if row is None:
-        raise JournalCorrupt("the table lacuna.leader is empty: restore it from a backup")
+        raise JournalCorrupt(
+            "the table lacuna.leader or lacuna.journal is empty: restore them from a backup"
+        )
+    # A later version may have taken over from ours, and then writes other tables.
+    check_format("its format", row["format_version"], FORMAT_VERSION)
     watch.see(tuple(row), asked_ms)
     if row["address"] is None:
         return None

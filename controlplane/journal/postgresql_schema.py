@@ -11,7 +11,8 @@ from typing import Final
 
 import asyncpg
 
-from lacuna.controlplane.journal.journal import JournalForeign, JournalOfAnotherVersion
+from lacuna.controlplane.journal.formats import check_format
+from lacuna.controlplane.journal.journal import JournalForeign
 from lacuna.controlplane.journal.postgresql_connection import Connection
 
 FORMAT_VERSION: Final = 1
@@ -67,10 +68,14 @@ async def check_version(connection: Connection) -> None:
     version = await connection.fetchval("SELECT format_version FROM lacuna.journal")
     if version is None:
         raise JournalForeign("the table lacuna.journal is empty: restore it from a backup")
-    if version != FORMAT_VERSION:
-        raise JournalOfAnotherVersion(
-            f"its format is {version} and this version reads {FORMAT_VERSION}"
-        )
+    check_format("its format", version, FORMAT_VERSION)
+
+
+async def raise_version(connection: Connection) -> None:
+    """Say that this version writes the journal from now on, once it leads: earlier ones refuse it."""
+    await connection.execute(
+        "UPDATE lacuna.journal SET format_version = $1 WHERE format_version < $1", FORMAT_VERSION
+    )
 
 
 async def _create(connection: Connection, cluster_id: str) -> None:

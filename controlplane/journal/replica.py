@@ -47,12 +47,12 @@ class Replica:
         if self.position == 0:
             snapshot = await journal.load_snapshot()
             if snapshot is not None:
-                self.state = machine.restore(snapshot.state)
+                self.state = restored(snapshot)
                 self.position = snapshot.position
         async for batch in journal.read(self.position):
             try:
                 self._replay(batch)
-            except machine.UnknownRecordError as error:
+            except machine.LaterFormatError as error:
                 raise JournalOfAnotherVersion(
                     f"the journal has {error}, up to position {batch.position}"
                 ) from error
@@ -77,3 +77,13 @@ class Replica:
             self.bytes += len(data)
         self.records += len(batch.records)
         self.position = batch.position
+
+
+def restored(snapshot: Snapshot) -> State:
+    """Return the state that a snapshot holds. Raises JournalOfAnotherVersion if a later version made it."""
+    try:
+        return machine.restore(snapshot.state)
+    except machine.LaterFormatError as error:
+        raise JournalOfAnotherVersion(
+            f"the snapshot at position {snapshot.position} has {error}"
+        ) from error

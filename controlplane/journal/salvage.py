@@ -31,6 +31,7 @@ from lacuna.controlplane.journal.journal import (
     JournalOfAnotherVersion,
     Snapshot,
 )
+from lacuna.controlplane.journal.replica import restored
 from lacuna.controlplane.journal.rows import checksum, encode_records
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, load_newest, snapshots_path
 from lacuna.controlplane.journal.sqlite import take_lock
@@ -172,13 +173,13 @@ def _replayed(
     problems: list[str],
 ) -> tuple[State, int]:
     """Return the state after the last batch that can be replayed, and that batch's position."""
-    state = State() if snapshot is None else machine.restore(snapshot.state)
+    state = State() if snapshot is None else restored(snapshot)
     position = 0 if snapshot is None else snapshot.position
     for number, batch in enumerate(batches):
         try:
             for record in batch.records:
                 machine.replay(state, JournalRecord.FromString(record))
-        except machine.UnknownRecordError as error:
+        except machine.LaterFormatError as error:
             # The journal is not damaged, so the records from here on must not be given up.
             raise JournalOfAnotherVersion(
                 f"{path} has {error}, up to position {batch.position}"

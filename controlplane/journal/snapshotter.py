@@ -18,7 +18,7 @@ from lacuna.controlplane.journal.connections import connect, errors_of
 from lacuna.controlplane.journal.journal import JournalCorrupt, JournalError, Snapshot
 from lacuna.controlplane.journal.place import SharedPlace
 from lacuna.controlplane.journal.places import opened_reader
-from lacuna.controlplane.journal.replica import Replica
+from lacuna.controlplane.journal.replica import Replica, restored
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
 from lacuna.controlplane.journal.tables import read_batches, read_cluster_id
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
@@ -38,7 +38,7 @@ def make_snapshot(path: str, position: int) -> int:
         journal.execute("PRAGMA query_only=1")
         snapshots = SnapshotDatabase(snapshots_path(path), read_cluster_id(journal))
         last = snapshots.load()
-        state = machine.State() if last is None else machine.restore(last.state)
+        state = machine.State() if last is None else restored(last)
         at = begin = 0 if last is None else last.position
         while at < position:
             batches = read_batches(journal, at)

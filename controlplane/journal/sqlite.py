@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from lacuna.controlplane.journal.connections import (
+    FORMAT_VERSION,
     Connect,
     Connection,
     configure,
@@ -113,6 +114,7 @@ class SqliteJournal:
         fencing_token = int(stored["fencing_token"]) + 1
         execute = self._connection.execute
         execute("UPDATE meta SET value=? WHERE key='fencing_token'", (fencing_token,))
+        execute("UPDATE meta SET value=? WHERE key='format_version'", (FORMAT_VERSION,))
         self._snapshots = SnapshotDatabase(snapshots_path(self.path), stored_id, self._connect)
         self._position = last_position(self._connection)
         self._witness = Witness(witness_path(self.path), stored_id, self._position)

@@ -8,11 +8,11 @@ from lacuna.controlplane.journal.connections import (
     Connection,
     transaction,
 )
+from lacuna.controlplane.journal.formats import check_format
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
     JournalCorrupt,
     JournalForeign,
-    JournalOfAnotherVersion,
 )
 from lacuna.controlplane.journal.rows import check_row, decode_records
 
@@ -82,10 +82,7 @@ def read_meta(connection: Connection) -> dict[str, Any] | None:
     missing = {"format_version", "cluster_id", "fencing_token", "trimmed"} - stored.keys()
     if missing:
         raise JournalCorrupt(f"the journal lacks its {min(missing)}: restore it from a backup")
-    if stored["format_version"] != FORMAT_VERSION:
-        raise JournalOfAnotherVersion(
-            f"its format is {stored['format_version']} and this version reads {FORMAT_VERSION}"
-        )
+    check_format("its format", stored["format_version"], FORMAT_VERSION)
     return stored
 
 

@@ -3,6 +3,7 @@
 from array import array
 
 from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.state.formats import SNAPSHOT_FORMAT, LaterFormatError
 from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.partition import BATCH_NUMBERS, Partition, ProducerWindow
 from lacuna.controlplane.state.segments import LiveSegments, Pin, SegmentTable
@@ -57,6 +58,7 @@ _TRANSACTIONAL_FIELDS = (
 def snapshot(state: State) -> bytes:
     """Serialize all durable state."""
     message = StateSnapshot(
+        format_version=SNAPSHOT_FORMAT,
         nodes=state.nodes.values(),
         leases=[_lease(lease) for lease in state.leases.values()],
         ended_lease_ids=state.ended_leases.keys(),
@@ -73,8 +75,15 @@ def snapshot(state: State) -> bytes:
 
 
 def restore(snapshot: bytes) -> State:
-    """Return the state that `snapshot` serialized, without watchers. Raises DecodeError if the bytes are malformed."""
+    """Return the state that `snapshot` serialized, without watchers.
+
+    Raises LaterFormatError, and DecodeError if the bytes are malformed.
+    """
     message = StateSnapshot.FromString(snapshot)
+    if message.format_version > SNAPSHOT_FORMAT:
+        raise LaterFormatError(
+            f"format {message.format_version}, and this version reads up to {SNAPSHOT_FORMAT}"
+        )
     state = State()
     for name in _COUNTERS:
         setattr(state, name, getattr(message, name))

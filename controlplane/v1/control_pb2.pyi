@@ -39,29 +39,41 @@ class Standby(_message.Message):
     position: int
     def __init__(self, address: _Optional[str] = ..., position: _Optional[int] = ...) -> None: ...
 
+class Contract(_message.Message):
+    __slots__ = ("newest", "oldest")
+    NEWEST_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_FIELD_NUMBER: _ClassVar[int]
+    newest: int
+    oldest: int
+    def __init__(self, newest: _Optional[int] = ..., oldest: _Optional[int] = ...) -> None: ...
+
 class SessionRequest(_message.Message):
-    __slots__ = ("commands", "subscribe", "unsubscribe")
+    __slots__ = ("commands", "subscribe", "unsubscribe", "contract")
     COMMANDS_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIBE_FIELD_NUMBER: _ClassVar[int]
     UNSUBSCRIBE_FIELD_NUMBER: _ClassVar[int]
+    CONTRACT_FIELD_NUMBER: _ClassVar[int]
     commands: _containers.RepeatedCompositeFieldContainer[Command]
     subscribe: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
     unsubscribe: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
-    def __init__(self, commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., subscribe: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., unsubscribe: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
+    contract: Contract
+    def __init__(self, commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., subscribe: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., unsubscribe: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., contract: _Optional[_Union[Contract, _Mapping]] = ...) -> None: ...
 
 class SessionResponse(_message.Message):
-    __slots__ = ("partitions", "cluster", "replies", "journal_position", "not_leader")
+    __slots__ = ("partitions", "cluster", "replies", "journal_position", "not_leader", "contract")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     REPLIES_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_POSITION_FIELD_NUMBER: _ClassVar[int]
     NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    CONTRACT_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[_log_pb2.PartitionDelta]
     cluster: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.ClusterDelta]
     replies: _containers.RepeatedCompositeFieldContainer[Reply]
     journal_position: int
     not_leader: NotLeader
-    def __init__(self, partitions: _Optional[_Iterable[_Union[_log_pb2.PartitionDelta, _Mapping]]] = ..., cluster: _Optional[_Iterable[_Union[_cluster_pb2.ClusterDelta, _Mapping]]] = ..., replies: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ..., journal_position: _Optional[int] = ..., not_leader: _Optional[_Union[NotLeader, _Mapping]] = ...) -> None: ...
+    contract: Contract
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_log_pb2.PartitionDelta, _Mapping]]] = ..., cluster: _Optional[_Iterable[_Union[_cluster_pb2.ClusterDelta, _Mapping]]] = ..., replies: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ..., journal_position: _Optional[int] = ..., not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., contract: _Optional[_Union[Contract, _Mapping]] = ...) -> None: ...
 
 class NotLeader(_message.Message):
     __slots__ = ("leader",)

@@ -54,7 +54,7 @@ def test_a_journal_is_founded_once_and_with_an_id() -> None:
 
 
 def test_a_record_of_an_unknown_kind_stops_the_replay() -> None:
-    with pytest.raises(machine.UnknownRecordError, match="does not know"):
+    with pytest.raises(machine.LaterFormatError, match="does not know"):
         machine.replay(machine.State(), JournalRecord(now_ms=1))
 
 

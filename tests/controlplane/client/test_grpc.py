@@ -6,11 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from lacuna.controlplane.client import ControlPlaneUnavailable, GrpcClient, SessionLimits
+from lacuna.controlplane import serving
+from lacuna.controlplane.client import (
+    ControlPlaneUnavailable,
+    GrpcClient,
+    SessionLimits,
+    session,
+)
 from lacuna.controlplane.journal.journal import JournalBatch
 from lacuna.controlplane.service import LonePlane, Server, ServiceSettings
 from lacuna.controlplane.session import PlaneSession
-from lacuna.controlplane.v1.control_pb2 import Command, SessionRequest
+from lacuna.controlplane.shared import contract
+from lacuna.controlplane.v1.control_pb2 import Command, Contract, SessionRequest
 from tests.controlplane.runtime.commands import base_offset, commit, created, heartbeat, join
 from tests.controlplane.runtime.rig import Rig
 
@@ -95,6 +102,42 @@ async def test_a_client_does_not_go_on_with_a_journal_that_is_older(wire: Wire) 
     while not client.cluster.is_current:
         await asyncio.sleep(0.001)
     await client.call(heartbeat())
+
+
+async def test_a_control_plane_of_a_later_contract_is_left(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until one that speaks with this version, as after the agent's own upgrade or another one's start."""
+    await wire.up()
+    later = Contract(newest=3, oldest=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(serving, "own_contract", lambda: later)
+        client = wire.client(give_up_after=0.2)
+        client.start()
+        assert (
+            "it speaks versions 2 to 3 of the contract between control planes and agents, and this process 1 to 1: "
+            "upgrade this process"
+        ) in await refusal(client)
+    while not client.cluster.is_current:
+        await asyncio.sleep(0.001)
+
+
+async def test_a_client_of_an_earlier_contract_is_told_so(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that says nothing of contracts, and looks at none."""
+    monkeypatch.setattr(contract, "OLDEST", 2)
+    monkeypatch.setattr(contract, "NEWEST", 3)
+    monkeypatch.setattr(session, "own_contract", Contract)
+    monkeypatch.setattr(session, "why_not", lambda _: "")
+    await wire.up()
+    client = wire.client(give_up_after=0.2)
+    client.start()
+    while "this client does not fit: it speaks versions 1 to 1" not in (
+        said := await refusal(client)
+    ):
+        await asyncio.sleep(0.001)
+    assert "and this process 2 to 3: upgrade the other one" in said
 
 
 async def refusal(client: GrpcClient) -> str:

@@ -85,5 +85,5 @@ def test_offsets_of_a_partition_that_is_not_there_are_refused(play: Play) -> Non
 
 
 def test_a_record_of_a_later_version_is_not_passed_over() -> None:
-    with pytest.raises(machine.UnknownRecordError, match="does not know"):
+    with pytest.raises(machine.LaterFormatError, match="does not know"):
         machine.replay(machine.State(), JournalRecord(group=GroupRecord()))

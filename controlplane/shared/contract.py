@@ -1,0 +1,32 @@
+"""Which versions of the contract between control planes and their clients this process speaks (control.proto).
+
+A version that changes the contract raises `NEWEST`. It raises `OLDEST` only once nobody needs to upgrade from there
+without a stop, since the processes of a cluster are upgraded one after the other.
+"""
+
+from typing import Final
+
+from lacuna.controlplane.v1.control_pb2 import Contract
+
+NEWEST: Final = 1
+OLDEST: Final = 1
+
+
+def own_contract() -> Contract:
+    """Return what this process speaks."""
+    return Contract(newest=NEWEST, oldest=OLDEST)
+
+
+def why_not(peer: Contract) -> str:
+    """Say why this process and one with the contract `peer` do not understand each other; "" if they do.
+
+    One that says nothing speaks version 1.
+    """
+    newest, oldest = peer.newest or 1, peer.oldest or 1
+    if oldest <= NEWEST and newest >= OLDEST:
+        return ""
+    which = "this process" if oldest > NEWEST else "the other one"
+    return (
+        f"it speaks versions {oldest} to {newest} of the contract between control planes and agents, and this process "
+        f"{OLDEST} to {NEWEST}: upgrade {which}"
+    )

@@ -1,0 +1,183 @@
+"""Upgrades: journals of earlier versions are read, and those of later ones refused in one line.
+
+tests/golden/journals has what earlier versions wrote, of one history: two committed transactions and an aborted one, an
+idempotent producer, a group, and a transaction that is open. `sqlite-0.1` has columns of extents, which were replaced
+by rows before anything was released; in the others the journal was trimmed.
+"""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.journal import (
+    bucket_appends,
+    bucket_manifest,
+    postgresql_schema,
+    sqlite,
+    tables,
+)
+from lacuna.controlplane.journal.bucket import BucketJournal
+from lacuna.controlplane.journal.journal import Journal, JournalOfAnotherVersion, Snapshot
+from lacuna.controlplane.journal.postgresql import PostgresqlJournal
+from lacuna.controlplane.journal.replica import Replica
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
+from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
+from lacuna.logstore.objects import MemoryStore
+from tests.postgresql import PostgresqlServer
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "journals"
+KINDS = ["sqlite", "postgresql", "bucket"]
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """A journal that an earlier version wrote, as this version opens it."""
+
+    journal: Callable[[], Journal]
+    #: Makes all that this version writes a format later.
+    raise_formats: Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.fixture
+def old(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Old:
+    if kind == "sqlite":
+        for each in (GOLDEN / "sqlite-0.1").iterdir():
+            shutil.copy(each, tmp_path)
+
+        def raise_sqlite(patch: pytest.MonkeyPatch) -> None:
+            patch.setattr(sqlite, "FORMAT_VERSION", 2)
+            patch.setattr(tables, "FORMAT_VERSION", 2)
+
+        return Old(lambda: SqliteJournal(str(tmp_path / "journal.db"), str), raise_sqlite)
+    if kind == "bucket":
+        bucket = MemoryStore()
+        for each in (GOLDEN / "bucket").rglob("*"):
+            if each.is_file():
+                bucket.put(str(each.relative_to(GOLDEN / "bucket")), [each.read_bytes()])
+
+        def raise_bucket(patch: pytest.MonkeyPatch) -> None:
+            patch.setattr(bucket_manifest, "_FORMAT_VERSION", 2)
+            patch.setattr(bucket_appends, "_FORMAT_VERSION", 2)
+
+        return Old(lambda: BucketJournal(bucket, str), raise_bucket)
+    server: PostgresqlServer = request.getfixturevalue("postgresql")
+    database: str = request.getfixturevalue("database")
+    shutil.copy(GOLDEN / "postgresql.sql", server.folder)
+    name = database.rpartition("/")[2].partition("?")[0]
+    server.run("psql", "-q", "-v", "ON_ERROR_STOP=1", "-f", "postgresql.sql", name)
+
+    def raise_postgresql(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(postgresql_schema, "FORMAT_VERSION", 2)
+
+    return Old(lambda: PostgresqlJournal(database, str), raise_postgresql)
+
+
+async def replayed(journal: Journal) -> Replica:
+    """Everything in a journal, which is open meanwhile."""
+    opened = await journal.open(None)
+    replica = Replica()
+    await replica.catch_up(journal)
+    replica.check_ends_at(opened.position)
+    await journal.close()
+    return replica
+
+
+def facts(state: machine.State) -> dict[str, object]:
+    """What the history was, as a client would be told."""
+    topics = {topic.name: topic.partitions[0] for topic in state.topics.values()}
+    first = state.transactional_ids["first"]
+    return {
+        "orders": (topics["orders"].high_watermark, list(topics["orders"].dead.firsts)),
+        "extents": (len(topics["orders"].extents), len(topics["plain"].extents)),
+        "first": (first.state.value, first.producer_epoch),
+        "offsets": [each.offset for each in state.groups.offsets.committed["readers"].values()],
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_an_earlier_version_wrote_is_read(old: Old) -> None:
+    replica = await replayed(old.journal())
+    assert replica.position == 22
+    assert facts(replica.state) == {
+        "orders": (5, [2]),
+        "extents": (4, 1),
+        "first": ("Ongoing", 0),
+        "offsets": [4],
+    }
+
+
+async def test_the_records_of_the_first_version_give_what_its_snapshot_holds(
+    tmp_path: Path,
+) -> None:
+    shutil.copy(GOLDEN / "sqlite-0.1" / "journal.db", tmp_path)
+    records = await replayed(SqliteJournal(str(tmp_path / "journal.db"), str))
+    assert records.records == 22
+    (tmp_path / "journal.db.snapshots").unlink()
+    shutil.copy(GOLDEN / "sqlite-0.1" / "journal.db.snapshots", tmp_path)
+    snapshot = await replayed(SqliteJournal(str(tmp_path / "journal.db"), str))
+    assert snapshot.records == 0
+    assert machine.snapshot(snapshot.state) == machine.snapshot(records.state)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_journal_that_a_later_version_leads_is_refused(
+    old: Old, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The later version reads what is there; once it has led, there is no way back but the backup."""
+    with monkeypatch.context() as patched:
+        old.raise_formats(patched)
+        await replayed(old.journal())
+    with pytest.raises(
+        JournalOfAnotherVersion,
+        match=r"format is 2 and this version reads up to 1: install the version that wrote it, or restore",
+    ):
+        await old.journal().open(None)
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "bucket"])
+async def test_a_standby_refuses_a_later_version_that_takes_over(
+    old: Old, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = old.journal()
+    reader = journal.reader()  # type: ignore[attr-defined]
+    assert await reader.leader() is not None
+    with monkeypatch.context() as patched:
+        old.raise_formats(patched)
+        await old.journal().open(None)
+    with pytest.raises(JournalOfAnotherVersion, match="format is 2 and this version reads up to 1"):
+        await reader.leader()
+    await reader.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_record_of_a_later_format_is_refused(old: Old) -> None:
+    journal = old.journal()
+    opened = await journal.open(None)
+    record = JournalRecord(format_version=2, now_ms=1, leases_ended=LeasesEnded())
+    await journal.append([record.SerializeToString()], opened.fencing_token)
+    await journal.close()
+    with pytest.raises(JournalOfAnotherVersion, match=r"a record of format 2, and .* up to 1"):
+        await replayed(old.journal())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_snapshot_of_a_later_format_is_refused(old: Old) -> None:
+    replica = await replayed(old.journal())
+    state = StateSnapshot.FromString(machine.snapshot(replica.state))
+    assert state.format_version == 1
+    state.format_version = 2
+    journal = old.journal()
+    opened = await journal.open(None)
+    record = JournalRecord(now_ms=1, leases_ended=LeasesEnded())
+    position = await journal.append([record.SerializeToString()], opened.fencing_token)
+    await journal.store_snapshot(Snapshot(position, state.SerializeToString()))
+    await journal.close()
+    with pytest.raises(
+        JournalOfAnotherVersion, match=rf"snapshot at position {position} has format 2"
+    ):
+        await replayed(old.journal())
