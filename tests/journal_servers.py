@@ -9,6 +9,7 @@ from lacuna.logstore.objects import ConditionalStore
 from lacuna.moto import MotoServer
 from tests.postgresql import PostgresqlServer, binaries
 
+_DATABASE = "test"
 _numbers = itertools.count(1)
 
 
@@ -25,12 +26,16 @@ def postgresql() -> Iterator[PostgresqlServer]:
         server.stop()
 
 
+@pytest.fixture(scope="session")
+def kept_database(postgresql: PostgresqlServer) -> str:
+    return postgresql.make_database(_DATABASE)
+
+
 @pytest.fixture
-def database(postgresql: PostgresqlServer) -> Iterator[str]:
+def database(postgresql: PostgresqlServer, kept_database: str) -> Iterator[str]:
     """The URL of an empty database."""
-    name = f"test{next(_numbers)}"
-    yield postgresql.make_database(name)
-    postgresql.drop_database(name)
+    yield kept_database
+    postgresql.clear_database(_DATABASE)
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,12 @@ _ACCESS = """
 local all all scram-sha-256
 local replication all scram-sha-256
 """
+_CLEAR = """
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid();
+DROP SCHEMA IF EXISTS lacuna, public CASCADE;
+CREATE SCHEMA public;
+"""
 
 
 def binaries() -> str | None:
@@ -96,8 +102,10 @@ class PostgresqlServer:
         self.run("createdb", name)
         return self.url(name)
 
-    def drop_database(self, name: str) -> None:
-        self.run("dropdb", "--force", name)
+    def clear_database(self, name: str) -> None:
+        """Make a database as it was when it was made; to make another one takes ten times as long."""
+        self.run("psql", "-Xqd", "postgres", "-c", f"ALTER DATABASE {name} RESET ALL")
+        self.run("psql", "-Xqd", name, "-v", "ON_ERROR_STOP=1", "-c", _CLEAR)
 
     def command(self, program: str, *arguments: str) -> list[str]:
         return [str(self._bin / program), *arguments]

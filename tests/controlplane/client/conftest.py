@@ -22,12 +22,12 @@ async def connect(request: pytest.FixtureRequest, rig: Rig) -> AsyncIterator[Con
     await server.start("127.0.0.1:0")
     clients: list[ControlClient] = []
 
-    async def connected(**bounds: int) -> ControlClient:
+    async def connected(*, give_up_after: float = 60, **bounds: int) -> ControlClient:
         client: ControlClient
         if request.param == "in-process":
             client = rig.client(**bounds)
         else:
-            settings = SessionLimits(**bounds, first_pause=0.001, give_up_after=60)
+            settings = SessionLimits(**bounds, first_pause=0.001, give_up_after=give_up_after)
             client = GrpcClient(server.address, random.Random(1).random, settings)
             client.start()
         clients.append(client)

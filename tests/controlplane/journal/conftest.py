@@ -1,3 +1,3 @@
-from tests.journal_servers import database, moto_endpoint, postgresql, s3
+from tests.journal_servers import database, kept_database, moto_endpoint, postgresql, s3
 
-__all__ = ["database", "moto_endpoint", "postgresql", "s3"]
+__all__ = ["database", "kept_database", "moto_endpoint", "postgresql", "s3"]
