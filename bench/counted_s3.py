@@ -1,10 +1,14 @@
 """An S3 service that counts its requests: moto's, behind a counter, in a separate process."""
 
 import multiprocessing
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any, Self
+
+from lacuna.logstore.segments.paths import JOURNAL_PREFIX
+from lacuna.moto import one_write_at_a_time
 
 BUCKET = "lacuna"
 START_SECONDS = 60.0
@@ -12,17 +16,24 @@ STOP_SECONDS = 5.0
 
 #: S3 bills by method, but a GET of a bucket, recognized by its query, is billed as a listing.
 PUT, GET, LIST, DELETE = "PUT", "GET", "LIST", "DELETE"
+#: Also counted as PUT.
+JOURNAL_PUT = "journal PUT"
 _ASKED_AS = {"PUT": PUT, "POST": PUT, "GET": GET, "HEAD": GET, "DELETE": DELETE}
 
 
 class CountedS3:
-    """The service as a context manager; `endpoint` is its URL. It ends with the process that started it."""
+    """The service as a context manager; `endpoint` is its URL. It ends with the process that started it.
 
-    def __init__(self) -> None:
+    It begins with each request `delay_seconds` after that has arrived.
+    """
+
+    def __init__(self, delay_seconds: float = 0.0) -> None:
         self.endpoint = ""
         spawn = multiprocessing.get_context("spawn")
         self._ours, self._theirs = spawn.Pipe()
-        self._process = spawn.Process(target=_serve, args=(self._theirs,), daemon=True)
+        self._process = spawn.Process(
+            target=_serve, args=(self._theirs, delay_seconds), daemon=True
+        )
 
     def __enter__(self) -> Self:
         self._process.start()
@@ -40,6 +51,12 @@ class CountedS3:
             self._process.terminate()
             self._process.join()
 
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process.pid is not None
+        return self._process.pid
+
     def counts(self) -> Counter[str]:
         """How many requests of each kind the service has received so far."""
         self._ours.send("counts")
@@ -54,16 +71,22 @@ def kind_of(method: str, query: str) -> str:
     return _ASKED_AS.get(method, method)
 
 
-def _counting(application: Any, counts: Counter[str]) -> Callable[..., Iterable[bytes]]:
+def _counting(
+    application: Any, counts: Counter[str], delay_seconds: float
+) -> Callable[..., Iterable[bytes]]:
     def counted(environ: Mapping[str, str], start_response: Any) -> Iterable[bytes]:
-        counts[kind_of(environ["REQUEST_METHOD"], environ.get("QUERY_STRING", ""))] += 1
+        kind = kind_of(environ["REQUEST_METHOD"], environ.get("QUERY_STRING", ""))
+        counts[kind] += 1
+        if kind == PUT and JOURNAL_PREFIX in environ["PATH_INFO"]:
+            counts[JOURNAL_PUT] += 1
+        time.sleep(delay_seconds)
         answer: Iterable[bytes] = application(environ, start_response)
         return answer
 
     return counted
 
 
-def _serve(parent: Connection) -> None:
+def _serve(parent: Connection, delay_seconds: float) -> None:
     import logging
     import threading
 
@@ -72,7 +95,8 @@ def _serve(parent: Connection) -> None:
 
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
     counts: Counter[str] = Counter()
-    application = _counting(DomainDispatcherApplication(create_backend_app), counts)
+    moto = one_write_at_a_time(DomainDispatcherApplication(create_backend_app))
+    application = _counting(moto, counts, delay_seconds)
     server = make_server("127.0.0.1", 0, application, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -20,6 +20,8 @@ from bench.figures import (
     Better,
     Figure,
 )
+from bench.journal_targets import POSTGRESQL, SQLITE
+from bench.journals import work_of as journal_of_transactions_by
 from bench.latency import WORK as END_TO_END
 from bench.memory import AMOUNTS, AN_EXTENT, CONSUMERS, RESIDENT, TOGETHER
 from bench.results import Results
@@ -79,6 +81,12 @@ def _transactions() -> Iterable[Goal]:
         yield Goal(work, COMMIT_P99, 1.0, KAFKA)
 
 
+def _journals() -> Iterable[Goal]:
+    for producers in (1, 8):
+        work = journal_of_transactions_by(producers)
+        yield Goal(work, TRANSACTIONS, 0.8, SQLITE, target=POSTGRESQL)
+
+
 def _memory() -> Iterable[Goal]:
     yield Goal(AN_EXTENT, TOGETHER, 1536)
     size = AMOUNTS[FULL.name].read_bytes / GIBIBYTE
@@ -102,6 +110,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
     "throughput": tuple(_throughput()),
     "transactions": tuple(_transactions()),
     "aborts": tuple(_aborts()),
+    "journals": tuple(_journals()),
     "others": tuple(_others()),
     "memory": tuple(_memory()),
 }

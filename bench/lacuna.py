@@ -72,15 +72,22 @@ class LacunaGrpc(Lacuna):
         super().__init__(options, label)
         self.settings = " ".join(["lacuna controlplane + lacuna agent", *options])
 
+    @property
+    def store(self) -> str:
+        """The URL of the store while the server runs."""
+        return f"file://{self.data / 'objects'}"
+
+    @property
+    def journal(self) -> Sequence[str]:
+        """The options of the control plane that say where its journal is."""
+        return [f"--data={self.data}"]
+
     def _run(self) -> None:
-        control = Process(
-            ["controlplane", f"--data={self.data}", "--listen=127.0.0.1:0"], CONTROL_READY
-        )
+        control = Process(["controlplane", *self.journal, "--listen=127.0.0.1:0"], CONTROL_READY)
         self._processes = [control]
-        objects = self.data / "objects"
         arguments = [
             f"--control={control.value}",
-            f"--objects={objects}",
+            f"--store={self.store}",
             f"--listen={self._listen}",
         ]
         agent = Process(["agent", *arguments, *self._options], READY)

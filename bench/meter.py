@@ -94,7 +94,7 @@ class Meter:
     """A context manager that measures its block; its attributes are set afterwards.
 
     `others_percent` is the share of all cores used by neither this process nor the target; `grain_percent` is how much
-    of that may be due to the clock's coarse ticks.
+    of that may be due to the clock's coarse ticks. `counted` has what the target itself counts.
     """
 
     def __init__(self, target: Target) -> None:
@@ -104,11 +104,13 @@ class Meter:
         self.read_bytes = 0
         self.others_percent = 0.0
         self.grain_percent = 0.0
+        self.counted: dict[str, float] = {}
 
     def __enter__(self) -> Self:
         self._pids = process_tree(self._target.pids)
         self._cpu = cpu_seconds(self._pids)
         self._read = read_bytes(self._pids)
+        self._counts = self._target.counts()
         self._own = time.process_time()
         self._busy, self._all = machine_ticks()
         self._started = time.perf_counter()
@@ -126,6 +128,8 @@ class Meter:
         pids = self._pids | process_tree(self._target.pids)
         self.server_cpu_seconds = cpu_seconds(pids) - self._cpu
         self.read_bytes = read_bytes(pids) - self._read
+        counts = self._target.counts()
+        self.counted = {name: count - self._counts[name] for name, count in counts.items()}
         others = (busy - self._busy) * TICK_SECONDS - own - self.server_cpu_seconds
         total = max((everything - self._all) * TICK_SECONDS, TICK_SECONDS)
         self.others_percent = max(0.0, 100 * others / total)

@@ -70,8 +70,8 @@ def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
     """Measures the chosen sections, adds them to `results`, and saves these to `out` after each section."""
     size = SIZES[arguments.size]
     started = time.monotonic()
-    earlier = results.facts.get("measured", {})
-    results.facts = {"started": _now(), "measured": earlier, "failures": {}}
+    earlier = {name: results.facts.get(name, {}) for name in ("measured", "targets")}
+    results.facts = {"started": _now(), **earlier, "failures": {}}
     results.facts["machine"] = machine.machine()
     results.facts["versions"] = machine.versions()
     results.facts["clients"] = machine.client_settings()
@@ -79,7 +79,7 @@ def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
     alone = [name for name in arguments.sections if not SECTIONS[name].targets]
     with ExitStack() as stack:
         targets = list(_start(stack, arguments))
-        results.facts["targets"] = {each.label: each.settings for each in targets}
+        results.facts["targets"] |= {each.label: each.settings for each in targets}
         bench = Bench(targets, size)
         warm(bench)
         for name in arguments.sections:

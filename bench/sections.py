@@ -7,6 +7,7 @@ from bench.aborts import aborts
 from bench.costs import costs
 from bench.crowd import crowd
 from bench.figures import Row
+from bench.journals import journals
 from bench.latency import latency
 from bench.memory import memory
 from bench.messages import messages
@@ -43,6 +44,7 @@ SECTIONS: dict[str, Section] = {
     "tail": Section(tail, (LACUNA, KAFKA)),
     "tiny": Section(tiny, (LACUNA, KAFKA)),
     "latency": Section(latency, (LACUNA, KAFKA, KAFKA_FSYNC)),
+    "journals": Section(journals, everyday=False),
     "messages": Section(messages),
     "crowd": Section(crowd, (LACUNA, KAFKA), everyday=False),
     "memory": Section(memory, everyday=False),

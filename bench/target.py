@@ -1,6 +1,7 @@
 """The servers that are measured."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -23,6 +24,10 @@ class Target(ABC):
     @abstractmethod
     def pids(self) -> tuple[int, ...]:
         """The ids of the server's processes; their descendants are counted with them. They may change in `forget`."""
+
+    def counts(self) -> Mapping[str, float]:
+        """What this server counts of its own work since it started, by name; `Meter` takes the difference."""
+        return {}
 
     @abstractmethod
     def start(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench.clients import Threads, percentile, produce, producer
-from bench.figures import CPU_PER_1000, Better, Figure, Row
+from bench.figures import CPU_PER_1000, Better, Figure, Row, Run
 from bench.meter import Meter
 from bench.rounds import Bench, Measured
 from bench.target import Target
@@ -40,15 +40,19 @@ def transactions(bench: Bench) -> Iterator[Row]:
             topics: dict[str, str] = topics,
         ) -> None:
             seconds = bench.size.transaction_seconds
-            measure(target, topics[target.label], producers, seconds, measured)
+            commits, meter = commit(target, topics[target.label], producers, seconds)
+            measured.add(meter, figures_of(commits, meter))
 
         yield from bench.rounds([work_of(producers)], run)
         for target in bench.targets:
             bench.topics(target).drop(topics[target.label])
 
 
-def measure(target: Target, topic: str, producers: int, seconds: float, measured: Measured) -> None:
-    """Lets this many producers commit transactions for this many seconds, and adds the figures to `measured`."""
+def commit(target: Target, topic: str, producers: int, seconds: float) -> tuple[list[float], Meter]:
+    """Lets this many producers commit transactions for this many seconds.
+
+    Returns how many seconds each commit took, and what was measured meanwhile.
+    """
     commits: list[float] = []
     ready = threading.Barrier(producers + 1)
     stem = f"{topic}-{time.monotonic_ns()}"
@@ -69,13 +73,17 @@ def measure(target: Target, topic: str, producers: int, seconds: float, measured
         ready.wait(TIMEOUT_SECONDS)
         with Meter(target) as meter:
             threads.join()
-    figures = {
+    return commits, meter
+
+
+def figures_of(commits: list[float], meter: Meter) -> Run:
+    """The figures of transactions whose commits took so many seconds each."""
+    return {
         TRANSACTIONS: len(commits) / meter.seconds,
         COMMIT_P50: percentile(commits, 0.5) * 1000,
         COMMIT_P99: percentile(commits, 0.99) * 1000,
         CPU_PER_1000: meter.server_cpu_seconds / len(commits) * 1000,
     }
-    measured.add(meter, figures)
 
 
 def _transaction(client: Any, topic: str, first: int) -> float:

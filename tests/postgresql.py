@@ -48,11 +48,13 @@ def binaries() -> str | None:
 class PostgresqlServer:
     """A server on a Unix socket only; it runs as `postgres` if the tests run as root.
 
-    Its folder is where that user may go, which need not be where the tests' temporary folders are.
+    Its folder is where that user may go, which need not be where the tests' temporary folders are. `configuration` is
+    added to the server's defaults, with its folder for `{folder}`.
     """
 
-    def __init__(self, bin_folder: str) -> None:
+    def __init__(self, bin_folder: str, configuration: str = _CONFIGURATION) -> None:
         self._bin = Path(bin_folder)
+        self._configuration = configuration
         self.folder = Path(tempfile.mkdtemp(prefix="lacuna-postgresql-", dir="/tmp"))
         self._user = "postgres" if os.getuid() == 0 else None
         if self._user is not None:
@@ -77,9 +79,14 @@ class PostgresqlServer:
         )
         data = self.folder / "data"
         with open(data / "postgresql.conf", "a") as file:
-            file.write(_CONFIGURATION.format(folder=self.folder))
+            file.write(self._configuration.format(folder=self.folder))
         (data / "pg_hba.conf").write_text(_ACCESS)
         self._control("start", "-l", "log")
+
+    @property
+    def pid(self) -> int:
+        """The id of the process that started all others of the server."""
+        return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
 
     def restart(self) -> None:
         """Kill every process of it at once, and start it again on what it has written."""

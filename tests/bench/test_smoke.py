@@ -73,6 +73,26 @@ def test_through_grpc_as_well(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
+def test_the_journals_beside_each_other(tmp_path: Path) -> None:
+    """What only some of the journals have is in their rows alone."""
+    document, printed = run(tmp_path, "--sections=journals")
+    by_target: dict[str, list[dict[str, float]]] = {}
+    for row in rows(document):
+        by_target.setdefault(row["target"], []).append(row["median"])
+    assert by_target.keys() == {"sqlite", "postgresql", "bucket + 50 ms"}
+    for target, medians in by_target.items():
+        appends, *transactions = medians
+        assert appends["p50 ms"] > (50 if target == "bucket + 50 ms" else 0)
+        assert len(transactions) == 2
+        for each in transactions:
+            assert each["control plane CPU s/1000"] + each["agent CPU s/1000"] > 0
+            assert ("PostgreSQL CPU s/1000" in each) is (target == "postgresql")
+            assert ("journal PUTs/s" in each) is (target == "bucket + 50 ms")
+    assert "(postgresql): transactions/s ≥ 0.8 × sqlite" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_section_is_measured_anew_and_the_others_are_kept(tmp_path: Path) -> None:
     run(tmp_path, "--targets=lacuna", "--sections=tail")
     document, _ = run(tmp_path, "--targets=lacuna", "--sections=latency", "--merge")

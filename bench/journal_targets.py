@@ -1,0 +1,110 @@
+"""A control plane and an agent, in processes of their own, with the journal in each place where it can be."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from bench.counted_s3 import BUCKET, JOURNAL_PUT, PUT, CountedS3
+from bench.lacuna import LacunaGrpc
+from bench.meter import cpu_seconds, process_tree
+from lacuna.controlplane.journal.bucket import BucketJournal
+from lacuna.controlplane.journal.journal import Journal
+from lacuna.controlplane.journal.postgresql import PostgresqlJournal
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.logstore.objects import open_conditional_store
+from lacuna.pace import LoopLoad, MeasuredPace
+from lacuna.stores import open_checked
+from tests.postgresql import PostgresqlServer
+
+SQLITE, POSTGRESQL, SLOW_BUCKET = "sqlite", "postgresql", "bucket + 50 ms"
+CONTROL_PLANE, AGENT, DATABASE = "control plane", "agent", "PostgreSQL"
+
+#: Added to the defaults of a server, which syncs before each answer.
+ON_A_SOCKET: Final = """
+listen_addresses = ''
+unix_socket_directories = '{folder}'
+"""
+
+
+class InSqlite(LacunaGrpc):
+    """The CPU time of each part is counted apart."""
+
+    def __init__(self, label: str = SQLITE) -> None:
+        super().__init__(label=label)
+
+    @property
+    def parts(self) -> Mapping[str, int]:
+        """The process id of each part, which stands for its descendants, too."""
+        agent, control = self._processes
+        return {CONTROL_PLANE: control.pid, AGENT: agent.pid}
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return tuple(self.parts.values()) if self._processes else ()
+
+    def counts(self) -> Mapping[str, float]:
+        return {part: cpu_seconds(process_tree([pid])) for part, pid in self.parts.items()}
+
+    @contextmanager
+    def another_journal(self) -> Iterator[Journal]:
+        """A journal, not open, in the same kind of place as that of the control plane."""
+        path = str(self.data / "another.db")
+        yield SqliteJournal(path, _cluster_id, pace=MeasuredPace(LoopLoad()))
+
+
+class InPostgresql(InSqlite):
+    """With the journal in a new database of this server."""
+
+    def __init__(self, server: PostgresqlServer) -> None:
+        super().__init__(POSTGRESQL)
+        self._server = server
+        self._url = server.make_database("bench")
+        self._another = server.make_database("another")
+
+    @property
+    def parts(self) -> Mapping[str, int]:
+        return {**super().parts, DATABASE: self._server.pid}
+
+    @property
+    def journal(self) -> Sequence[str]:
+        return [f"--journal={self._url}"]
+
+    @contextmanager
+    def another_journal(self) -> Iterator[Journal]:
+        yield PostgresqlJournal(self._another, _cluster_id)
+
+
+class InBucket(InSqlite):
+    """With the journal and the records in the bucket of this service."""
+
+    def __init__(self, service: CountedS3) -> None:
+        super().__init__(SLOW_BUCKET)
+        self._service = service
+        open_checked(self.store, create_bucket=True).close()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return (*super().pids, self._service.pid)
+
+    @property
+    def store(self) -> str:
+        return f"s3://{BUCKET}?endpoint={self._service.endpoint}"
+
+    @property
+    def journal(self) -> Sequence[str]:
+        return ["--journal=bucket", f"--store={self.store}"]
+
+    def counts(self) -> Mapping[str, float]:
+        requests = self._service.counts()
+        return {**super().counts(), PUT: requests[PUT], JOURNAL_PUT: requests[JOURNAL_PUT]}
+
+    @contextmanager
+    def another_journal(self) -> Iterator[Journal]:
+        url = f"s3://{BUCKET}/another?endpoint={self._service.endpoint}"
+        store = open_conditional_store(url)
+        yield BucketJournal(store, _cluster_id)
+        store.close()
+
+
+def _cluster_id() -> str:
+    return "bench"

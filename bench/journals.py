@@ -1,0 +1,138 @@
+"""What a journal costs: the same work with the journal in SQLite, in PostgreSQL, and in a bucket.
+
+First one append after another, in this process. Then transactions, through a control plane and an agent in processes of
+their own. PostgreSQL is on the same machine, over a Unix socket, with its defaults: it syncs. The bucket is moto's, and
+begins with each request `DELAY_SECONDS` late; it holds the records, too.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Final
+
+from bench.clients import percentile
+from bench.counted_s3 import JOURNAL_PUT, PUT, CountedS3
+from bench.figures import CPU_PER_1000, P50, P99, Better, Figure, Row
+from bench.journal_targets import (
+    AGENT,
+    CONTROL_PLANE,
+    DATABASE,
+    ON_A_SOCKET,
+    POSTGRESQL,
+    SLOW_BUCKET,
+    InBucket,
+    InPostgresql,
+    InSqlite,
+)
+from bench.meter import Meter
+from bench.rounds import Bench, Measured
+from bench.target import Target
+from bench.transactions import PRODUCERS, RECORDS, commit, figures_of
+from lacuna.agent.server import run as run_on_uvloop
+from lacuna.controlplane.journal.journal import Journal
+from lacuna.moto import CREDENTIALS
+from tests.postgresql import PostgresqlServer, binaries
+
+DELAY_SECONDS: Final = 0.05
+#: Transactions take so much longer in the bucket, and percentiles need some hundreds.
+BUCKET_TIMES: Final = 3
+
+APPEND: Final = "append, one after another"
+RECORD_BYTES: Final = 400
+WARM_UP_APPENDS: Final = 10
+APPENDS = Figure("appends/s", Better.MORE)
+WRITER_CPU = Figure("writer CPU s/1000", Better.LESS)
+
+CPU = {part: Figure(f"{part} CPU s/1000", Better.LESS) for part in (CONTROL_PLANE, AGENT, DATABASE)}
+PUTS_PER_SECOND = {
+    JOURNAL_PUT: Figure("journal PUTs/s", Better.NEITHER),
+    PUT: Figure("all PUTs/s", Better.NEITHER),
+}
+JOURNAL_PUTS = Figure("journal PUTs/transaction", Better.LESS)
+
+
+def work_of(producers: int) -> str:
+    """The name of the row for this number of producers."""
+    plural = "s" if producers > 1 else ""
+    return f"journal of transactions of {RECORDS}, {producers} producer{plural}"
+
+
+def journals(bench: Bench) -> Iterator[Row]:
+    """Yields a row for each journal: of appends, and for each number of producers."""
+    os.environ.update(CREDENTIALS)
+    with ExitStack() as stack:
+        made = [InSqlite(), InBucket(stack.enter_context(CountedS3(DELAY_SECONDS)))]
+        if folder := binaries():
+            server = PostgresqlServer(folder, ON_A_SOCKET)
+            stack.callback(server.stop)
+            server.start()
+            made.insert(1, InPostgresql(server))
+        else:
+            print(f"{POSTGRESQL} is left out: there is none here (apt-get install postgresql)")
+        started = Bench([stack.enter_context(target) for target in made], bench.size)
+        yield from _appends(started)
+        for producers in PRODUCERS:
+            yield from _transactions(started, producers)
+
+
+def _appends(bench: Bench) -> Iterator[Row]:
+    def run(target: Target, measured: Measured) -> None:
+        assert isinstance(target, InSqlite)
+        with target.another_journal() as journal:
+            seconds = bench.size.transaction_seconds
+            run_on_uvloop(_append(journal, target, seconds, measured))
+
+    yield from bench.rounds([APPEND], run)
+
+
+async def _append(journal: Journal, target: Target, seconds: float, measured: Measured) -> None:
+    """Appends for so many seconds, and adds the figures to `measured`."""
+    records = [bytes(RECORD_BYTES)]
+    opened = await journal.open(None)
+    for _ in range(WARM_UP_APPENDS):
+        await journal.append(records, opened.fencing_token)
+    took: list[float] = []
+    with Meter(target) as meter:
+        cpu = time.process_time()
+        end = time.perf_counter() + seconds
+        while (started := time.perf_counter()) < end:
+            await journal.append(records, opened.fencing_token)
+            took.append(time.perf_counter() - started)
+        cpu = time.process_time() - cpu
+    await journal.close()
+    thousands = len(took) / 1000
+    figures = {
+        APPENDS: len(took) / meter.seconds,
+        P50: percentile(took, 0.5) * 1000,
+        P99: percentile(took, 0.99) * 1000,
+        WRITER_CPU: cpu / thousands,
+    }
+    if DATABASE in meter.counted:
+        figures[CPU[DATABASE]] = meter.counted[DATABASE] / thousands
+    measured.add(meter, figures)
+
+
+def _transactions(bench: Bench, producers: int) -> Iterator[Row]:
+    topics = {
+        each.label: bench.topics(each).create(f"journals-{producers}") for each in bench.targets
+    }
+
+    def run(target: Target, measured: Measured) -> None:
+        seconds = bench.size.transaction_seconds
+        if target.label == SLOW_BUCKET:
+            seconds *= BUCKET_TIMES
+        commits, meter = commit(target, topics[target.label], producers, seconds)
+        figures = figures_of(commits, meter)
+        thousands = len(commits) / 1000
+        cpu = {figure: meter.counted[part] for part, figure in CPU.items() if part in meter.counted}
+        figures |= {figure: each / thousands for figure, each in cpu.items()}
+        # Without that of the bucket's service.
+        figures[CPU_PER_1000] = sum(cpu.values()) / thousands
+        if JOURNAL_PUT in meter.counted:
+            for kind, figure in PUTS_PER_SECOND.items():
+                figures[figure] = meter.counted[kind] / meter.seconds
+            figures[JOURNAL_PUTS] = meter.counted[JOURNAL_PUT] / len(commits)
+        measured.add(meter, figures)
+
+    yield from bench.rounds([work_of(producers)], run)
