@@ -76,6 +76,8 @@ class Node:
         self._standbys: dict[str, tuple[Standby, float]] = {}
         self.plane: Runtime | None = None
         self.epoch = 0
+        self.is_closed = False
+        self.changed = asyncio.Event()
 
     def begin(
         self,
@@ -91,6 +93,12 @@ class Node:
         self._address = address
         self._make_journal = partial(make_journal, address)
         self._on_change = on_change
+
+    async def _tell(self) -> None:
+        """Tell who waits for a change that there was one."""
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+        await self._on_change()
 
     @property
     def leader(self) -> str:
@@ -155,6 +163,8 @@ class Node:
     async def close(self) -> None:
         """Stop leading, if it does, so that a standby takes over at once. `run` must have ended."""
         plane, self.plane = self.plane, None
+        self.is_closed = True
+        await self._tell()
         if plane is not None:
             await plane.close()
 
@@ -165,7 +175,7 @@ class Node:
             await journal.check()
             self._is_checked = True
         reader = journal.reader()
-        telling = asyncio.create_task(self._tell_forever())
+        telling = asyncio.create_task(self._report_forever())
         try:
             await self._follow(journal, reader)
         finally:
@@ -180,18 +190,22 @@ class Node:
         self._replica = Replica()
         is_told = False
         while True:
+            pause_ms = float(_POLL_MS)
             async with self._outliving_errors():
-                self._leader = await reader.leader()
+                before, self._leader = self.leader, await reader.leader()
+                if before != self.leader:
+                    await self._tell()
                 await self._catch_up(reader)
                 if self._leader is None or self._leader.silent >= journal.lease:
                     return
+                pause_ms = min(pause_ms, 1000 * (journal.lease - self._leader.silent))
                 self.epoch = self._leader.epoch
                 if not is_told:
                     is_told = True
                     _log.info(
                         "standing by at position %d: %s leads", self._replica.position, self.leader
                     )
-            await self._clock.sleep(_POLL_MS)
+            await self._clock.sleep(1 + int(pause_ms))
 
     async def _catch_up(self, reader: JournalReader) -> None:
         try:
@@ -200,7 +214,7 @@ class Node:
             self._replica = Replica()
             await self._replica.catch_up(reader)
 
-    async def _tell_forever(self) -> None:
+    async def _report_forever(self) -> None:
         while True:
             if self._leader is not None:
                 here = Standby(address=self._address, position=self._replica.position)
@@ -223,12 +237,12 @@ class Node:
         self._standbys.clear()
         self.plane = plane
         _log.info("leading in epoch %d from position %d", self.epoch, plane.durable_position)
-        await self._on_change()
+        await self._tell()
         try:
             await failed
         except JournalError as error:
             self.plane = None
-            await self._on_change()
+            await self._tell()
             await plane.abort(f"this control plane does not lead any more: {error}")
             raise
         finally:

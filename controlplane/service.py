@@ -1,6 +1,6 @@
 """The control plane as a separate process: a gRPC service around the runtime.
 
-Each client has one Session stream with the leader; a standby only says who leads. There is also the standard health
+Each client keeps one Session stream with it, which has a session while it leads. There is also the standard health
 service: "" serves as long as the process does, and `controlplane.v1.ControlPlane` while it leads. It listens on TCP or
 a Unix socket.
 """
@@ -10,7 +10,7 @@ import base64
 import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import grpc
 import grpc.aio
@@ -21,15 +21,13 @@ from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
-from lacuna.controlplane.serving import serve_session
+from lacuna.controlplane.serving import ServedPlane, serve_stream
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import (
     DESCRIPTOR,
     ControlPlaneStatus,
-    NotLeader,
     SessionRequest,
-    SessionResponse,
     Standby,
     StatusRequest,
 )
@@ -63,28 +61,14 @@ class ServiceSettings:
     stop_grace: float = 1.0
 
 
-class ServedPlane(Protocol):
-    """The control plane that a server serves: alone on its journal, or one of several."""
-
-    plane: Runtime | None
-    """The runtime while it leads."""
-
-    @property
-    def leader(self) -> str:
-        """Where the leader serves; empty if nobody leads."""
-        ...
-
-    def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
-        """Return what is known of all control planes; `standby` is who asks, if that is one."""
-        ...
-
-
 class LonePlane:
     """A control plane that is alone on its journal, and so leads."""
 
     def __init__(self, plane: Runtime) -> None:
         self.plane: Runtime | None = plane
         self.leader = ""
+        self.changed = asyncio.Event()
+        self.is_closed = False
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:  # noqa: ARG002 - there is none
         assert self.plane is not None
@@ -104,13 +88,8 @@ class _Service(ControlPlaneServicer):
     async def Session(  # noqa: N802 - gRPC's name
         self, requests: AsyncIterator[SessionRequest], context: Any
     ) -> None:
-        plane = self._served.plane
-        if plane is None:
-            leader = NotLeader(leader=self._served.leader)
-            await context.write(SessionResponse(not_leader=leader))
-            return
         try:
-            await serve_session(plane, requests, context.write, self._max_outbox)
+            await serve_stream(self._served, requests, context.write, self._max_outbox)
         except ControlPlaneUnavailable as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
 

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Final
+from contextlib import suppress
+from typing import Final, Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -12,11 +13,64 @@ from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.shared.contract import own_contract, why_not
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
-from lacuna.controlplane.v1.control_pb2 import Reply, SessionRequest, SessionResponse
+from lacuna.controlplane.v1.control_pb2 import (
+    ControlPlaneStatus,
+    NotLeader,
+    Reply,
+    SessionRequest,
+    SessionResponse,
+    Standby,
+)
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 #: How often a client hears at least something.
 BEAT_SECONDS: Final = 1.0
+
+
+class ServedPlane(Protocol):
+    """The control plane that a process serves: alone on its journal, or one of several."""
+
+    @property
+    def plane(self) -> Runtime | None:
+        """The runtime while it leads."""
+        ...
+
+    @property
+    def leader(self) -> str:
+        """Where the leader serves; empty if nobody leads."""
+        ...
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it will lead no more."""
+        ...
+
+    @property
+    def changed(self) -> asyncio.Event:
+        """Set, and replaced by another one, when one of the above has changed."""
+        ...
+
+    def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
+        """Return what is known of all control planes; `standby` is who asks, if that is one."""
+        ...
+
+
+async def serve_stream(
+    served: ServedPlane,
+    requests: AsyncIterator[SessionRequest],
+    write: Callable[[SessionResponse], Awaitable[None]],
+    max_outbox: int,
+) -> None:
+    """Say who leads until this control plane does, then serve a session as `serve_session` does."""
+    while (plane := served.plane) is None:
+        if served.is_closed:
+            raise ControlPlaneUnavailable("the control plane was stopped")
+        changed = served.changed
+        await write(SessionResponse(not_leader=NotLeader(leader=served.leader)))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(BEAT_SECONDS):
+                await changed.wait()
+    await serve_session(plane, requests, write, max_outbox)
 
 
 async def serve_session(
@@ -29,7 +83,7 @@ async def serve_session(
 
     A session is ended if more than `max_outbox` deltas and replies wait for `write`.
     """
-    outbox = _Outbox(max_outbox)
+    outbox = _Outbox(max_outbox, plane.epoch)
     session = plane.open_session(outbox)
     reader = asyncio.create_task(_read(plane, requests, session, outbox))
     beating = asyncio.create_task(_beat(outbox))
@@ -85,10 +139,10 @@ def _keys(partitions: Sequence[TopicPartition]) -> list[PartitionKey]:
 class _Outbox:
     """The next message of a session's stream; it is collected while the one before is being written."""
 
-    def __init__(self, max_items: int) -> None:
+    def __init__(self, max_items: int, epoch: int) -> None:
         self._max_items = max_items
         self._items = 0
-        self._response = SessionResponse(contract=own_contract())
+        self._response = SessionResponse(contract=own_contract(), epoch=epoch)
         self._wake = asyncio.Event()
         self._lost: ControlPlaneUnavailable | None = None
 

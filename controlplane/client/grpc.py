@@ -2,14 +2,15 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
-from lacuna.controlplane.client.session import SessionClient, SessionLimits, StreamBroken
+from lacuna.controlplane.client.session import SessionClient, SessionLimits
+from lacuna.controlplane.client.streams import Sleep, StreamBroken
 from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 from lacuna.controlplane.v1.control_pb2_grpc import ControlPlaneStub
 
@@ -38,7 +39,7 @@ class GrpcClient(SessionClient):
         address: str,
         random: Callable[[], float],
         limits: SessionLimits | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         super().__init__(addresses_in(address), _connect, random, limits, sleep, _resolve)
 

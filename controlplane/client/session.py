@@ -1,23 +1,22 @@
 """A ControlClient over a Session stream that carries many commands in each message.
 
 While one message is being written, commands are collected for the next. When the stream ends, every view becomes
-stale, and the client tries one control plane after the other until it finds the leader, with growing pauses. There it
-subscribes again, and sends again what was not answered, if the command may be decided twice (`repeating`); other calls
-whose command was sent fail, as their outcome is not known. Once the client has been without a session for
-`give_up_after` seconds, calls and `ready` fail at once.
+stale, until another control plane leads (`search`). There the client subscribes again, and sends again what was not
+answered, if the command may be decided twice (`repeating`); other calls whose command was sent fail, as their outcome
+is not known. Once the client has been without a session for `give_up_after` seconds, calls and `ready` fail at once.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
 
 from lacuna.controlplane.client.calls import Calls
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.client.repeating import may_be_repeated
+from lacuna.controlplane.client.search import LeaderSearch, SearchLimits
+from lacuna.controlplane.client.streams import Connect, Resolve, Sleep, StreamBroken, WatchedStream
 from lacuna.controlplane.client.subscriptions import Subscriptions
 from lacuna.controlplane.client.views import ClusterView, PartitionView
 from lacuna.controlplane.shared.contract import own_contract, why_not
@@ -29,34 +28,8 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, S
 _log = logging.getLogger("lacuna.controlplane.client")
 
 
-class StreamBroken(Exception):
-    """A stream cannot be used any more, or could not be opened. The message says why."""
-
-
-class Stream(Protocol):
-    """One Session stream, as its client uses it. It is opened by the first `read`."""
-
-    async def read(self) -> SessionResponse | None:
-        """Return the next message, or None once the control plane has ended the stream. Raises StreamBroken."""
-        ...
-
-    async def write(self, request: SessionRequest) -> None:
-        """Send a message. Raises StreamBroken."""
-        ...
-
-    def cancel(self) -> None:
-        """End the stream; a `read` that waits is cancelled."""
-        ...
-
-
-Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Stream]]
-"""Makes a stream to an address, and closes its connection on leaving."""
-Resolve: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
-"""Returns the addresses for which one stands, as a name does in DNS. Raises OSError."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionLimits:
+class SessionLimits(SearchLimits):
     """Bounds on subscribed partitions, waiting calls, and the commands and bytes in a message. Times are in seconds.
 
     A message can exceed `max_message_bytes` by one command of at most `max_command_bytes`; the service accepts
@@ -68,13 +41,9 @@ class SessionLimits:
     max_message_commands: int = 1_000
     max_message_bytes: int = 4 << 20
     max_command_bytes: int = 32 << 20
-    first_pause: float = 0.02
-    longest_pause: float = 0.5
     give_up_after: float = 10.0
     #: How often a command is sent again after its session has ended.
     max_repeats: int = 3
-    #: If there are several control planes, one that says nothing for so long is left for the next.
-    longest_silence: float = 3.0
 
 
 async def _itself(address: str) -> Sequence[str]:
@@ -93,17 +62,21 @@ class SessionClient:
         connect: Connect,
         random: Callable[[], float],
         limits: SessionLimits | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Sleep = asyncio.sleep,
         resolve: Resolve = _itself,
     ) -> None:
         self._addresses = tuple(addresses)
-        self._connect = connect
-        self._resolve = resolve
-        #: Where a standby said that the leader is.
-        self._named = ""
-        self._random = random
         self._limits = limits or SessionLimits()
-        self._sleep = sleep
+        self._search = LeaderSearch(
+            addresses,
+            connect,
+            resolve,
+            self._serve,
+            self._not_found,
+            self._limits,
+            random,
+            sleep,
+        )
         self._calls = Calls(self._limits.max_calls)
         self._unsent: deque[Command] = deque()
         #: The commands of this session that somebody waits for, by id, in the order in which they were sent.
@@ -124,10 +97,6 @@ class SessionClient:
         self._give_up: asyncio.TimerHandle | None = None
         self._is_connected = False
         self._is_introduced = False
-        #: Why we ended the session, if we did.
-        self._broken = ""
-        self._heard = 0.0
-        self._has_choice = False
         self._is_closed = False
         self._task: asyncio.Task[None] | None = None
 
@@ -176,7 +145,7 @@ class SessionClient:
 
     async def _run(self) -> None:
         try:
-            await self._serve_forever()
+            await self._search.run()
         except Exception as error:
             _log.critical(
                 "the client of the control plane stops after an unexpected error; please report it",
@@ -185,101 +154,49 @@ class SessionClient:
             self._subscriptions.interrupt()
             self._fail(ControlPlaneUnavailable(f"this client has failed: {error!r}"))
 
-    async def _serve_forever(self) -> None:
-        """Run one session after another, with a pause whenever nobody was found who leads."""
-        rounds = 0
-        while True:
-            rounds += 1
-            for address in await self._candidates():
-                if await self._try(address) or (
-                    self._named not in ("", address) and await self._try(self._named)
-                ):
-                    rounds = 1
-            await self._sleep(self._pause(rounds))
-
-    async def _candidates(self) -> list[str]:
-        """Return where control planes may be now."""
-        found: list[str] = []
-        for address in self._addresses:
-            try:
-                found += await self._resolve(address)
-            except OSError as error:
-                self._interrupt(f"the address of the control plane {address} is not known: {error}")
-        self._has_choice = len(found) > 1
-        return found
-
-    async def _try(self, address: str) -> bool:
-        """Run a session with the control plane at an address, and return whether it was the leader."""
-        self._named = ""
-        async with self._connect(address) as stream:
-            reason = await self._serve(address, stream)
-        led = self._is_connected
-        self._interrupt(reason)
-        return led
-
-    async def _serve(self, address: str, stream: Stream) -> str:
-        """Run one session until it ends, and return the reason."""
-        tasks: list[asyncio.Task[None]] = []
-        self._broken = ""
-        self._heard = asyncio.get_running_loop().time()
-        if self._has_choice:
-            tasks.append(asyncio.create_task(self._watch(stream)))
+    async def _serve(self, address: str, stream: WatchedStream, first: SessionResponse) -> bool:
+        """Run one session until it ends, and return whether this control plane could serve."""
+        if why := why_not(first.contract):
+            self._not_found(f"the control plane at {address} does not fit: {why}")
+            return False
+        if self._is_older(first):
+            self._not_found(self._why_older(address, first))
+            return False
+        self._connected()
+        writing = asyncio.create_task(self._write(stream))
+        response = first
         try:
-            while True:
-                response = await stream.read()
-                self._heard = asyncio.get_running_loop().time()
-                if response is None:
-                    return f"the control plane at {address} ended the session"
-                if refusal := self._refusal(address, response):
-                    return refusal
-                if not self._is_connected:
-                    self._connected()
-                    tasks.append(asyncio.create_task(self._write(stream)))
+            while not self._is_older(response):
                 self._receive(response)
+                response = await stream.read()
+            reason = self._why_older(address, response)
         except StreamBroken as error:
-            return f"no control plane answers at {address}: {error}"
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not self._broken or (task is not None and task.cancelling()):
-                raise
-            return f"the session with the control plane at {address} was given up: {self._broken}"
+            reason = f"the session with the control plane at {address} has ended: {error}"
         finally:
-            stream.cancel()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+        self._interrupt(reason)
+        return True
 
-    def _refusal(self, address: str, response: SessionResponse) -> str:
-        """Return why the control plane that sent this must be left, or "" if it may be served by."""
-        if response.HasField("not_leader"):
-            self._named = response.not_leader.leader
-            return f"the control plane at {address} does not lead, and no other one was found that does"
-        if not self._is_connected and (why := why_not(response.contract)):
-            return f"the control plane at {address} does not fit: {why}"
-        if 0 < response.journal_position < self.journal_position:
-            return self._is_older(address, response.journal_position)
-        return ""
+    def _not_found(self, reason: str) -> None:
+        """Note why there is no session with some control plane."""
+        if not self._is_connected:
+            self._reason = reason
+            if self._failure is not None:
+                self._failure = ControlPlaneUnavailable(reason)
 
-    async def _watch(self, stream: Stream) -> None:
-        """Give the stream up once nothing has come for too long: a control plane that lives sends something."""
-        loop = asyncio.get_running_loop()
-        while (left := self._heard + self._limits.longest_silence - loop.time()) > 0:
-            await self._sleep(left)
-        self._give_stream_up(stream, f"it was silent for {self._limits.longest_silence:g} s")
+    def _is_older(self, response: SessionResponse) -> bool:
+        """Whether the journal is shorter than it was when earlier replies came. Going on would hide the loss."""
+        return 0 < response.journal_position < self.journal_position
 
-    def _give_stream_up(self, stream: Stream, reason: str) -> None:
-        self._broken = reason
-        stream.cancel()
-
-    def _is_older(self, address: str, position: int) -> str:
-        """Say that the journal is shorter than it was when earlier replies came. Going on would hide the loss."""
+    def _why_older(self, address: str, response: SessionResponse) -> str:
         return (
-            f"the journal of the control plane at {address} ends at position {position}, but had reached "
-            f"{self.journal_position}: it was damaged, cut short, or restored from an older copy. Restore the complete "
-            "journal, or start the control plane with --accept-loss"
+            f"the journal of the control plane at {address} ends at position {response.journal_position}, but had "
+            f"reached {self.journal_position}: it was damaged, cut short, or restored from an older copy. Restore the "
+            "complete journal, or start the control plane with --accept-loss"
         )
 
-    async def _write(self, stream: Stream) -> None:
+    async def _write(self, stream: WatchedStream) -> None:
         """Send the collected commands and subscriptions whenever there are any.
 
         If the stream ends, the reader finds out why. Any other error ends the session, since nothing more would be
@@ -295,7 +212,7 @@ class SessionClient:
             _log.error(
                 "sending failed: this session ends, and a new one will be opened", exc_info=error
             )
-            self._give_stream_up(stream, f"sending failed with {error!r}")
+            stream.give_up(f"sending failed with {error!r}")
 
     def _next_request(self) -> SessionRequest:
         request = SessionRequest()
@@ -345,18 +262,15 @@ class SessionClient:
         self._wake.set()
 
     def _interrupt(self, reason: str) -> None:
-        """Mark views stale, and send again or fail what was sent: the session ended, or could not be opened."""
+        """Mark views stale, and send again or fail what was sent, since the session has ended."""
         error = ControlPlaneUnavailable(reason)
         self._subscriptions.interrupt()
         self._reason = reason
         self._unsent.extendleft(filter(self._may_repeat, reversed(self._sent.values())))
         self._sent.clear()
         self._calls.fail(error, kept={command.command_id for command in self._unsent})
-        if self._is_connected:
-            self._is_connected = False
-            self._arm()
-        elif self._failure is not None:
-            self._failure = error
+        self._is_connected = False
+        self._arm()
 
     def _may_repeat(self, command: Command) -> bool:
         """Whether to send a command again that was sent. One that ends whoever decides it must not go round forever."""
@@ -368,10 +282,6 @@ class SessionClient:
         for key in keys:
             self._wishes[key] = is_wanted
         self._wake.set()
-
-    def _pause(self, failures: int) -> float:
-        longest = self._limits.first_pause * float(2 ** min(failures, 30))
-        return min(self._limits.longest_pause, longest) * (0.5 + self._random() / 2)
 
     def _arm(self) -> None:
         def give_up() -> None:

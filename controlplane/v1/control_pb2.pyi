@@ -60,20 +60,22 @@ class SessionRequest(_message.Message):
     def __init__(self, commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., subscribe: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., unsubscribe: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., contract: _Optional[_Union[Contract, _Mapping]] = ...) -> None: ...
 
 class SessionResponse(_message.Message):
-    __slots__ = ("partitions", "cluster", "replies", "journal_position", "not_leader", "contract")
+    __slots__ = ("partitions", "cluster", "replies", "journal_position", "not_leader", "contract", "epoch")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     REPLIES_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_POSITION_FIELD_NUMBER: _ClassVar[int]
     NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
     CONTRACT_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[_log_pb2.PartitionDelta]
     cluster: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.ClusterDelta]
     replies: _containers.RepeatedCompositeFieldContainer[Reply]
     journal_position: int
     not_leader: NotLeader
     contract: Contract
-    def __init__(self, partitions: _Optional[_Iterable[_Union[_log_pb2.PartitionDelta, _Mapping]]] = ..., cluster: _Optional[_Iterable[_Union[_cluster_pb2.ClusterDelta, _Mapping]]] = ..., replies: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ..., journal_position: _Optional[int] = ..., not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., contract: _Optional[_Union[Contract, _Mapping]] = ...) -> None: ...
+    epoch: int
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_log_pb2.PartitionDelta, _Mapping]]] = ..., cluster: _Optional[_Iterable[_Union[_cluster_pb2.ClusterDelta, _Mapping]]] = ..., replies: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ..., journal_position: _Optional[int] = ..., not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., contract: _Optional[_Union[Contract, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class NotLeader(_message.Message):
     __slots__ = ("leader",)

@@ -26,9 +26,10 @@ if _version_not_supported:
 
 
 class ControlPlaneStub:
-    """The one service. Of several control planes on one journal only the leader serves sessions; a standby's answer to one is
-    `not_leader`, and nothing else. A session carries commands and subscriptions up, replies and events down, in one order: a
-    reply never overtakes the events of what it saw.
+    """The one service. Of several control planes on one journal only the leader serves sessions. A standby says `not_leader` at
+    once and again every second, and begins the session on the same stream when it leads; a client sends nothing before. A
+    session carries commands and subscriptions up, replies and events down, in one order: a reply never overtakes the
+    events of what it saw.
     """
 
     def __init__(self, channel):
@@ -50,9 +51,10 @@ class ControlPlaneStub:
 
 
 class ControlPlaneServicer:
-    """The one service. Of several control planes on one journal only the leader serves sessions; a standby's answer to one is
-    `not_leader`, and nothing else. A session carries commands and subscriptions up, replies and events down, in one order: a
-    reply never overtakes the events of what it saw.
+    """The one service. Of several control planes on one journal only the leader serves sessions. A standby says `not_leader` at
+    once and again every second, and begins the session on the same stream when it leads; a client sends nothing before. A
+    session carries commands and subscriptions up, replies and events down, in one order: a reply never overtakes the
+    events of what it saw.
     """
 
     def Session(self, request_iterator, context):
@@ -89,9 +91,10 @@ def add_ControlPlaneServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ControlPlane:
-    """The one service. Of several control planes on one journal only the leader serves sessions; a standby's answer to one is
-    `not_leader`, and nothing else. A session carries commands and subscriptions up, replies and events down, in one order: a
-    reply never overtakes the events of what it saw.
+    """The one service. Of several control planes on one journal only the leader serves sessions. A standby says `not_leader` at
+    once and again every second, and begins the session on the same stream when it leads; a client sends nothing before. A
+    session carries commands and subscriptions up, replies and events down, in one order: a reply never overtakes the
+    events of what it saw.
     """
 
     @staticmethod

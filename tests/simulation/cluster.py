@@ -21,7 +21,8 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts, RunningAgent, start_agent
 from lacuna.controlplane import machine
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
-from lacuna.controlplane.client.session import SessionClient, StreamBroken
+from lacuna.controlplane.client.session import SessionClient
+from lacuna.controlplane.client.streams import StreamBroken
 from lacuna.controlplane.journal.journal import JournalError
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.serving import serve_session
@@ -314,7 +315,7 @@ class AgentHost(Host):
 
 
 class _Stream:
-    """A client's end of a session's stream (`lacuna.controlplane.client.session.Stream`)."""
+    """A client's end of a session's stream (`lacuna.controlplane.client.streams.Stream`)."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -344,6 +345,7 @@ class _Stream:
         self._end.send(request)
 
     def cancel(self) -> None:
+        self._messages.put_nowait(StreamBroken("it was cancelled"))
         if self._end is not None:
             self._end.reset()
 

@@ -1,0 +1,80 @@
+"""The stream of a session as its client uses it, whatever carries it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, TypeAlias
+
+from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
+
+
+class StreamBroken(Exception):
+    """A stream cannot be used any more, or could not be opened. The message says why."""
+
+
+class Stream(Protocol):
+    """One Session stream, as its client uses it. It is opened by the first `read`."""
+
+    async def read(self) -> SessionResponse | None:
+        """Return the next message, or None once the control plane has ended the stream. Raises StreamBroken."""
+        ...
+
+    async def write(self, request: SessionRequest) -> None:
+        """Send a message. Raises StreamBroken."""
+        ...
+
+    def cancel(self) -> None:
+        """End the stream; a `read` that waits is cancelled."""
+        ...
+
+
+Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Stream]]
+"""Makes a stream to an address, and closes its connection on leaving."""
+Resolve: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
+"""Returns the addresses for which one stands, as a name does in DNS. Raises OSError."""
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+"""Waits for so many seconds."""
+
+
+class WatchedStream:
+    """A stream that can be given up for a reason, which its reader is told."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._why_given_up = ""
+        self._heard = asyncio.get_running_loop().time()
+
+    async def read(self) -> SessionResponse:
+        """Return the next message. Raises StreamBroken, also when the control plane has ended the stream."""
+        response = None
+        try:
+            response = await self._stream.read()
+        except StreamBroken:
+            if not self._why_given_up:
+                raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._why_given_up or (task is not None and task.cancelling()):
+                raise
+        if self._why_given_up:
+            raise StreamBroken(self._why_given_up)
+        if response is None:
+            raise StreamBroken("the control plane has ended the session")
+        self._heard = asyncio.get_running_loop().time()
+        return response
+
+    async def write(self, request: SessionRequest) -> None:
+        """Send a message. Raises StreamBroken."""
+        await self._stream.write(request)
+
+    def give_up(self, why: str) -> None:
+        """End the stream; its reader is told why."""
+        self._why_given_up = why
+        self._stream.cancel()
+
+    async def give_up_when_silent(self, seconds: float, sleep: Sleep) -> None:
+        """Give the stream up once nothing has come for so long: a control plane that lives sends something."""
+        loop = asyncio.get_running_loop()
+        while (left := self._heard + seconds - loop.time()) > 0:
+            await sleep(left)
+        self.give_up(f"it was silent for {seconds:g} s")
