@@ -8,7 +8,7 @@ PROTOC  = $(BIN)/python -m grpc_tools.protoc -I proto
 # Without kept bytecode every process compiles all that it imports, and pytest's workers rewrite every test's asserts.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run demo test lint proto coverage bench bench-quick bench-keep bench-pipeline clean venv
+.PHONY: help setup compiled run demo test lint proto coverage bench bench-quick bench-keep bench-pipeline clean venv
 
 help:            ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,11 +53,15 @@ QUICK := .ci/in-memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 COVERED := tests/logstore tests/controlplane tests/rules
 LINT := $(MAKE) --no-print-directory lint
 
+# The first run compiles the tests: here once, and not once in each worker. What fails to compile is told by the run.
+compiled: setup
+	@ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python -m pytest --collect-only -q tests >/dev/null || true
+
 # Most mistakes show in a property's first examples; .ci/run, which sets this to nothing, tries all of them.
 test: export LACUNA_MOST_EXAMPLES ?= 20
 
 # Lint and the tests at a time: what one of them leaves of two cores the other takes.
-test: setup      ## check lint, types and import contracts, and run the tests
+test: compiled   ## check lint, types and import contracts, and run the tests
 	@$(if $(COVERED_APART)$(LINTED),,.ci/beside.sh '$(LINT)') \
 	  $(QUICK) $(if $(COVERED_APART),$(addprefix --ignore=,$(COVERED))) tests
 
@@ -71,7 +75,7 @@ proto: setup     ## regenerate the messages from proto/
 	$(PROTOC) --python_out=. --pyi_out=. $(wildcard proto/lacuna/*/v1/*.proto proto/lacuna/*/*/v1/*.proto)
 	$(PROTOC) --grpc_python_out=. proto/lacuna/controlplane/v1/control.proto
 
-coverage: setup  ## measure the branch coverage of logstore/ and controlplane/
+coverage: compiled  ## measure the branch coverage of logstore/ and controlplane/
 	$(QUICK) --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 $(COVERED)
 
 bench: setup     ## measure Lacuna and Apache Kafka side by side, in full (most of an hour)
