@@ -27,11 +27,10 @@ from lacuna.controlplane.service import RunningControlPlane, ServiceSettings, se
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.errors import UserError
 from lacuna.explained import Explanation, explain_partition
+from lacuna.journals import JOURNAL_NAME
 from lacuna.logstore.objects import DirectoryStore, ObjectStore
 from lacuna.pace import LoopLoad, MeasuredPace
 from lacuna.stores import claim
-
-JOURNAL_NAME = "journal.db"
 
 #: Linux allows at most 107 bytes for the path of a socket; a data folder's path may be longer.
 _MAX_SOCKET_PATH = 100

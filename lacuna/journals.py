@@ -1,17 +1,26 @@
-"""Opens the journal of several control planes that an operator names."""
+"""Opens the journals that an operator names."""
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.journal.journal import SharedJournal
+from lacuna.controlplane.journal.moving.beginning import Target
+from lacuna.controlplane.journal.moving.source import Source, leased_source, locked_source
 from lacuna.controlplane.journal.place import BUCKET, SharedPlace
 from lacuna.controlplane.journal.places import opened_store, snapshots_at
+from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.service import new_cluster_id
 from lacuna.errors import UserError
 from lacuna.logstore.objects import ConditionalStore
+
+#: The file of an SQLite journal in a data folder.
+JOURNAL_NAME = "journal.db"
+
+_SQLITE = "sqlite:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +35,7 @@ class SharedJournalOptions:
     lease: float
 
     def __post_init__(self) -> None:
-        if self.url != BUCKET and not self.url.startswith(("postgresql://", "postgres://")):
+        if self.url != BUCKET and not is_postgresql(self.url):
             raise UserError(
                 f"{self.url!r} is not a journal that several control planes can share: give postgresql://USER@HOST/"
                 "DATABASE or bucket, or leave --journal out for an SQLite file in the data folder"
@@ -45,15 +54,26 @@ class SharedJournalOptions:
             yield partial(make, place, store, self.lease)
 
 
-def _postgresql(
-    place: SharedPlace, store: ConditionalStore | None, lease: float, address: str
-) -> SharedJournal:
+def is_postgresql(text: str) -> bool:
+    """Whether this is the URL of a database."""
+    return text.startswith(("postgresql://", "postgres://"))
+
+
+@contextmanager
+def _needing_postgresql() -> Iterator[None]:
     try:
-        from lacuna.controlplane.journal.postgresql import PostgresqlJournal
+        yield
     except ModuleNotFoundError as error:
         raise UserError(
             "a journal in PostgreSQL needs the extra `postgresql`: pip install 'lacuna-log[postgresql]'"
         ) from error
+
+
+def _postgresql(
+    place: SharedPlace, store: ConditionalStore | None, lease: float, address: str
+) -> SharedJournal:
+    with _needing_postgresql():
+        from lacuna.controlplane.journal.postgresql import PostgresqlJournal
     return PostgresqlJournal(
         place.url,
         _new_cluster_id,
@@ -81,6 +101,61 @@ def _bucket(
         answer_timeout=lease,
         place=place,
     )
+
+
+@contextmanager
+def journal_source(
+    text: str, store_url: str, lease: float
+) -> Iterator[AbstractAsyncContextManager[Source]]:
+    """Runs the body with the journal that `text` names, to be copied. Raises UserError and StoreMisconfiguredError."""
+    if text.startswith(_SQLITE):
+        path = _sqlite_path(text)
+        if not os.path.exists(path):
+            raise UserError(f"there is no journal at {path}: nothing was changed")
+        yield locked_source(SqliteJournal(path, _new_cluster_id))
+        return
+    with _shared(text, store_url, lease).opened() as make_journal:
+        yield leased_source(make_journal(""), SystemClock())
+
+
+@contextmanager
+def journal_target(text: str, store_url: str) -> Iterator[Target]:
+    """Runs the body with the place that `text` names, for a journal to begin at.
+
+    Raises UserError and StoreMisconfiguredError.
+    """
+    if text.startswith(_SQLITE):
+        from lacuna.controlplane.journal.moving.sqlite import SqliteTarget
+
+        yield SqliteTarget(_sqlite_path(text))
+        return
+    options = _shared(text, store_url, 0)
+    if options.url != BUCKET:
+        with _needing_postgresql():
+            from lacuna.controlplane.journal.moving.postgresql import PostgresqlTarget
+        yield PostgresqlTarget(options.url)
+        return
+    from lacuna.controlplane.journal.moving.bucket import BucketTarget
+
+    with opened_store(SharedPlace(BUCKET, store_url)) as store:
+        assert store is not None
+        yield BucketTarget(store, store_url)
+
+
+def _sqlite_path(text: str) -> str:
+    """The file that sqlite:PATH names; a folder stands for the journal in it."""
+    path = text.removeprefix(_SQLITE)
+    if not path:
+        raise UserError("sqlite: names no file: write sqlite:PATH, of the data folder or of a file")
+    return os.path.join(path, JOURNAL_NAME) if os.path.isdir(path) else path
+
+
+def _shared(text: str, store_url: str, lease: float) -> SharedJournalOptions:
+    if text != BUCKET and not is_postgresql(text):
+        raise UserError(
+            f"{text!r} is not a journal: write sqlite:PATH, postgresql://USER@HOST/DATABASE, or bucket (with --store)"
+        )
+    return SharedJournalOptions(text, store_url, lease)
 
 
 def _new_cluster_id() -> str:

@@ -35,7 +35,8 @@ class StoreAheadError(UserError):
         reached = f"after position {found.journal_position}" if found.journal_position else "later"
         super().__init__(
             f"the journal ends at position {end.position}, but segment {found.segment_id} ({found.key}) was "
-            f"written {reached}: the journal was damaged, cut short, or restored from an older copy. {REMEDY}"
+            f"written {reached}: the journal was damaged, cut short, restored from an older copy, or copied to another "
+            f"place where the cluster went on. {REMEDY}"
         )
 
 

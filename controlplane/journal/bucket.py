@@ -43,6 +43,7 @@ from lacuna.controlplane.journal.journal import (
     JournalInUse,
     JournalLoss,
     JournalOfAnotherVersion,
+    JournalUnfinished,
     JournalUnreachable,
     OpenedJournal,
     Snapshot,
@@ -217,8 +218,8 @@ class BucketJournal:
     def _decode(self, data: bytes, cluster_id: str | None) -> Manifest:
         try:
             manifest = decode_manifest(data)
-        except JournalOfAnotherVersion as error:
-            raise JournalOfAnotherVersion(f"{self.name}: {error.what}") from error
+        except (JournalOfAnotherVersion, JournalUnfinished) as error:
+            raise type(error)(f"{self.name}: {error.what}") from error
         except JournalForeign as error:
             raise JournalForeign(f"{self.name}: {error}: give another bucket or prefix") from error
         if cluster_id not in (None, manifest.cluster_id):

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from lacuna.controlplane.journal.bucket_calls import Bucket
-from lacuna.controlplane.journal.formats import check_format
+from lacuna.controlplane.journal.formats import check_journal_format
 from lacuna.controlplane.journal.journal import (
     JournalCorrupt,
     JournalFenced,
@@ -51,9 +51,10 @@ class Manifest:
     last: Mark
 
 
-def encode_manifest(manifest: Manifest) -> bytes:
-    """Return the manifest as JSON, for people too."""
-    fields = {"format": _FORMAT, "format_version": _FORMAT_VERSION, **asdict(manifest)}
+def encode_manifest(manifest: Manifest, format_version: int | None = None) -> bytes:
+    """Return the manifest as JSON, for people too. Without `format_version` it has this version's."""
+    version = _FORMAT_VERSION if format_version is None else format_version
+    fields = {"format": _FORMAT, "format_version": version, **asdict(manifest)}
     return json.dumps(fields, indent=1).encode() + b"\n"
 
 
@@ -69,7 +70,7 @@ def decode_manifest(data: bytes) -> Manifest:
         is_ours = False
     if not is_ours:
         raise JournalForeign(f"{JOURNAL_MANIFEST_KEY} is not the manifest of a Lacuna journal")
-    check_format("the journal's format", fields.get("format_version"), _FORMAT_VERSION)
+    check_journal_format("the journal's format", fields.get("format_version"), _FORMAT_VERSION)
     try:
         return _checked(fields)
     except (KeyError, TypeError, ValueError) as error:

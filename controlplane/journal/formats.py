@@ -3,7 +3,19 @@
 Whoever leads raises the number that it finds to its own, so an earlier version refuses the journal from then on.
 """
 
-from lacuna.controlplane.journal.journal import JournalOfAnotherVersion
+from typing import Final
+
+from lacuna.controlplane.journal.journal import JournalOfAnotherVersion, JournalUnfinished
+
+#: The format of a journal that is still being copied to its place. Every version refuses it.
+UNFINISHED: Final = 0
+
+
+def check_journal_format(what: str, found: object, newest: int) -> None:
+    """Do what `check_format` does for a whole journal. Raises JournalUnfinished too."""
+    if type(found) is int and found == UNFINISHED:
+        raise JournalUnfinished("a copy of another journal to here was not finished")
+    check_format(what, found, newest)
 
 
 def check_format(what: str, found: object, newest: int) -> None:

@@ -32,6 +32,14 @@ class JournalOfAnotherVersion(JournalForeign):
         )
 
 
+class JournalUnfinished(JournalForeign):
+    """A copy of a journal to here was interrupted. `what` says so."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"{what}: run `lacuna controlplane copy` again, which begins anew")
+
+
 class JournalCorrupt(JournalError):
     """The journal is damaged: what was read is not what was written."""
 

@@ -8,7 +8,7 @@ from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import JournalReader
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
 from lacuna.controlplane.journal.place import BUCKET, SharedPlace
-from lacuna.controlplane.journal.snapshot_store import SnapshotStore
+from lacuna.controlplane.journal.snapshot_store import MovedSnapshots, SnapshotStore
 from lacuna.logstore.objects import ConditionalStore, open_conditional_store
 
 
@@ -50,8 +50,9 @@ def opened_store(place: SharedPlace) -> Iterator[ConditionalStore | None]:
 
 def snapshots_at(place: SharedPlace, store: ConditionalStore | None) -> SnapshotStore:
     """Return the snapshots of a journal in PostgreSQL; `store` is from `opened_store`."""
-    if store is not None:
-        return BucketSnapshots(store, name=place.store_url)
     from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
 
-    return PostgresqlSnapshots(place.url)
+    in_database = PostgresqlSnapshots(place.url)
+    if store is None:
+        return in_database
+    return MovedSnapshots(BucketSnapshots(store, name=place.store_url), in_database)

@@ -23,6 +23,7 @@ from lacuna.controlplane.journal.journal import (
     JournalInDoubt,
     JournalInUse,
     JournalOfAnotherVersion,
+    JournalUnfinished,
     JournalUnreachable,
     OpenedJournal,
     Snapshot,
@@ -165,8 +166,8 @@ class PostgresqlJournal:
     async def _open(self, connection: Connection, cluster_id: str | None) -> OpenedJournal:
         try:
             stored_id = await read_or_create(connection, cluster_id, self._new_cluster_id)
-        except JournalOfAnotherVersion as error:
-            raise JournalOfAnotherVersion(f"{self.name}: {error.what}") from error
+        except (JournalOfAnotherVersion, JournalUnfinished) as error:
+            raise type(error)(f"{self.name}: {error.what}") from error
         except JournalForeign as error:
             raise JournalForeign(f"{self.name}: {error}") from error
         if cluster_id not in (None, stored_id):

@@ -6,7 +6,7 @@ from typing import Final
 
 import asyncpg
 
-from lacuna.controlplane.journal.formats import check_format
+from lacuna.controlplane.journal.formats import check_journal_format
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
     JournalCorrupt,
@@ -153,7 +153,7 @@ async def read_leader(
             "the table lacuna.leader or lacuna.journal is empty: restore them from a backup"
         )
     # A later version may have taken over from ours, and then writes other tables.
-    check_format("its format", row["format_version"], FORMAT_VERSION)
+    check_journal_format("its format", row["format_version"], FORMAT_VERSION)
     watch.see(tuple(row), asked_ms)
     if row["address"] is None:
         return None

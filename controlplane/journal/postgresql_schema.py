@@ -11,7 +11,7 @@ from typing import Final
 
 import asyncpg
 
-from lacuna.controlplane.journal.formats import check_format
+from lacuna.controlplane.journal.formats import check_journal_format
 from lacuna.controlplane.journal.journal import JournalForeign
 from lacuna.controlplane.journal.postgresql_connection import Connection
 
@@ -34,10 +34,10 @@ _TABLES: Final = (
         crc bigint NOT NULL, state bytea NOT NULL,
         PRIMARY KEY (position, part)
     )""",
-    "INSERT INTO lacuna.leader (epoch, renewed_at) VALUES (0, clock_timestamp())",
 )
-_FOUND: Final = (
-    "INSERT INTO lacuna.journal (format_version, cluster_id, trimmed) VALUES ($1, $2, 0)"
+_ADD_LEADER: Final = "INSERT INTO lacuna.leader (epoch, renewed_at) VALUES ($1, clock_timestamp())"
+_ADD_JOURNAL: Final = (
+    "INSERT INTO lacuna.journal (format_version, cluster_id, trimmed) VALUES ($1, $2, $3)"
 )
 _IS_THERE: Final = "SELECT to_regclass('lacuna.journal') IS NOT NULL"
 _HAS_SCHEMA: Final = "SELECT to_regnamespace('lacuna') IS NOT NULL"
@@ -68,7 +68,7 @@ async def check_version(connection: Connection) -> None:
     version = await connection.fetchval("SELECT format_version FROM lacuna.journal")
     if version is None:
         raise JournalForeign("the table lacuna.journal is empty: restore it from a backup")
-    check_format("its format", version, FORMAT_VERSION)
+    check_journal_format("its format", version, FORMAT_VERSION)
 
 
 async def raise_version(connection: Connection) -> None:
@@ -82,15 +82,7 @@ async def _create(connection: Connection, cluster_id: str) -> None:
     """Make the tables in one transaction. If another connection does so at the same time, use those that it made."""
     try:
         async with connection.transaction():
-            if not await connection.fetchval(_HAS_SCHEMA):
-                await connection.execute("CREATE SCHEMA lacuna")
-            elif stranger := await connection.fetchval(_STRANGERS_TABLE):
-                raise JournalForeign(
-                    f"the schema `lacuna` has a table {stranger} and is not a Lacuna journal: give another database"
-                )
-            for statement in _TABLES:
-                await connection.execute(statement)
-            await connection.execute(_FOUND, FORMAT_VERSION, cluster_id)
+            await make_tables(connection, cluster_id)
     except (
         asyncpg.DuplicateSchemaError,
         asyncpg.DuplicateTableError,
@@ -98,3 +90,27 @@ async def _create(connection: Connection, cluster_id: str) -> None:
     ):
         # Two that create one name: the later waits for the earlier, and then fails at PostgreSQL's own catalog.
         return
+
+
+async def make_tables(
+    connection: Connection,
+    cluster_id: str,
+    *,
+    epoch: int = 0,
+    position: int = 0,
+    format_version: int = FORMAT_VERSION,
+) -> None:
+    """Make the tables of a journal that counts as trimmed up to `position`, in a transaction of the caller.
+
+    `epoch` is that of its last leader. Raises JournalForeign and asyncpg's errors.
+    """
+    if not await connection.fetchval(_HAS_SCHEMA):
+        await connection.execute("CREATE SCHEMA lacuna")
+    elif stranger := await connection.fetchval(_STRANGERS_TABLE):
+        raise JournalForeign(
+            f"the schema `lacuna` has a table {stranger} and is not a Lacuna journal: give another database"
+        )
+    for statement in _TABLES:
+        await connection.execute(statement)
+    await connection.execute(_ADD_LEADER, epoch)
+    await connection.execute(_ADD_JOURNAL, format_version, cluster_id, position)

@@ -15,6 +15,8 @@ _LOAD: Final = "SELECT parts, crc, state FROM lacuna.snapshots WHERE position = 
 _STORE: Final = """
     INSERT INTO lacuna.snapshots (position, part, parts, crc, state) VALUES ($1, $2, $3, $4, $5)"""
 
+_DELETE: Final = "DELETE FROM lacuna.snapshots WHERE position <= $1"
+
 
 class PostgresqlSnapshots:
     """A SnapshotStore in the database at `url`, in which a journal must have been opened before."""
@@ -54,7 +56,7 @@ class PostgresqlSnapshots:
             if len(positions) < KEPT_SNAPSHOTS:
                 return 0
             oldest = positions[KEPT_SNAPSHOTS - 1]
-            await connection.execute("DELETE FROM lacuna.snapshots WHERE position < $1", oldest)
+            await connection.execute(_DELETE, oldest - 1)
             return oldest
 
     async def trimmable(self) -> int:
@@ -62,6 +64,16 @@ class PostgresqlSnapshots:
         async with connected(self._url) as connection:
             positions = await _positions(connection)
         return positions[KEPT_SNAPSHOTS - 1] if len(positions) >= KEPT_SNAPSHOTS else 0
+
+    async def newest(self) -> int:
+        """Return the position of the newest snapshot, or 0 if there are none."""
+        async with connected(self._url) as connection:
+            return max(await _positions(connection), default=0)
+
+    async def delete_up_to(self, position: int) -> None:
+        """Delete the snapshots up to a position."""
+        async with connected(self._url) as connection:
+            await connection.execute(_DELETE, position)
 
 
 async def _positions(connection: Connection) -> list[int]:

@@ -29,6 +29,7 @@ from lacuna.controlplane.journal.journal import (
     JournalCorrupt,
     JournalError,
     JournalOfAnotherVersion,
+    JournalUnfinished,
     Snapshot,
 )
 from lacuna.controlplane.journal.replica import restored
@@ -124,15 +125,16 @@ def _owner(path: str, problems: list[str]) -> tuple[str, int]:
     """Return the cluster id and the last fencing token.
 
     If the journal cannot be read, the id comes from the snapshots and the token is 0. Raises JournalOfAnotherVersion,
-    since a journal of another version is not damaged.
+    since a journal of another version is not damaged, and
+    JournalUnfinished.
     """
     try:
         with _reading(path) as connection:
             stored = read_meta(connection)
         if stored is not None:
             return str(stored["cluster_id"]), int(stored["fencing_token"])
-    except JournalOfAnotherVersion as error:
-        raise JournalOfAnotherVersion(f"{path}: {error.what}") from error
+    except (JournalOfAnotherVersion, JournalUnfinished) as error:
+        raise type(error)(f"{path}: {error.what}") from error
     except JournalError as error:
         problems.append(f"the id of the journal's cluster cannot be read: {error}")
     with suppress(JournalError), _reading(snapshots_path(path)) as connection:

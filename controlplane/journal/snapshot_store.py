@@ -29,3 +29,46 @@ class SnapshotStore(Protocol):
     async def trimmable(self) -> int:
         """Return the position of the oldest snapshot, or 0 if there are fewer than `KEPT_SNAPSHOTS`."""
         ...
+
+
+class EarlierSnapshots(Protocol):
+    """Snapshots of a journal in a place where no more are stored."""
+
+    async def newest(self) -> int:
+        """Return the position of the newest, or 0 if there are none. Raises JournalError."""
+        ...
+
+    async def load(self) -> Snapshot | None:
+        """Return what `SnapshotStore.load` does."""
+        ...
+
+    async def delete_up_to(self, position: int) -> None:
+        """Delete the snapshots up to a position. Raises JournalError."""
+        ...
+
+
+class MovedSnapshots:
+    """A SnapshotStore in `now`, which is read together with `earlier`.
+
+    A journal that was copied to a database begins with a snapshot there, and later ones are in the bucket.
+    """
+
+    def __init__(self, now: SnapshotStore, earlier: EarlierSnapshots) -> None:
+        self._now = now
+        self._earlier = earlier
+
+    async def load(self) -> Snapshot | None:
+        """Return the newest undamaged snapshot of both places, or None if there are none."""
+        snapshot = await self._now.load()
+        position = 0 if snapshot is None else snapshot.position
+        return await self._earlier.load() if await self._earlier.newest() > position else snapshot
+
+    async def store(self, snapshot: Snapshot) -> int:
+        """Store a snapshot, and delete those that are not needed any more in either place."""
+        trimmable = await self._now.store(snapshot)
+        await self._earlier.delete_up_to(trimmable)
+        return trimmable
+
+    async def trimmable(self) -> int:
+        """Return what can be trimmed because of the snapshots in the present place."""
+        return await self._now.trimmable()

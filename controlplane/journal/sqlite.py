@@ -29,6 +29,7 @@ from lacuna.controlplane.journal.journal import (
     JournalForeign,
     JournalInUse,
     JournalOfAnotherVersion,
+    JournalUnfinished,
     OpenedJournal,
     Snapshot,
 )
@@ -97,8 +98,8 @@ class SqliteJournal:
             gather(self.path).check()
             self._connection = self._connect(self.path)
             stored = read_meta(self._connection)
-        except JournalOfAnotherVersion as error:
-            raise JournalOfAnotherVersion(f"{self.path}: {error.what}") from error
+        except (JournalOfAnotherVersion, JournalUnfinished) as error:
+            raise type(error)(f"{self.path}: {error.what}") from error
         except JournalForeign as error:
             raise JournalForeign(f"{self.path} is not a Lacuna journal: {error}") from error
         configure(self._connection)

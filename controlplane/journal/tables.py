@@ -8,7 +8,7 @@ from lacuna.controlplane.journal.connections import (
     Connection,
     transaction,
 )
-from lacuna.controlplane.journal.formats import check_format
+from lacuna.controlplane.journal.formats import check_journal_format
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
     JournalCorrupt,
@@ -82,16 +82,20 @@ def read_meta(connection: Connection) -> dict[str, Any] | None:
     missing = {"format_version", "cluster_id", "fencing_token", "trimmed"} - stored.keys()
     if missing:
         raise JournalCorrupt(f"the journal lacks its {min(missing)}: restore it from a backup")
-    check_format("its format", stored["format_version"], FORMAT_VERSION)
+    check_journal_format("its format", stored["format_version"], FORMAT_VERSION)
     return stored
 
 
 def create(
-    connection: Connection, cluster_id: str, fencing_token: int = 0, position: int = 0
+    connection: Connection,
+    cluster_id: str,
+    fencing_token: int = 0,
+    position: int = 0,
+    format_version: int = FORMAT_VERSION,
 ) -> None:
     """Create the tables of a journal that counts as trimmed up to `position`."""
     rows = (
-        ("format_version", FORMAT_VERSION),
+        ("format_version", format_version),
         ("cluster_id", cluster_id),
         ("fencing_token", fencing_token),
         ("trimmed", position),

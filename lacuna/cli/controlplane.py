@@ -12,17 +12,18 @@ from lacuna.cli.command_line import make_group, option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import Configuration, configure, print_configuration
 from lacuna.cli.console import asynchronous, tell
+from lacuna.cli.copying import copy
 from lacuna.cli.errors import fail
 from lacuna.cli.losses import go_on_without
-from lacuna.cli.options import DEFAULT_DATA, AcceptLoss, Verbose, folder
+from lacuna.cli.options import DEFAULT_DATA, AcceptLoss, LeaseMs, Verbose, folder
 from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say
 from lacuna.cli.sizes import show_count
 from lacuna.controlplane.service import RunningControlPlane, serve
 from lacuna.controlplane.shared_service import RunningNode, ask_status, serve_shared
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
-from lacuna.embedded import JOURNAL_NAME, group_settings, make_folder
-from lacuna.journals import SharedJournalOptions
+from lacuna.embedded import group_settings, make_folder
+from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
 from lacuna.pace import LoopLoad, MeasuredPace
 
 
@@ -63,16 +64,7 @@ def controlplane(
             "journal's snapshots, and with bucket all of the journal.",
         ),
     ] = None,
-    lease_ms: Annotated[
-        int,
-        option(
-            "--lease-ms",
-            key="controlplane.lease.ms",
-            min=500,
-            max=60_000,
-            help="A leader that its shared journal has not heard of for so long is taken over.",
-        ),
-    ] = 3_000,
+    lease_ms: LeaseMs = 3_000,
     data: Annotated[
         Path,
         option(
@@ -149,6 +141,7 @@ async def _until_it_fails(running: RunningControlPlane | RunningNode) -> None:
 
 
 app = make_group(controlplane)
+app.adds("copy")(copy)
 
 
 @app.adds("status")

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from lacuna.cli.console import printable
-from lacuna.embedded import JOURNAL_NAME
+from lacuna.journals import JOURNAL_NAME
 from lacuna.logstore.objects import ObjectStore
 
 

@@ -210,6 +210,16 @@ CacheMebibytes = Annotated[
         panel=_SPEED,
     ),
 ]
+LeaseMs = Annotated[
+    int,
+    option(
+        "--lease-ms",
+        key="controlplane.lease.ms",
+        min=500,
+        max=60_000,
+        help="A leader that its shared journal has not heard of for so long is taken over.",
+    ),
+]
 AcceptLoss = Annotated[
     bool,
     option(

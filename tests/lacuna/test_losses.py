@@ -23,7 +23,7 @@ from lacuna.controlplane.journal.journal import (
 )
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
-from lacuna.embedded import JOURNAL_NAME
+from lacuna.journals import JOURNAL_NAME
 from lacuna.logstore.objects import DirectoryStore, ObjectStore
 from lacuna.losses import AcceptedLoss, accept_loss, describe
 from lacuna.stores import StoreAheadError

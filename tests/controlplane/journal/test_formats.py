@@ -6,8 +6,6 @@ by rows before anything was released; in the others the journal was trimmed.
 """
 
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,71 +18,28 @@ from lacuna.controlplane.journal import (
     sqlite,
     tables,
 )
-from lacuna.controlplane.journal.bucket import BucketJournal
-from lacuna.controlplane.journal.journal import Journal, JournalOfAnotherVersion, Snapshot
-from lacuna.controlplane.journal.postgresql import PostgresqlJournal
-from lacuna.controlplane.journal.replica import Replica
+from lacuna.controlplane.journal.journal import JournalOfAnotherVersion, Snapshot
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
 from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
-from lacuna.logstore.objects import MemoryStore
-from tests.postgresql import PostgresqlServer
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "journals"
-KINDS = ["sqlite", "postgresql", "bucket"]
-
-
-@dataclass(frozen=True, slots=True)
-class Old:
-    """A journal that an earlier version wrote, as this version opens it."""
-
-    journal: Callable[[], Journal]
-    #: Makes all that this version writes a format later.
-    raise_formats: Callable[[pytest.MonkeyPatch], None]
+from tests.controlplane.journal.golden import GOLDEN, KINDS, SHARED, Place, make_place, replayed
 
 
 @pytest.fixture
-def old(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Old:
-    if kind == "sqlite":
-        for each in (GOLDEN / "sqlite-0.1").iterdir():
-            shutil.copy(each, tmp_path)
-
-        def raise_sqlite(patch: pytest.MonkeyPatch) -> None:
-            patch.setattr(sqlite, "FORMAT_VERSION", 2)
-            patch.setattr(tables, "FORMAT_VERSION", 2)
-
-        return Old(lambda: SqliteJournal(str(tmp_path / "journal.db"), str), raise_sqlite)
-    if kind == "bucket":
-        bucket = MemoryStore()
-        for each in (GOLDEN / "bucket").rglob("*"):
-            if each.is_file():
-                bucket.put(str(each.relative_to(GOLDEN / "bucket")), [each.read_bytes()])
-
-        def raise_bucket(patch: pytest.MonkeyPatch) -> None:
-            patch.setattr(bucket_manifest, "_FORMAT_VERSION", 2)
-            patch.setattr(bucket_appends, "_FORMAT_VERSION", 2)
-
-        return Old(lambda: BucketJournal(bucket, str), raise_bucket)
-    server: PostgresqlServer = request.getfixturevalue("postgresql")
-    database: str = request.getfixturevalue("database")
-    shutil.copy(GOLDEN / "postgresql.sql", server.folder)
-    name = database.rpartition("/")[2].partition("?")[0]
-    server.run("psql", "-q", "-v", "ON_ERROR_STOP=1", "-f", "postgresql.sql", name)
-
-    def raise_postgresql(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(postgresql_schema, "FORMAT_VERSION", 2)
-
-    return Old(lambda: PostgresqlJournal(database, str), raise_postgresql)
+def old(kind: str, request: pytest.FixtureRequest) -> Place:
+    """A journal that an earlier version wrote."""
+    place = make_place(kind, request)
+    place.fill()
+    return place
 
 
-async def replayed(journal: Journal) -> Replica:
-    """Everything in a journal, which is open meanwhile."""
-    opened = await journal.open(None)
-    replica = Replica()
-    await replica.catch_up(journal)
-    replica.check_ends_at(opened.position)
-    await journal.close()
-    return replica
+def raise_formats(patch: pytest.MonkeyPatch) -> None:
+    """Makes all that this version writes a format later."""
+    patch.setattr(sqlite, "FORMAT_VERSION", 2)
+    patch.setattr(tables, "FORMAT_VERSION", 2)
+    patch.setattr(bucket_manifest, "_FORMAT_VERSION", 2)
+    patch.setattr(bucket_appends, "_FORMAT_VERSION", 2)
+    patch.setattr(postgresql_schema, "FORMAT_VERSION", 2)
 
 
 def facts(state: machine.State) -> dict[str, object]:
@@ -100,7 +55,7 @@ def facts(state: machine.State) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_an_earlier_version_wrote_is_read(old: Old) -> None:
+async def test_what_an_earlier_version_wrote_is_read(old: Place) -> None:
     replica = await replayed(old.journal())
     assert replica.position == 22
     assert facts(replica.state) == {
@@ -126,11 +81,11 @@ async def test_the_records_of_the_first_version_give_what_its_snapshot_holds(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_journal_that_a_later_version_leads_is_refused(
-    old: Old, monkeypatch: pytest.MonkeyPatch
+    old: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The later version reads what is there; once it has led, there is no way back but the backup."""
     with monkeypatch.context() as patched:
-        old.raise_formats(patched)
+        raise_formats(patched)
         await replayed(old.journal())
     with pytest.raises(
         JournalOfAnotherVersion,
@@ -139,15 +94,15 @@ async def test_a_journal_that_a_later_version_leads_is_refused(
         await old.journal().open(None)
 
 
-@pytest.mark.parametrize("kind", ["postgresql", "bucket"])
+@pytest.mark.parametrize("kind", SHARED)
 async def test_a_standby_refuses_a_later_version_that_takes_over(
-    old: Old, monkeypatch: pytest.MonkeyPatch
+    old: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = old.journal()
     reader = journal.reader()  # type: ignore[attr-defined]
     assert await reader.leader() is not None
     with monkeypatch.context() as patched:
-        old.raise_formats(patched)
+        raise_formats(patched)
         await old.journal().open(None)
     with pytest.raises(JournalOfAnotherVersion, match="format is 2 and this version reads up to 1"):
         await reader.leader()
@@ -155,7 +110,7 @@ async def test_a_standby_refuses_a_later_version_that_takes_over(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_record_of_a_later_format_is_refused(old: Old) -> None:
+async def test_a_record_of_a_later_format_is_refused(old: Place) -> None:
     journal = old.journal()
     opened = await journal.open(None)
     record = JournalRecord(format_version=2, now_ms=1, leases_ended=LeasesEnded())
@@ -166,7 +121,7 @@ async def test_a_record_of_a_later_format_is_refused(old: Old) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_snapshot_of_a_later_format_is_refused(old: Old) -> None:
+async def test_a_snapshot_of_a_later_format_is_refused(old: Place) -> None:
     replica = await replayed(old.journal())
     state = StateSnapshot.FromString(machine.snapshot(replica.state))
     assert state.format_version == 1

@@ -1,0 +1,1 @@
+"""Moves a journal to another place, and begins one anew after a loss."""

@@ -1,0 +1,149 @@
+"""A journal in the bucket that begins with a snapshot.
+
+The manifest comes first, in a format that every version refuses, and is replaced at the end, both under a condition.
+Its one append is an opening: the next leader's has the number after it.
+"""
+
+import asyncio
+import secrets
+from dataclasses import replace
+from typing import Final, Self
+
+from lacuna.controlplane.journal.bucket_appends import Appends, encode_append
+from lacuna.controlplane.journal.bucket_calls import Bucket
+from lacuna.controlplane.journal.bucket_manifest import (
+    START,
+    Manifest,
+    Mark,
+    decode_manifest,
+    encode_manifest,
+)
+from lacuna.controlplane.journal.bucket_probe import probe
+from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
+from lacuna.controlplane.journal.formats import UNFINISHED
+from lacuna.controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalForeign,
+    JournalInUse,
+    JournalUnfinished,
+)
+from lacuna.controlplane.journal.moving.beginning import Beginning, occupied
+from lacuna.logstore.objects import ConditionalStore, VersionedObject
+from lacuna.logstore.segments import read_marker
+from lacuna.logstore.segments.paths import (
+    JOURNAL_APPENDS_PREFIX,
+    JOURNAL_MANIFEST_KEY,
+    journal_append_key,
+)
+
+_ANSWER_SECONDS: Final = 10.0
+
+
+def _random_id() -> bytes:
+    return secrets.token_bytes(16)
+
+
+class BucketTarget:
+    """The bucket of `store`, which messages call `name`. The caller closes the store."""
+
+    def __init__(self, store: ConditionalStore, name: str) -> None:
+        self.name = name
+        self._store = store
+        self._bucket = Bucket(store, name, _ANSWER_SECONDS)
+        self._snapshots = BucketSnapshots(store, name=name, answer_timeout=_ANSWER_SECONDS)
+        self._manifest: Manifest
+        self._etag = ""
+
+    async def __aenter__(self) -> Self:
+        await probe(self._bucket, _random_id)
+        await self._unfinished()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Nothing is held."""
+
+    async def _unfinished(self) -> VersionedObject | None:
+        """Return the manifest that an earlier copy has left. Raises JournalForeign if there is a journal here."""
+        found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
+        remedy = (
+            f"give another bucket or prefix, or move {JOURNAL_MANIFEST_KEY} and all objects under "
+            f"{JOURNAL_APPENDS_PREFIX} away"
+        )
+        if found is None:
+            if await self._bucket.list(JOURNAL_APPENDS_PREFIX):
+                raise JournalForeign(
+                    f"{self.name} holds the appends of a journal without its manifest: {remedy}"
+                )
+            return None
+        try:
+            manifest = decode_manifest(found.data)
+        except JournalUnfinished:
+            return found
+        raise JournalForeign(occupied(self.name, manifest.cluster_id, remedy))
+
+    async def write(self, beginning: Beginning) -> None:
+        """Write the manifest, the snapshot and an opening."""
+        await self._check_marker(beginning.cluster_id)
+        await self._claim(beginning)
+        await self._snapshots.store(beginning.snapshot)
+        after = Mark(0, beginning.snapshot.position)
+        opening, data = encode_append(after, beginning.epoch, _random_id(), ())
+        if not await self._bucket.create(journal_append_key(opening.number), data):
+            raise self._in_use()
+        self._manifest = replace(self._manifest, trimmed=opening, last=opening, address=None)
+
+    async def _check_marker(self, cluster_id: str) -> None:
+        marker = await asyncio.to_thread(read_marker, self._store)
+        if marker is not None and marker.cluster_id != cluster_id:
+            raise JournalForeign(
+                f"{self.name} belongs to cluster {marker.cluster_id}, not {cluster_id}: give the bucket of cluster "
+                f"{cluster_id}"
+            )
+
+    async def _claim(self, beginning: Beginning) -> None:
+        found = await self._unfinished()
+        self._manifest = Manifest(
+            cluster_id=beginning.cluster_id,
+            epoch=beginning.epoch,
+            writer=_random_id().hex(),
+            address="",
+            changes=1,
+            trimmed=START,
+            last=START,
+        )
+        data = encode_manifest(self._manifest, UNFINISHED)
+        if found is None:
+            await self._bucket.create(JOURNAL_MANIFEST_KEY, data)
+        else:
+            await self._bucket.replace(JOURNAL_MANIFEST_KEY, data, found.etag)
+        written = await self._bucket.load(JOURNAL_MANIFEST_KEY)
+        if written is None or written.data != data:
+            raise self._in_use()
+        self._etag = written.etag
+        await self._bucket.delete([journal_append_key(1)])
+
+    async def read_back(self) -> Beginning:
+        """Read the opening and the newest snapshot."""
+        snapshot = await self._snapshots.load()
+        header = await Appends(self._bucket).header_of(self._manifest.last.number)
+        if header is None or header.mark != self._manifest.last or snapshot is None:
+            raise JournalCorrupt(f"{self.name} is not what was written: copy again")
+        if snapshot.position != header.mark.position:
+            raise JournalForeign(
+                f"{self.name} has a snapshot at position {snapshot.position} under journal/snapshots/, and the journal "
+                f"that is copied ends at {header.mark.position}: is this the newest journal of the cluster? If it is, "
+                "move what is under journal/snapshots/ away, and copy again"
+            )
+        return Beginning(self._manifest.cluster_id, header.epoch, snapshot)
+
+    async def finish(self) -> None:
+        """Replace the manifest by one that control planes take."""
+        data = encode_manifest(replace(self._manifest, changes=2))
+        if await self._bucket.replace(JOURNAL_MANIFEST_KEY, data, self._etag) is None:
+            # Perhaps our own attempt, whose answer was lost: nobody else writes these bytes.
+            found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
+            if found is None or found.data != data:
+                raise self._in_use()
+
+    def _in_use(self) -> JournalInUse:
+        return JournalInUse(f"another copy to {self.name} is under way: let one of them end first")

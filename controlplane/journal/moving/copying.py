@@ -1,0 +1,56 @@
+"""Copies a journal to another place: its state as a snapshot, at the same position."""
+
+import asyncio
+import struct
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.journal.journal import JournalCorrupt, Snapshot
+from lacuna.controlplane.journal.moving.beginning import Beginning, Target
+from lacuna.controlplane.journal.moving.source import Source
+from lacuna.controlplane.journal.replica import restored
+
+_POSITION: Final = struct.Struct("<q")
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What was copied. `digest` is the SHA-256 of the position and of the state, as read back from the target."""
+
+    cluster_id: str
+    position: int
+    digest: str
+
+
+async def copy_journal(source: AbstractAsyncContextManager[Source], target: Target) -> Copied:
+    """Copy a journal, and compare it with what is read back before any control plane can lead that.
+
+    Raises JournalError.
+    """
+    async with target, source as led:
+        snapshot = await asyncio.to_thread(led.take_snapshot)
+        written = Beginning(led.opened.cluster_id, led.opened.fencing_token, snapshot)
+        await target.write(written)
+        copied = _described(written, snapshot)
+        found = await target.read_back()
+        again = await asyncio.to_thread(_restored, found.snapshot)
+        if (_described(found, again), found.epoch) != (copied, written.epoch):
+            raise JournalCorrupt(
+                f"{target.name} does not give back what was written, so no control plane will lead it: copy again"
+            )
+        await led.confirm()
+        await target.finish()
+    return copied
+
+
+def _described(beginning: Beginning, snapshot: Snapshot) -> Copied:
+    digest = sha256(_POSITION.pack(snapshot.position) + snapshot.state).hexdigest()
+    return Copied(beginning.cluster_id, snapshot.position, digest)
+
+
+def _restored(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot of the state that a snapshot gives: equal states give equal bytes."""
+    return Snapshot(snapshot.position, machine.snapshot(restored(snapshot)))

@@ -1,0 +1,95 @@
+"""A journal in PostgreSQL that begins with a snapshot."""
+
+import secrets
+from typing import Final, Self
+
+from lacuna.controlplane.journal.formats import UNFINISHED
+from lacuna.controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalForeign,
+    JournalInUse,
+    JournalUnfinished,
+)
+from lacuna.controlplane.journal.moving.beginning import Beginning, occupied
+from lacuna.controlplane.journal.postgresql_connection import Connection, connected, name_of
+from lacuna.controlplane.journal.postgresql_schema import (
+    FORMAT_VERSION,
+    check_version,
+    is_there,
+    make_tables,
+)
+from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
+
+_CLAIM: Final = "UPDATE lacuna.leader SET address = $1"
+_READ: Final = """
+    SELECT cluster_id, epoch, greatest(trimmed, (SELECT max(last) FROM lacuna.appends)) AS position
+    FROM lacuna.journal, lacuna.leader WHERE address = $1"""
+_RELEASE: Final = "UPDATE lacuna.leader SET address = NULL WHERE address = $1"
+_FINISH: Final = "UPDATE lacuna.journal SET format_version = $1"
+
+
+class PostgresqlTarget:
+    """The database at `url`. The snapshot is there too, wherever later ones will be."""
+
+    def __init__(self, url: str) -> None:
+        self.name = name_of(url)
+        self._url = url
+        self._snapshots = PostgresqlSnapshots(url)
+        #: In the tables until they are finished: another copy to here makes tables of its own.
+        self._copy = f"copy {secrets.token_hex(8)}"
+
+    async def __aenter__(self) -> Self:
+        async with connected(self._url) as connection:
+            await self._is_unfinished(connection)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Nothing is held."""
+
+    async def _is_unfinished(self, connection: Connection) -> bool:
+        """Whether an earlier copy has made tables here. Raises JournalForeign if they are a journal's."""
+        if not await is_there(connection):
+            return False
+        try:
+            await check_version(connection)
+        except JournalUnfinished:
+            return True
+        cluster_id = await connection.fetchval("SELECT cluster_id FROM lacuna.journal")
+        remedy = "give an empty database, or ALTER SCHEMA lacuna RENAME TO another name"
+        raise JournalForeign(occupied(self.name, cluster_id, remedy))
+
+    async def write(self, beginning: Beginning) -> None:
+        """Make the tables and store the snapshot."""
+        async with connected(self._url) as connection, connection.transaction():
+            if await self._is_unfinished(connection):
+                await connection.execute("DROP SCHEMA lacuna CASCADE")
+            await make_tables(
+                connection,
+                beginning.cluster_id,
+                epoch=beginning.epoch,
+                position=beginning.snapshot.position,
+                format_version=UNFINISHED,
+            )
+            await connection.execute(_CLAIM, self._copy)
+        await self._snapshots.store(beginning.snapshot)
+
+    async def read_back(self) -> Beginning:
+        """Read the tables over other connections."""
+        async with connected(self._url) as connection:
+            row = await connection.fetchrow(_READ, self._copy)
+        snapshot = await self._snapshots.load()
+        if row is None:
+            raise self._in_use()
+        if snapshot is None or snapshot.position != row["position"]:
+            raise JournalCorrupt(f"{self.name} is not what was written: copy again")
+        return Beginning(row["cluster_id"], row["epoch"], snapshot)
+
+    async def finish(self) -> None:
+        """Give the journal its format, in a transaction in which nobody else can have begun another copy."""
+        async with connected(self._url) as connection, connection.transaction():
+            if await connection.execute(_RELEASE, self._copy) != "UPDATE 1":
+                raise self._in_use()
+            await connection.execute(_FINISH, FORMAT_VERSION)
+
+    def _in_use(self) -> JournalInUse:
+        return JournalInUse(f"another copy to {self.name} is under way: let one of them end first")

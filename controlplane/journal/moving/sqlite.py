@@ -1,0 +1,134 @@
+"""A journal in SQLite that begins with a snapshot."""
+
+import asyncio
+import os
+from contextlib import suppress
+from typing import Self
+
+from lacuna.controlplane.journal.connections import (
+    FORMAT_VERSION,
+    configure,
+    connect,
+    connect_read_only,
+    errors_of,
+)
+from lacuna.controlplane.journal.formats import UNFINISHED
+from lacuna.controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalForeign,
+    JournalUnfinished,
+)
+from lacuna.controlplane.journal.moving.beginning import Beginning, occupied
+from lacuna.controlplane.journal.snapshots import SnapshotDatabase, load_newest, snapshots_path
+from lacuna.controlplane.journal.sqlite import take_lock
+from lacuna.controlplane.journal.tables import create, last_position, read_meta
+from lacuna.controlplane.journal.witness import witness_path
+
+
+class SqliteTarget:
+    """The file `path`, in a directory that exists."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self._lock: int | None = None
+
+    async def __aenter__(self) -> Self:
+        self._lock = take_lock(self.name)
+        try:
+            with errors_of(self.name):
+                self._check_free()
+        except BaseException:
+            os.close(self._lock)
+            raise
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        assert self._lock is not None
+        os.close(self._lock)
+
+    def _check_free(self) -> None:
+        """Raise JournalForeign unless there is nothing, or an unfinished copy."""
+        if not os.path.exists(self.name):
+            for path in (snapshots_path(self.name), witness_path(self.name)):
+                if os.path.exists(path):
+                    raise JournalForeign(
+                        f"{path} is of another journal: move it away, or give another path"
+                    )
+            return
+        connection = connect_read_only(self.name)
+        try:
+            stored = read_meta(connection)
+        except JournalUnfinished:
+            return
+        finally:
+            connection.close()
+        if stored is not None:
+            remedy = "give another path, or move the file and those beside it away"
+            raise JournalForeign(occupied(self.name, stored["cluster_id"], remedy))
+
+    async def write(self, beginning: Beginning) -> None:
+        """Write both files."""
+        await asyncio.to_thread(self._write, beginning)
+
+    def _write(self, beginning: Beginning) -> None:
+        with errors_of(self.name):
+            # The journal itself goes last, which marks the others as an unfinished copy's.
+            for path in (
+                witness_path(self.name),
+                *_files(snapshots_path(self.name)),
+                *_files(self.name),
+            ):
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+            connection = connect(self.name)
+            try:
+                configure(connection)
+                position = beginning.snapshot.position
+                create(connection, beginning.cluster_id, beginning.epoch, position, UNFINISHED)
+            finally:
+                connection.close()
+            snapshots = SnapshotDatabase(snapshots_path(self.name), beginning.cluster_id)
+            try:
+                snapshots.store(beginning.snapshot)
+            finally:
+                snapshots.close()
+
+    async def read_back(self) -> Beginning:
+        """Read both files."""
+        return await asyncio.to_thread(self._read_back)
+
+    def _read_back(self) -> Beginning:
+        with errors_of(self.name):
+            connection = connect_read_only(self.name)
+            try:
+                stored = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+                position = last_position(connection)
+            finally:
+                connection.close()
+            connection = connect_read_only(snapshots_path(self.name))
+            try:
+                snapshot = load_newest(connection, stored["cluster_id"])
+            finally:
+                connection.close()
+        if snapshot is None or snapshot.position != position:
+            raise JournalCorrupt(f"{self.name} is not what was written: copy again")
+        return Beginning(stored["cluster_id"], stored["fencing_token"], snapshot)
+
+    async def finish(self) -> None:
+        """Give the journal its format."""
+        await asyncio.to_thread(self._finish)
+
+    def _finish(self) -> None:
+        with errors_of(self.name):
+            connection = connect(self.name)
+            try:
+                configure(connection)
+                connection.execute(
+                    "UPDATE meta SET value=? WHERE key='format_version'", (FORMAT_VERSION,)
+                )
+            finally:
+                connection.close()
+
+
+def _files(path: str) -> list[str]:
+    return [path + suffix for suffix in ("-wal", "-shm", "")]

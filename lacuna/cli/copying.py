@@ -1,0 +1,45 @@
+"""`lacuna controlplane copy`: moves a journal between SQLite, PostgreSQL and the bucket."""
+
+from typing import Annotated
+
+from lacuna.cli.command_line import option
+from lacuna.cli.console import asynchronous, tell
+from lacuna.cli.options import LeaseMs
+from lacuna.controlplane.journal.moving.copying import copy_journal
+from lacuna.journals import journal_source, journal_target
+
+_FORMS = "sqlite:PATH (a file, or a data folder), postgresql://USER@HOST/DATABASE, or bucket."
+
+
+@asynchronous
+async def copy(
+    source: Annotated[str, option("--from", help=f"The journal to copy: {_FORMS}")],
+    target: Annotated[
+        str, option("--to", help="Where to, in the same form. Nothing may be there.")
+    ],
+    store: Annotated[
+        str | None,
+        option(
+            "--store",
+            key="store",
+            help="The cluster's bucket, s3://BUCKET/PREFIX?endpoint=URL: for a journal in the bucket, and for one in "
+            "PostgreSQL whose control planes have a --store.",
+        ),
+    ] = None,
+    lease_ms: LeaseMs = 3_000,
+) -> None:
+    """Copies a journal to another place, while no control plane runs.
+
+    The records stay where they are. What was written is read back and compared before a control plane can lead it.
+    """
+    with (
+        journal_source(source, store or "", lease_ms / 1000) as opened,
+        journal_target(target, store or "") as place,
+    ):
+        copied = await copy_journal(opened, place)
+    tell(f"copied cluster {copied.cluster_id}")
+    tell(f"position {copied.position}")
+    tell(f"sha256 {copied.digest}")
+    tell(
+        "From now on run control planes on one of the two only; agents refuse the other one once something was written."
+    )

@@ -1,0 +1,131 @@
+"""Journals that earlier versions wrote (tests/golden/journals), put where this version opens them."""
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from lacuna.controlplane.clock import SystemClock
+from lacuna.controlplane.journal.bucket import BucketJournal
+from lacuna.controlplane.journal.journal import Journal, SharedJournal
+from lacuna.controlplane.journal.moving.beginning import Target
+from lacuna.controlplane.journal.moving.bucket import BucketTarget
+from lacuna.controlplane.journal.moving.postgresql import PostgresqlTarget
+from lacuna.controlplane.journal.moving.source import Source, leased_source, locked_source
+from lacuna.controlplane.journal.moving.sqlite import SqliteTarget
+from lacuna.controlplane.journal.postgresql import PostgresqlJournal
+from lacuna.controlplane.journal.replica import Replica
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.logstore.objects import MemoryStore
+from tests.postgresql import PostgresqlServer
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "journals"
+KINDS = ["sqlite", "postgresql", "bucket"]
+SHARED = KINDS[1:]
+LEASE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place for a journal, and ways to open what is there; `fill` puts the golden journal of its kind there.
+
+    `journal` does not wait for an earlier leader's lease, `patient` does.
+    """
+
+    journal: Callable[[], Journal]
+    patient: Callable[[], Journal]
+    source: Callable[[], AbstractAsyncContextManager[Source]]
+    target: Callable[[], Target]
+    fill: Callable[[], None]
+    #: The bucket, the file, or the database.
+    bucket: MemoryStore = field(default_factory=MemoryStore)
+    path: str = ""
+    url: str = ""
+
+
+def make_place(kind: str, request: pytest.FixtureRequest) -> Place:
+    """An empty place."""
+    if kind == "sqlite":
+        return file_place(request.getfixturevalue("tmp_path"))
+    if kind == "bucket":
+        return _bucket()
+    return _postgresql(request)
+
+
+def file_place(folder: Path) -> Place:
+    """A place for a journal in SQLite."""
+    path = str(folder / "journal.db")
+
+    def fill() -> None:
+        for each in (GOLDEN / "sqlite-0.1").iterdir():
+            shutil.copy(each, folder)
+
+    def journal() -> SqliteJournal:
+        return SqliteJournal(path, str)
+
+    return Place(
+        journal,
+        journal,
+        lambda: locked_source(journal()),
+        lambda: SqliteTarget(path),
+        fill,
+        path=path,
+    )
+
+
+def _bucket() -> Place:
+    bucket = MemoryStore()
+
+    def fill() -> None:
+        for each in (GOLDEN / "bucket").rglob("*"):
+            if each.is_file():
+                bucket.put(str(each.relative_to(GOLDEN / "bucket")), [each.read_bytes()])
+
+    def patient() -> SharedJournal:
+        return BucketJournal(bucket, str, lease=LEASE)
+
+    return Place(
+        lambda: BucketJournal(bucket, str),
+        patient,
+        lambda: leased_source(patient(), SystemClock()),
+        lambda: BucketTarget(bucket, "the bucket"),
+        fill,
+        bucket=bucket,
+    )
+
+
+def _postgresql(request: pytest.FixtureRequest) -> Place:
+    server: PostgresqlServer = request.getfixturevalue("postgresql")
+    url: str = request.getfixturevalue("database")
+
+    def fill() -> None:
+        shutil.copy(GOLDEN / "postgresql.sql", server.folder)
+        name = url.rpartition("/")[2].partition("?")[0]
+        server.run("psql", "-q", "-v", "ON_ERROR_STOP=1", "-f", "postgresql.sql", name)
+
+    def patient() -> SharedJournal:
+        return PostgresqlJournal(url, str, lease=LEASE)
+
+    return Place(
+        lambda: PostgresqlJournal(url, str),
+        patient,
+        lambda: leased_source(patient(), SystemClock()),
+        lambda: PostgresqlTarget(url),
+        fill,
+        url=url,
+    )
+
+
+async def replayed(journal: Journal) -> Replica:
+    """Everything in a journal, which is open meanwhile. Raises JournalError."""
+    opened = await journal.open(None)
+    try:
+        replica = Replica()
+        await replica.catch_up(journal)
+        replica.check_ends_at(opened.position)
+    finally:
+        await journal.close()
+    return replica

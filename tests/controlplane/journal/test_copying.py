@@ -1,0 +1,370 @@
+"""A journal is copied to another place: whole, checked, and led by nobody on the way."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import asyncpg
+import pytest
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
+from lacuna.controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalError,
+    JournalFenced,
+    JournalForeign,
+    JournalInUse,
+    JournalUnfinished,
+    SharedJournal,
+    Snapshot,
+)
+from lacuna.controlplane.journal.moving.beginning import Beginning, Target
+from lacuna.controlplane.journal.moving.copying import copy_journal
+from lacuna.controlplane.journal.moving.sqlite import SqliteTarget
+from lacuna.controlplane.journal.postgresql import PostgresqlJournal
+from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
+from lacuna.controlplane.journal.salvage import salvage
+from lacuna.controlplane.journal.snapshot_store import MovedSnapshots
+from lacuna.controlplane.journal.snapshots import SnapshotDatabase
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
+from lacuna.logstore.objects import MemoryStore
+from lacuna.logstore.segments import claim_store
+from tests.controlplane.journal.golden import (
+    KINDS,
+    LEASE,
+    SHARED,
+    Place,
+    file_place,
+    make_place,
+    replayed,
+)
+
+
+@pytest.fixture
+def place(kind: str, request: pytest.FixtureRequest) -> Place:
+    return make_place(kind, request)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Place:
+    """A journal in SQLite, to be copied."""
+    made = make_place("sqlite", request)
+    made.fill()
+    return made
+
+
+class Steps:
+    """A target that calls `before` with the name of each step."""
+
+    def __init__(self, target: Target, before: Callable[[str], object]) -> None:
+        self._target = target
+        self._before = before
+        self.name = target.name
+
+    async def __aenter__(self) -> Self:
+        await self._target.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._target.__aexit__(*error)
+
+    async def _step(self, name: str) -> None:
+        done = self._before(name)
+        if asyncio.iscoroutine(done):
+            await done
+
+    async def write(self, beginning: Beginning) -> None:
+        await self._step("write")
+        await self._target.write(beginning)
+
+    async def read_back(self) -> Beginning:
+        await self._step("read_back")
+        return await self._target.read_back()
+
+    async def finish(self) -> None:
+        await self._step("finish")
+        await self._target.finish()
+
+
+@pytest.mark.parametrize(
+    ("kind", "to"), [(one, other) for one in KINDS for other in KINDS if one != other]
+)
+async def test_a_copy_has_everything_and_goes_on(
+    request: pytest.FixtureRequest, place: Place, to: str
+) -> None:
+    place.fill()
+    target = make_place(to, request)
+    copied = await copy_journal(place.source(), target.target())
+    there = await replayed(place.journal())
+    here = await replayed(target.journal())
+    assert (here.position, here.state.cluster_id) == (copied.position, copied.cluster_id)
+    assert machine.snapshot(here.state) == machine.snapshot(there.state)
+
+    was = await place.journal().open(None)
+    journal = target.journal()
+    opened = await journal.open(copied.cluster_id)
+    # Each was opened twice since.
+    assert opened.fencing_token == was.fencing_token
+    record = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
+    assert await journal.append([record], opened.fencing_token) == copied.position + 1
+    await journal.store_snapshot(Snapshot(copied.position + 1, machine.snapshot(here.state)))
+    await journal.close()
+    assert (await replayed(target.journal())).position == copied.position + 1
+
+
+@pytest.mark.parametrize("to", SHARED)
+async def test_the_digest_is_that_of_the_content_alone(
+    request: pytest.FixtureRequest, golden: Place, to: str
+) -> None:
+    """There and back again, to another file."""
+    target = make_place(to, request)
+    one = await copy_journal(golden.source(), target.target())
+    other = await copy_journal(target.source(), SqliteTarget(golden.path + ".second"))
+    assert one == other
+    assert len(one.digest) == 64
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_nothing_is_copied_over_a_journal(
+    request: pytest.FixtureRequest, place: Place
+) -> None:
+    place.fill()
+    before = machine.snapshot((await replayed(place.journal())).state)
+    source = make_place("bucket", request)
+    source.fill()
+    with pytest.raises(
+        JournalForeign, match=r"already holds the journal of cluster .*, and nothing is copied over"
+    ):
+        await copy_journal(source.source(), place.target())
+    assert machine.snapshot((await replayed(place.journal())).state) == before
+
+
+@pytest.mark.parametrize("kind", SHARED)
+async def test_a_place_without_a_journal_is_no_source(place: Place) -> None:
+    with pytest.raises(JournalError, match="no journal to copy"):
+        async with place.source():
+            raise AssertionError
+    if place.url:
+        connection = await asyncpg.connect(place.url)
+        assert await connection.fetchval("SELECT to_regnamespace('lacuna') IS NULL")
+        await connection.close()
+    assert list(place.bucket.list("")) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_journal_that_is_led_is_not_copied(place: Place, tmp_path: Path) -> None:
+    place.fill()
+    journal = place.journal()
+    opened = await journal.open(None)
+    renewing = None
+    if place.patient is not place.journal:
+        renewing = asyncio.create_task(renew(journal, opened.fencing_token))  # type: ignore[arg-type]
+    target = SqliteTarget(f"{tmp_path}/target.db")
+    with pytest.raises(JournalInUse, match="stop it"):
+        await copy_journal(place.source(), target)
+    if renewing is not None:
+        renewing.cancel()
+    # And it leads on.
+    record = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
+    await journal.append([record], opened.fencing_token)
+    await journal.close()
+    async with SqliteTarget(target.name):
+        pass
+
+
+async def renew(journal: SharedJournal, fencing_token: int) -> None:
+    while True:
+        await journal.renew(fencing_token)
+        await asyncio.sleep(LEASE / 10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_nobody_begins_to_lead_what_is_copied(place: Place, tmp_path: Path) -> None:
+    """Not even after the time of a lease."""
+    place.fill()
+    tried: list[str] = []
+
+    async def try_to_lead(step: str) -> None:
+        await asyncio.sleep(2 * LEASE)
+        with pytest.raises(JournalInUse):
+            await place.patient().open(None)
+        tried.append(step)
+
+    await copy_journal(place.source(), Steps(SqliteTarget(f"{tmp_path}/to.db"), try_to_lead))
+    assert tried == ["write", "read_back", "finish"]
+    journal = place.patient()
+    await journal.open(None)
+    await journal.close()
+
+
+@pytest.mark.parametrize("kind", SHARED)
+async def test_a_copy_of_what_another_took_over_is_not_finished(
+    place: Place, tmp_path: Path
+) -> None:
+    place.fill()
+    target = SqliteTarget(f"{tmp_path}/to.db")
+
+    def take_over(step: str) -> object:
+        return place.journal().open(None) if step == "read_back" else None
+
+    with pytest.raises(JournalFenced):
+        await copy_journal(place.source(), Steps(target, take_over))
+    with pytest.raises(JournalUnfinished, match="run `lacuna controlplane copy` again"):
+        await SqliteJournal(target.name, str).open(None)
+
+
+class Killed(BaseException):
+    """The end of the process, as far as its files, connections and requests show."""
+
+
+def kill(*_: object) -> None:
+    raise Killed
+
+
+STORES = {
+    "sqlite": (SnapshotDatabase, "store"),
+    "postgresql": (PostgresqlSnapshots, "store"),
+    "bucket": (BucketSnapshots, "store"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("step", ["in write", "read_back", "finish"])
+async def test_what_an_interrupted_copy_leaves_is_led_by_nobody_and_begun_anew(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    place: Place,
+    kind: str,
+    step: str,
+) -> None:
+    source = make_place("bucket" if kind != "bucket" else "sqlite", request)
+    source.fill()
+
+    def kill_at(name: str) -> None:
+        if name == step:
+            kill()
+
+    with monkeypatch.context() as patched:
+        if step == "in write":
+            patched.setattr(*STORES[kind], kill)
+        with pytest.raises(Killed):
+            await copy_journal(source.source(), Steps(place.target(), kill_at))
+    for journal in (place.journal(), place.patient()):
+        with pytest.raises(
+            JournalUnfinished, match=r"not finished: run `lacuna controlplane copy`"
+        ):
+            await journal.open(None)
+    if place.path:
+        with pytest.raises(JournalUnfinished):
+            salvage(place.path)
+    else:
+        reader = place.journal().reader()  # type: ignore[attr-defined]
+        with pytest.raises(JournalUnfinished):
+            await reader.leader()
+        await reader.close()
+    copied = await copy_journal(source.source(), place.target())
+    assert (await replayed(place.journal())).position == copied.position
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_of_two_copies_to_one_place_one_is_finished(
+    tmp_path: Path, place: Place, kind: str
+) -> None:
+    source, another = (file_place(tmp_path / name) for name in ("one", "another"))
+    for each in (source, another):
+        Path(each.path).parent.mkdir()
+        each.fill()
+
+    async def copy_another(step: str) -> None:
+        if step != "read_back":
+            return
+        if kind == "sqlite":
+            with pytest.raises(JournalInUse):
+                await copy_journal(another.source(), place.target())
+        else:
+            await copy_journal(another.source(), place.target())
+
+    copying = copy_journal(source.source(), Steps(place.target(), copy_another))
+    if kind == "sqlite":
+        await copying
+    else:
+        with pytest.raises(JournalInUse, match=r"another copy to .* is under way"):
+            await copying
+    assert (await replayed(place.journal())).position == 22
+
+
+async def test_what_does_not_read_back_as_it_was_is_not_finished(golden: Place) -> None:
+    """Bytes that are whole by their checksum, of another state."""
+    target = SqliteTarget(golden.path + ".copy")
+
+    class Forgetful(Steps):
+        async def read_back(self) -> Beginning:
+            found = await super().read_back()
+            state = replace(found.snapshot, state=machine.snapshot(machine.State()))
+            return replace(found, snapshot=state)
+
+    with pytest.raises(JournalCorrupt, match="does not give back what was written"):
+        await copy_journal(golden.source(), Forgetful(target, lambda _: None))
+    with pytest.raises(JournalUnfinished):
+        await SqliteJournal(target.name, str).open(None)
+
+
+async def test_a_bucket_of_another_cluster_is_no_target(
+    golden: Place, request: pytest.FixtureRequest
+) -> None:
+    bucket = make_place("bucket", request)
+    claim_store(bucket.bucket, "other")
+    with pytest.raises(JournalForeign, match="belongs to cluster other, not"):
+        await copy_journal(golden.source(), bucket.target())
+    assert [each.key for each in bucket.bucket.list("journal/")] == []
+
+
+async def test_snapshots_of_a_newer_journal_are_not_taken_for_the_copys(
+    golden: Place, request: pytest.FixtureRequest
+) -> None:
+    """As where an old file is copied to the bucket of a journal in PostgreSQL, which went on."""
+    bucket = make_place("bucket", request)
+    await BucketSnapshots(bucket.bucket).store(Snapshot(99, b"state"))
+    with pytest.raises(JournalForeign, match=r"a snapshot at position 99 .* ends at 22: is this"):
+        await copy_journal(golden.source(), bucket.target())
+    with pytest.raises(JournalUnfinished):
+        await bucket.journal().open(None)
+
+
+@pytest.mark.parametrize("name", [".snapshots", ".acknowledged"])
+async def test_a_file_beside_a_lost_journal_is_not_copied_over(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"journal.db{name}").touch()
+    with pytest.raises(JournalForeign, match=rf"{name} is of another journal: move it away"):
+        async with SqliteTarget(str(tmp_path / "journal.db")):
+            raise AssertionError
+
+
+@pytest.mark.parametrize("kind", ["postgresql"])
+async def test_later_snapshots_of_a_copy_may_be_in_a_bucket(place: Place, golden: Place) -> None:
+    """The one in the database goes once the bucket has enough."""
+    await copy_journal(golden.source(), place.target())
+    in_database = PostgresqlSnapshots(place.url)
+    bucket = BucketSnapshots(MemoryStore())
+
+    def journal() -> PostgresqlJournal:
+        return PostgresqlJournal(place.url, str, snapshots=MovedSnapshots(bucket, in_database))
+
+    record = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
+    for position in (23, 24):
+        replica = await replayed(journal())
+        assert replica.position == position - 1
+        written = journal()
+        opened = await written.open(None)
+        await written.append([record], opened.fencing_token)
+        await written.store_snapshot(Snapshot(position, machine.snapshot(replica.state)))
+        await written.close()
+    assert await in_database.newest() == 0
+    assert (await replayed(journal())).position == 24
+    # Whoever does not name the bucket is told to.
+    with pytest.raises(JournalError, match="If its snapshots are in a bucket, name that"):
+        async with place.source():
+            raise AssertionError

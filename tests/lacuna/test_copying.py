@@ -1,0 +1,77 @@
+"""`lacuna controlplane copy`: a cluster whose journal moves to another place, and whose clients go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lacuna.testing import Cluster
+from tests.journal_servers import database, kept_database, postgresql
+from tests.lacuna.test_controlplane_and_agents import running
+
+if TYPE_CHECKING:
+    from tests.lacuna.conftest import Command, Refusal
+
+__all__ = ["database", "kept_database", "postgresql"]
+
+
+@pytest.mark.slow
+def test_a_cluster_moves_to_postgresql_and_its_clients_go_on(
+    tmp_path: Path, database: str, clients: SimpleNamespace, lacuna: Command, refused: Refusal
+) -> None:
+    """The transactional id too. Nobody goes on with the file that is left."""
+    ends = ("--from", "sqlite:data", "--to", database)
+    with Cluster(tmp_path / "data") as cluster:
+        producer = clients.transactional(cluster.bootstrap, "t")
+        for value, end in (
+            ("before", producer.commit_transaction),
+            ("never", producer.abort_transaction),
+        ):
+            producer.begin_transaction()
+            clients.send(producer, "t", [value])
+            end(60)
+        said = refused("controlplane", "copy", *ends)
+        assert "another control plane is running on this data" in said
+    assert [row[0].split()[0] for row in lacuna("controlplane", "copy", *ends).rows[:3]] == [
+        "copied",
+        "position",
+        "sha256",
+    ]
+    assert "nothing is copied over it" in refused("controlplane", "copy", *ends)
+
+    journal = ("--journal", database)
+    with running("control plane: ", "controlplane", "--listen", "127.0.0.1:0", *journal) as control:
+        store = ("--objects", str(tmp_path / "data" / "objects"))
+        options = ("--control", control, "--listen", "127.0.0.1:0", *store)
+        with running("bootstrap: ", "agent", *options) as agent:
+            again = clients.transactional(agent, "t")
+            again.begin_transaction()
+            clients.send(again, "t", ["after"])
+            again.commit_transaction(60)
+            assert clients.consume(agent, "t", 2) == [(0, "before"), (2, "after")]
+    said = refused("up", "--data", "data", "--listen", "127.0.0.1:0")
+    assert "or copied to another place where the cluster went on" in said
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("sqlite:none", "bucket", "there is no journal at none: nothing was changed"),
+        ("sqlite:", "bucket", "sqlite: names no file: write sqlite:PATH"),
+        ("data", "bucket", "'data' is not a journal: write sqlite:PATH, postgresql://USER"),
+        ("sqlite:file", "bucket", "name it with --store s3://BUCKET/PREFIX"),
+        (
+            "sqlite:file",
+            "sqlite:no/folder/file",
+            "cannot write beside no/folder/file: No such file",
+        ),
+    ],
+)
+def test_ends_that_cannot_be_used(
+    tmp_path: Path, refused: Refusal, source: str, target: str, expected: str
+) -> None:
+    (tmp_path / "file").touch()
+    assert expected in refused("controlplane", "copy", "--from", source, "--to", target)
