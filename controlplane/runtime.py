@@ -493,9 +493,8 @@ class Runtime:
         """Stop the runtime and tell the process, since replies given now might not become durable."""
         if self._stopped is not None:
             return
-        if isinstance(error, JournalError):
-            _log.error("this control plane stops: %s", error)
-        else:
+        # What is wrong with a journal, whoever runs this says, and whether the process ends of it.
+        if not isinstance(error, JournalError):
             _log.critical("the control plane stops; please report it", exc_info=error)
         self._end(ControlPlaneUnavailable(f"the control plane has stopped: {error}"))
         if self._timer is not None:
