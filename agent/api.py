@@ -90,6 +90,8 @@ class Api(Generic[Q, R]):
       in the order of the requests. Requests of all other APIs run one at a time on a connection.
     - `waits`: the answer may take long, since it waits for others (records, members). When the client has left, such a
       wait is cancelled. All its other requests are still served, as in Kafka: many clients send a LeaveGroup and leave.
+    - `moved`: what a client is told once its requests of this kind go to another agent, because this one is about to
+      stop; NONE if it answers them all the same.
     - `notes` tells readers of docs/protocol.md how the API behaves here, in one line of Markdown.
     """
 
@@ -102,6 +104,7 @@ class Api(Generic[Q, R]):
     waits: bool = False
     notes: str = ""
     unavailable: int = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    moved: int = ErrorCode.NONE
 
     @property
     def key(self) -> int:

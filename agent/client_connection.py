@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lacuna.agent")
 
+#: A busy client asks again within this time, unless it has gone to another agent.
+_PAUSE_SECONDS: Final = 1.0
+#: How often a member of a group asks its coordinator, by default (heartbeat.interval.ms).
+_HEARTBEAT_SECONDS: Final = 3.0
+
 _OPEN: Final = State.OPEN  # a member of an Enum is slow to look up in Python 3.11
 
 
@@ -136,6 +141,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Whether a request is being served and the client reads its answers."""
         return self._serving.is_busy and self._may_write
 
+    def has_left(self, now: float) -> bool:
+        """Whether the client has gone to other agents, as far as its silence tells at `now` (loop time)."""
+        expected = _HEARTBEAT_SECONDS if self._serving.asks_coordinator else _PAUSE_SECONDS
+        return not self._serving.is_busy and now - self.last_active > expected
+
     @property
     def owes_offsets(self) -> bool:
         """Whether its last request was AddOffsetsToTxn, so that the offsets are still to come (adr/0018)."""
@@ -165,6 +175,11 @@ class ClientConnection(asyncio.BufferedProtocol):
     def may_serve(self) -> bool:
         """Whether a further request may begin."""
         return self._may_write and self._state in SERVING
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether clients are told to go to other agents."""
+        return self._server.is_handing_over
 
     @property
     def is_abandoned(self) -> bool:

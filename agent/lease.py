@@ -53,6 +53,7 @@ class AgentLease:
         self._wake = asyncio.Event()
         self._session = 0
         self._is_hidden = False
+        self._is_leaving = False
         #: Called when the lease is lost or the agent hidden: clients may have been sent to other agents.
         self.on_lost: Callable[[], None] = lambda: None
         self.trust = Trust(control, metrics)
@@ -99,6 +100,18 @@ class AgentLease:
             raise
         self._task = asyncio.get_running_loop().create_task(self._keep(), name="lease")
 
+    async def leave(self, seconds: float) -> bool:
+        """Have clients sent to other agents. Return whether they are, which is known after `seconds` at the latest.
+
+        The lease is renewed as before, so that what was read can be answered: `stop_renewing` after that.
+        """
+        self._is_leaving = True
+        if self.lease_id != NO_LEASE:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self.renew()
+        return self.lease_id in self._control.cluster.hidden_lease_ids
+
     async def stop_renewing(self) -> None:
         """Stop renewing. The lease stays valid for a while, for segments that are still being written."""
         if self._task is not None:
@@ -137,7 +150,7 @@ class AgentLease:
         log.info("serving as node %d, %s:%d", self.node_id, self.host, self._port)
 
     async def _keep(self) -> None:
-        while True:
+        while self.lease_id != NO_LEASE or not self._is_leaving:
             try:
                 if self.lease_id == NO_LEASE:
                     await self._register_again()
@@ -169,7 +182,7 @@ class AgentLease:
             self._session = cluster.sessions
             self._wake.set()
         is_hidden = self.lease_id in cluster.hidden_lease_ids
-        if is_hidden and not self._is_hidden:
+        if is_hidden and not self._is_hidden and not self._is_leaving:
             self._wake.set()
             self._control.give_up_unsent(
                 "the agent was cut off, and its clients were sent to other agents"
@@ -180,12 +193,12 @@ class AgentLease:
     async def renew(self) -> None:
         """Renew the lease once, trying until there is a reply; if it has expired, have the agent register again."""
         lease_id = self.lease_id
-        command = Command(renew_lease=RenewLease(lease_id=lease_id))
         failures = 0
         while self.lease_id == lease_id:
+            lease = RenewLease(lease_id=lease_id, is_leaving=self._is_leaving)
             began = asyncio.get_running_loop().time()
             try:
-                reply = (await self._control.call(command)).lease_renewed
+                reply = (await self._control.call(Command(renew_lease=lease))).lease_renewed
             except (ControlPlaneUnavailable, CommandRefused) as error:
                 failures += 1
                 self._metrics.lease_renewals_failed += 1

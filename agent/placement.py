@@ -46,6 +46,11 @@ def candidates(context: "AgentContext") -> Sequence[Agent]:
     return near or agents
 
 
+def others_are_live(context: "AgentContext") -> bool:
+    """Return whether clients of this agent can be sent to another one, in any zone."""
+    return any(agent.node_id != context.lease.node_id for agent in live_agents(context))
+
+
 def controller(context: "AgentContext") -> int:
     """Return the node id to name as the controller; -1 if no agent is live.
 

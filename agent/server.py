@@ -3,10 +3,11 @@
     server = AgentServer(context)
     await server.start("127.0.0.1", 9092)     # port 0: any; server.port says which
     ...
+    await server.hand_over()                  # tells clients to go to other agents, within shutdown_grace_ms
     await server.stop()                       # answers what was read, within shutdown_grace_ms
 
 Start an agent's lease after its listener (`context.lease.start(server.port)`), so that no client is sent to a port
-that does not answer yet. To stop an agent: `lease.stop_renewing()`, `stop()`, close produce, `lease.release()`.
+that does not answer yet. `RunningAgent.stop` (lacuna/agents.py) has the order in which an agent is stopped.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ log = logging.getLogger("lacuna.agent")
 
 _BACKLOG = 1024
 _MAX_SWEEP_SECONDS = 15.0
+_LOOK_SECONDS = 0.05
 T = TypeVar("T")
 
 
@@ -43,6 +45,8 @@ class AgentServer:
         self._connections: dict[ClientConnection, None] = {}
         self._listener: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
+        #: Whether clients are told that their requests go to other agents now.
+        self.is_handing_over = False
         self.host = ""
         self.port = 0
 
@@ -69,6 +73,22 @@ class AgentServer:
         address = self._listener.sockets[0].getsockname()
         self.host, self.port = str(address[0]), int(address[1])
         self._plan_sweep()
+
+    async def hand_over(self) -> None:
+        """Tell clients to go to other agents, until they have gone or for shutdown_grace_ms.
+
+        The control plane must have been told (`AgentLease.leave`), or they would be sent back. A client that is told
+        asks who serves it now, over the connection that it has, and connects there. If its connection closed first,
+        librdkafka would try to connect here again, with pauses of up to ten seconds.
+        """
+        self.is_handing_over = True
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.context.settings.shutdown_grace_ms / 1000
+        while loop.time() < end and not self._are_gone(loop.time()):
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _are_gone(self, now: float) -> bool:
+        return all(connection.has_left(now) for connection in self._connections)
 
     async def stop(self) -> None:
         """Accept no more connections, answer what was read for at most shutdown_grace_ms, and close."""

@@ -59,7 +59,16 @@ class Serving:
     The first slot is never done. If its request is not pipelined, it is the only slot.
     """
 
-    __slots__ = ("_connection", "_context", "_frames", "_slots", "name", "owes_offsets", "peer")
+    __slots__ = (
+        "_connection",
+        "_context",
+        "_frames",
+        "_slots",
+        "asks_coordinator",
+        "name",
+        "owes_offsets",
+        "peer",
+    )
 
     def __init__(self, context: AgentContext, peer: Peer, connection: "ClientConnection") -> None:
         self._context = context
@@ -71,6 +80,8 @@ class Serving:
         self.name = f"{peer.host}:{peer.port}"
         #: Whether the last request was AddOffsetsToTxn, not counting AddPartitionsToTxn, which may come beside it.
         self.owes_offsets = False
+        #: Whether the client takes this agent for the coordinator of its group or transactions.
+        self.asks_coordinator = False
 
     @property
     def is_busy(self) -> bool:
@@ -111,6 +122,8 @@ class Serving:
     def _begin(self, api: Api[Any, Any], frame: RequestFrame) -> None:
         if api.key != ADD_PARTITIONS_TO_TXN_KEY:
             self.owes_offsets = api.key == ADD_OFFSETS_TO_TXN_KEY
+        if api.moved:
+            self.asks_coordinator = api.moved == ErrorCode.NOT_COORDINATOR
         slot = _Slot(api, frame.size)
         self._slots.append(slot)
         slot.task = start(self._answer(frame, slot), f"{self.name} API {frame.api_key}")
@@ -164,6 +177,8 @@ class Serving:
         metrics.requests[frame.api_key] += 1
         request = api.read(frame.body, frame.api_version)
         call = Call(self._context, self._peer_of(frame), frame.api_version)
+        if self._connection.is_handed_over and (answer := self._send_away(api, call, request)):
+            return answer
         try:
             response = await api.handle(call, request)
             return None if response is None else api.write(response, frame.api_version)
@@ -189,6 +204,17 @@ class Serving:
                 frame.api_version,
             )
             return _refusal(api, call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _send_away(self, api: Api[Any, Any], call: Call, request: Any) -> Sequence[Buffer] | None:
+        """Return the answer that sends the client to another agent, or None if the request is served here."""
+        if not api.moved:
+            return None
+        try:
+            answer = _refusal(api, call, request, api.moved)
+        except MalformedRequest:
+            return None  # nobody waits for an answer (acks=0)
+        self.asks_coordinator = False
+        return answer
 
     def _peer_of(self, frame: RequestFrame) -> Peer:
         if frame.client_id != self.peer.client_id:

@@ -64,7 +64,7 @@ class AgentSettings:
     shutdown_grace_ms: int = setting(
         "shutdown.grace.ms",
         3_000,
-        "How long a stopping agent goes on answering the requests that it has read.",
+        "How long a stopping agent tells its clients to go to others, and then goes on answering what it has read.",
         most=_LONGEST_WAIT_MS,
     )
 

@@ -12,6 +12,7 @@ from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping import Housekeeping, HousekeepingSettings
 from lacuna.agent.lease import AgentLease
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.placement import others_are_live
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.registry import discover
@@ -22,6 +23,9 @@ from lacuna.controlplane.shared.pace import Pace
 from lacuna.errors import UserError
 from lacuna.logstore.objects import ObjectStore
 from lacuna.pace import LoopLoad, MeasuredPace
+
+#: How long a stop waits for the control plane to send clients elsewhere; without it, they find out by themselves.
+_LEAVE_SECONDS = 1.0
 
 
 class ListenError(UserError):
@@ -59,17 +63,20 @@ class RunningAgent:
         return join_address(lease.host, lease.port)
 
     async def stop(self) -> None:
-        """Answers the requests already read, then closes everything and releases the lease.
+        """Has clients sent to other agents, answers what was read, closes everything and releases the lease.
 
         The caller still has to close the control client.
         """
+        has_left = await self.context.lease.leave(_LEAVE_SECONDS)
         if self.housekeeping is not None:
             await self.housekeeping.stop()
-        await self.context.lease.stop_renewing()
         self.context.fetch.end_waits()
+        if has_left and others_are_live(self.context):
+            await self.server.hand_over()
         await self.server.stop()
         await self.context.produce.close()
         await self.context.fetch.close()
+        await self.context.lease.stop_renewing()
         await self.context.lease.release()
 
     async def abort(self) -> None:

@@ -14,6 +14,7 @@ from lacuna.agent.produce.buffer import NOT_PERSISTED
 from lacuna.agent.produce.message_sets import produce_message_sets
 from lacuna.agent.produce.service import refuse as refuse_all
 from lacuna.controlplane.client import CommandRefused
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.produce import (
     PRODUCE_REQUEST,
     PRODUCE_RESPONSE,
@@ -54,6 +55,7 @@ API = Api(
     max_version=13,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     pipelined=True,
     notes="message sets (v0 to v2) become batches of magic 2",
     unavailable=NOT_PERSISTED.error_code,

@@ -101,6 +101,7 @@ API = Api(
     waits=True,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
     notes=(
         "v0 to v3: read_uncommitted, as message sets, zstd as gzip; a hole at the end is waited out; "

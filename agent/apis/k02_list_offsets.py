@@ -192,6 +192,7 @@ API = Api(
     max_version=10,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.LEADER_NOT_AVAILABLE,
     notes=f"after a confirming read; v0: extents stand for segment files, at most {MAX_OFFSETS} offsets a partition",
 )

@@ -87,5 +87,6 @@ API = Api(
     max_version=10,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_COORDINATOR,
     notes="v0 commits to the group, as v1 does without a member; Kafka kept offsets of v0 in ZooKeeper",
 )

@@ -228,5 +228,6 @@ API = Api(
     max_version=10,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_COORDINATOR,
     notes="v0 reads the group's offsets, as v1 does; Kafka kept offsets of v0 in ZooKeeper",
 )

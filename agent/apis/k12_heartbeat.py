@@ -4,6 +4,7 @@ From v3 on there are static members (KIP-345).
 """
 
 from lacuna.agent.api import Api, Call
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import Heartbeat
 from lacuna.wire.messages.heartbeat import (
@@ -37,4 +38,5 @@ API = Api(
     max_version=4,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_COORDINATOR,
 )

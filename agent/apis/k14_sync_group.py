@@ -54,5 +54,6 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_COORDINATOR,
     waits=True,
 )

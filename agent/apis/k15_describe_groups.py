@@ -74,4 +74,5 @@ API = Api(
     max_version=6,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_COORDINATOR,
 )

@@ -75,5 +75,6 @@ API = Api(
     max_version=2,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.NOT_LEADER_OR_FOLLOWER,
 )

@@ -69,6 +69,7 @@ API = Api(
     max_version=4,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
     notes="one leader epoch, 0",
 )

@@ -141,5 +141,6 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_COORDINATOR,
     notes="v4 and v5 are Kafka's inter-broker form, served alike",
 )

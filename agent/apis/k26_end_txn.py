@@ -9,6 +9,7 @@ answered what its clients sent while it was suspended.
 
 from lacuna.agent.api import Api, Call
 from lacuna.agent.fencing import fenced
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import EndTxn
 from lacuna.wire.messages.end_txn import (
@@ -51,5 +52,6 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_COORDINATOR,
     notes="v5 bumps the epoch (KIP-890)",
 )

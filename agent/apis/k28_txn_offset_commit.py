@@ -88,4 +88,5 @@ API = Api(
     max_version=5,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_COORDINATOR,
 )

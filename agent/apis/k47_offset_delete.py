@@ -59,5 +59,6 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_COORDINATOR,
     notes="KIP-496",
 )

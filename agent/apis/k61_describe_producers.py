@@ -81,5 +81,6 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.NOT_LEADER_OR_FOLLOWER,
 )

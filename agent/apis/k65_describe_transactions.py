@@ -75,4 +75,5 @@ API = Api(
     max_version=0,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_COORDINATOR,
 )

@@ -91,5 +91,6 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_COORDINATOR,
     notes="KIP-848: `uniform` and `range`, RE2 expressions, upgrade and downgrade of running classic groups",
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     DescribeConsumerGroups,
@@ -105,5 +106,6 @@ API = Api(
     max_version=1,
     handle=handle,
     refuse=refuse,
+    moved=ErrorCode.NOT_COORDINATOR,
     notes="KIP-848",
 )

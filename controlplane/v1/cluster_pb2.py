@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$lacuna/controlplane/v1/cluster.proto\x12\x0f\x63ontrolplane.v1\"5\n\x0eTopicPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\"B\n\x05\x41gent\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x0c\n\x04zone\x18\x04 \x01(\t\"\xa6\x01\n\x05Topic\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x17\n\x0fpartition_count\x18\x03 \x01(\x05\x12\x34\n\x07\x63onfigs\x18\x04 \x03(\x0b\x32#.controlplane.v1.Topic.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x90\x02\n\x0c\x43lusterDelta\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x13\n\x0bis_snapshot\x18\x02 \x01(\x08\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12&\n\x06topics\x18\x04 \x03(\x0b\x32\x16.controlplane.v1.Topic\x12\x19\n\x11\x64\x65leted_topic_ids\x18\x05 \x03(\x0c\x12\x12\n\nhas_agents\x18\x06 \x01(\x08\x12&\n\x06\x61gents\x18\x07 \x03(\x0b\x32\x16.controlplane.v1.Agent\x12\x18\n\x10hidden_lease_ids\x18\x08 \x03(\x03\x12-\n\rhidden_agents\x18\t \x03(\x0b\x32\x16.controlplane.v1.Agent\"9\n\rRegisterAgent\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\x05\x12\x0c\n\x04zone\x18\x03 \x01(\t\"w\n\x0f\x41gentRegistered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x0f\n\x07node_id\x18\x02 \x01(\x05\x12\x10\n\x08lease_id\x18\x03 \x01(\x03\x12\x19\n\x11lease_duration_ms\x18\x04 \x01(\x03\x12\x12\n\ncluster_id\x18\x05 \x01(\t\" \n\tOpenLease\x12\x13\n\x0b\x64uration_ms\x18\x01 \x01(\x03\"b\n\x0bLeaseOpened\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x10\n\x08lease_id\x18\x02 \x01(\x03\x12\x19\n\x11lease_duration_ms\x18\x03 \x01(\x03\x12\x12\n\ncluster_id\x18\x04 \x01(\t\"\x10\n\x0e\x44\x65scribeLeases\"S\n\x0fLeasesDescribed\x12\x15\n\rnext_lease_id\x18\x01 \x01(\x03\x12\x11\n\tlease_ids\x18\x02 \x03(\x03\x12\x16\n\x0elast_sequences\x18\x03 \x03(\x03\"\x1e\n\nRenewLease\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\"\"\n\x0cLeaseRenewed\x12\x12\n\nerror_code\x18\x01 \x01(\x05\" \n\x0cReleaseLease\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\"#\n\rLeaseReleased\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"\xa0\x01\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fpartition_count\x18\x02 \x01(\x05\x12:\n\x07\x63onfigs\x18\x03 \x03(\x0b\x32).controlplane.v1.CreateTopic.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"S\n\x0c\x43reateTopics\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.CreateTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"q\n\x0bTopicResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x12\n\nerror_code\x18\x03 \x01(\x05\x12\x15\n\rerror_message\x18\x04 \x01(\t\x12\x17\n\x0fpartition_count\x18\x05 \x01(\x05\"=\n\rTopicsCreated\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\"!\n\x0c\x44\x65leteTopics\x12\x11\n\ttopic_ids\x18\x01 \x03(\x0c\"=\n\rTopicsDeleted\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\">\n\x15\x43reatePartitionsTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fpartition_count\x18\x02 \x01(\x05\"a\n\x10\x43reatePartitions\x12\x36\n\x06topics\x18\x01 \x03(\x0b\x32&.controlplane.v1.CreatePartitionsTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"A\n\x11PartitionsCreated\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\">\n\x0c\x43onfigChange\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\toperation\x18\x02 \x01(\x05\x12\r\n\x05value\x18\x03 \x01(\t\"~\n\x11\x41lterTopicConfigs\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x07\x63hanges\x18\x02 \x03(\x0b\x32\x1d.controlplane.v1.ConfigChange\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\x12\x14\n\x0creplaces_all\x18\x04 \x01(\x08\"@\n\x13TopicConfigsAltered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$lacuna/controlplane/v1/cluster.proto\x12\x0f\x63ontrolplane.v1\"5\n\x0eTopicPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\"B\n\x05\x41gent\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\x12\x0c\n\x04zone\x18\x04 \x01(\t\"\xa6\x01\n\x05Topic\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x17\n\x0fpartition_count\x18\x03 \x01(\x05\x12\x34\n\x07\x63onfigs\x18\x04 \x03(\x0b\x32#.controlplane.v1.Topic.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x90\x02\n\x0c\x43lusterDelta\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x13\n\x0bis_snapshot\x18\x02 \x01(\x08\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12&\n\x06topics\x18\x04 \x03(\x0b\x32\x16.controlplane.v1.Topic\x12\x19\n\x11\x64\x65leted_topic_ids\x18\x05 \x03(\x0c\x12\x12\n\nhas_agents\x18\x06 \x01(\x08\x12&\n\x06\x61gents\x18\x07 \x03(\x0b\x32\x16.controlplane.v1.Agent\x12\x18\n\x10hidden_lease_ids\x18\x08 \x03(\x03\x12-\n\rhidden_agents\x18\t \x03(\x0b\x32\x16.controlplane.v1.Agent\"9\n\rRegisterAgent\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\x05\x12\x0c\n\x04zone\x18\x03 \x01(\t\"w\n\x0f\x41gentRegistered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x0f\n\x07node_id\x18\x02 \x01(\x05\x12\x10\n\x08lease_id\x18\x03 \x01(\x03\x12\x19\n\x11lease_duration_ms\x18\x04 \x01(\x03\x12\x12\n\ncluster_id\x18\x05 \x01(\t\" \n\tOpenLease\x12\x13\n\x0b\x64uration_ms\x18\x01 \x01(\x03\"b\n\x0bLeaseOpened\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x10\n\x08lease_id\x18\x02 \x01(\x03\x12\x19\n\x11lease_duration_ms\x18\x03 \x01(\x03\x12\x12\n\ncluster_id\x18\x04 \x01(\t\"\x10\n\x0e\x44\x65scribeLeases\"S\n\x0fLeasesDescribed\x12\x15\n\rnext_lease_id\x18\x01 \x01(\x03\x12\x11\n\tlease_ids\x18\x02 \x03(\x03\x12\x16\n\x0elast_sequences\x18\x03 \x03(\x03\"2\n\nRenewLease\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\x12\x12\n\nis_leaving\x18\x02 \x01(\x08\"\"\n\x0cLeaseRenewed\x12\x12\n\nerror_code\x18\x01 \x01(\x05\" \n\x0cReleaseLease\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\"#\n\rLeaseReleased\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"\xa0\x01\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fpartition_count\x18\x02 \x01(\x05\x12:\n\x07\x63onfigs\x18\x03 \x03(\x0b\x32).controlplane.v1.CreateTopic.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"S\n\x0c\x43reateTopics\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.CreateTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"q\n\x0bTopicResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x12\n\nerror_code\x18\x03 \x01(\x05\x12\x15\n\rerror_message\x18\x04 \x01(\t\x12\x17\n\x0fpartition_count\x18\x05 \x01(\x05\"=\n\rTopicsCreated\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\"!\n\x0c\x44\x65leteTopics\x12\x11\n\ttopic_ids\x18\x01 \x03(\x0c\"=\n\rTopicsDeleted\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\">\n\x15\x43reatePartitionsTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x17\n\x0fpartition_count\x18\x02 \x01(\x05\"a\n\x10\x43reatePartitions\x12\x36\n\x06topics\x18\x01 \x03(\x0b\x32&.controlplane.v1.CreatePartitionsTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"A\n\x11PartitionsCreated\x12,\n\x06topics\x18\x01 \x03(\x0b\x32\x1c.controlplane.v1.TopicResult\">\n\x0c\x43onfigChange\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\toperation\x18\x02 \x01(\x05\x12\r\n\x05value\x18\x03 \x01(\t\"~\n\x11\x41lterTopicConfigs\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x07\x63hanges\x18\x02 \x03(\x0b\x32\x1d.controlplane.v1.ConfigChange\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\x12\x14\n\x0creplaces_all\x18\x04 \x01(\x08\"@\n\x13TopicConfigsAltered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -58,37 +58,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LEASESDESCRIBED']._serialized_start=956
   _globals['_LEASESDESCRIBED']._serialized_end=1039
   _globals['_RENEWLEASE']._serialized_start=1041
-  _globals['_RENEWLEASE']._serialized_end=1071
-  _globals['_LEASERENEWED']._serialized_start=1073
-  _globals['_LEASERENEWED']._serialized_end=1107
-  _globals['_RELEASELEASE']._serialized_start=1109
-  _globals['_RELEASELEASE']._serialized_end=1141
-  _globals['_LEASERELEASED']._serialized_start=1143
-  _globals['_LEASERELEASED']._serialized_end=1178
-  _globals['_CREATETOPIC']._serialized_start=1181
-  _globals['_CREATETOPIC']._serialized_end=1341
+  _globals['_RENEWLEASE']._serialized_end=1091
+  _globals['_LEASERENEWED']._serialized_start=1093
+  _globals['_LEASERENEWED']._serialized_end=1127
+  _globals['_RELEASELEASE']._serialized_start=1129
+  _globals['_RELEASELEASE']._serialized_end=1161
+  _globals['_LEASERELEASED']._serialized_start=1163
+  _globals['_LEASERELEASED']._serialized_end=1198
+  _globals['_CREATETOPIC']._serialized_start=1201
+  _globals['_CREATETOPIC']._serialized_end=1361
   _globals['_CREATETOPIC_CONFIGSENTRY']._serialized_start=301
   _globals['_CREATETOPIC_CONFIGSENTRY']._serialized_end=347
-  _globals['_CREATETOPICS']._serialized_start=1343
-  _globals['_CREATETOPICS']._serialized_end=1426
-  _globals['_TOPICRESULT']._serialized_start=1428
-  _globals['_TOPICRESULT']._serialized_end=1541
-  _globals['_TOPICSCREATED']._serialized_start=1543
-  _globals['_TOPICSCREATED']._serialized_end=1604
-  _globals['_DELETETOPICS']._serialized_start=1606
-  _globals['_DELETETOPICS']._serialized_end=1639
-  _globals['_TOPICSDELETED']._serialized_start=1641
-  _globals['_TOPICSDELETED']._serialized_end=1702
-  _globals['_CREATEPARTITIONSTOPIC']._serialized_start=1704
-  _globals['_CREATEPARTITIONSTOPIC']._serialized_end=1766
-  _globals['_CREATEPARTITIONS']._serialized_start=1768
-  _globals['_CREATEPARTITIONS']._serialized_end=1865
-  _globals['_PARTITIONSCREATED']._serialized_start=1867
-  _globals['_PARTITIONSCREATED']._serialized_end=1932
-  _globals['_CONFIGCHANGE']._serialized_start=1934
-  _globals['_CONFIGCHANGE']._serialized_end=1996
-  _globals['_ALTERTOPICCONFIGS']._serialized_start=1998
-  _globals['_ALTERTOPICCONFIGS']._serialized_end=2124
-  _globals['_TOPICCONFIGSALTERED']._serialized_start=2126
-  _globals['_TOPICCONFIGSALTERED']._serialized_end=2190
+  _globals['_CREATETOPICS']._serialized_start=1363
+  _globals['_CREATETOPICS']._serialized_end=1446
+  _globals['_TOPICRESULT']._serialized_start=1448
+  _globals['_TOPICRESULT']._serialized_end=1561
+  _globals['_TOPICSCREATED']._serialized_start=1563
+  _globals['_TOPICSCREATED']._serialized_end=1624
+  _globals['_DELETETOPICS']._serialized_start=1626
+  _globals['_DELETETOPICS']._serialized_end=1659
+  _globals['_TOPICSDELETED']._serialized_start=1661
+  _globals['_TOPICSDELETED']._serialized_end=1722
+  _globals['_CREATEPARTITIONSTOPIC']._serialized_start=1724
+  _globals['_CREATEPARTITIONSTOPIC']._serialized_end=1786
+  _globals['_CREATEPARTITIONS']._serialized_start=1788
+  _globals['_CREATEPARTITIONS']._serialized_end=1885
+  _globals['_PARTITIONSCREATED']._serialized_start=1887
+  _globals['_PARTITIONSCREATED']._serialized_end=1952
+  _globals['_CONFIGCHANGE']._serialized_start=1954
+  _globals['_CONFIGCHANGE']._serialized_end=2016
+  _globals['_ALTERTOPICCONFIGS']._serialized_start=2018
+  _globals['_ALTERTOPICCONFIGS']._serialized_end=2144
+  _globals['_TOPICCONFIGSALTERED']._serialized_start=2146
+  _globals['_TOPICCONFIGSALTERED']._serialized_end=2210
 # @@protoc_insertion_point(module_scope)

@@ -124,10 +124,12 @@ class LeasesDescribed(_message.Message):
     def __init__(self, next_lease_id: _Optional[int] = ..., lease_ids: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RenewLease(_message.Message):
-    __slots__ = ("lease_id",)
+    __slots__ = ("lease_id", "is_leaving")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_LEAVING_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
-    def __init__(self, lease_id: _Optional[int] = ...) -> None: ...
+    is_leaving: bool
+    def __init__(self, lease_id: _Optional[int] = ..., is_leaving: _Optional[bool] = ...) -> None: ...
 
 class LeaseRenewed(_message.Message):
     __slots__ = ("error_code",)

@@ -75,7 +75,8 @@ def renew_lease(turn: Turn, command: RenewLease) -> Reply:
         return Reply(lease_renewed=answer)
     turn.state.lease_deadlines.set(lease.lease_id, turn.now_ms + lease.duration_ms)
     if lease.node_id != NO_NODE:
-        presence.appear(turn, lease.lease_id)
+        told = presence.leave if command.is_leaving else presence.appear
+        told(turn, lease.lease_id)
     return Reply(lease_renewed=LeaseRenewed())
 
 

@@ -1,6 +1,7 @@
 """Decides which agents clients are sent to: those with a lease and a session that renews it.
 
-When an agent dies, its session ends at once and its lease seconds later. In between it keeps the rights of its lease
+When an agent dies, its session ends at once and its lease seconds later. An agent that is stopped says that it leaves,
+and ends its lease once it has answered what it had read. In between it keeps the rights of its lease
 (its commits are accepted and its objects are not swept), but it is hidden: it leads no partition and coordinates
 nothing, though Metadata still lists it as a broker. After its lease has ended, it is missed: it stays in that list for
 some time. All this is volatile. It is not journalled, and after a restart every agent has time to reconnect.
@@ -48,13 +49,26 @@ def tell(state: State, before: Seen) -> None:
 
 def appear(turn: Turn, lease_id: int) -> None:
     """Note that an agent's lease was given or renewed over the turn's session; the agent is not hidden any more."""
+    _show(turn, lease_id, is_hidden=False)
+
+
+def leave(turn: Turn, lease_id: int) -> None:
+    """Hide an agent that is about to stop. What its clients have asked it until now still ends under its lease."""
+    _show(turn, lease_id, is_hidden=True)
+
+
+def _show(turn: Turn, lease_id: int, *, is_hidden: bool) -> None:
     state = turn.state
     state.lease_sessions.setdefault(lease_id, set()).add(turn.context.session)
     state.absences.discard(lease_id)
-    if lease_id in state.hidden_leases:
-        before = seen(state)
+    if (lease_id in state.hidden_leases) == is_hidden:
+        return
+    before = seen(state)
+    if is_hidden:
+        state.hidden_leases.add(lease_id)
+    else:
         state.hidden_leases.discard(lease_id)
-        tell(state, before)
+    tell(state, before)
 
 
 def end_session(state: State, session: int, now_ms: int) -> None:

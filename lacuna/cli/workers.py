@@ -61,6 +61,7 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._processes: list[subprocess.Popen[str]] = []
+        self._workers: list[subprocess.Popen[str]] = []
         self._ended = threading.Event()
 
     def __enter__(self) -> "Supervisor":
@@ -71,9 +72,10 @@ class Supervisor:
 
     def __exit__(self, *exception: object) -> None:
         _on_signals(self._kill)
-        # In reverse order: agents end before the control plane, to which they release their leases.
-        for process in reversed(self._processes):
-            _stop(process)
+        # Workers end before the control plane, to which they release their leases. They end together: clients are sent
+        # to them as long as one is there.
+        _stop(self._workers)
+        _stop(self._processes)
 
     def start(self, arguments: Sequence[str], ready: str, *, worker: bool = False) -> str:
         """Starts `lacuna ARGUMENTS`, waits for its line that begins with `ready`, and returns the rest of that line.
@@ -96,6 +98,8 @@ class Supervisor:
             start_new_session=True,
         )
         self._processes.append(process)
+        if worker:
+            self._workers.append(process)
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith(ready):
@@ -161,14 +165,16 @@ def _end_with_parent() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _stop(process: "subprocess.Popen[str]") -> None:
-    if process.poll() is None:
-        process.terminate()  # not SIGINT: a process that is still importing would print a traceback
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def _stop(processes: "Sequence[subprocess.Popen[str]]") -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()  # not SIGINT: a process that is still importing would print a traceback
+    for process in processes:
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _epitaph(process: "subprocess.Popen[str]") -> str:

@@ -171,6 +171,23 @@ async def test_registering_again_is_tried_until_it_works() -> None:
 
 
 @on_virtual_time
+async def test_who_leaves_says_so_in_each_renewal_and_does_not_come_back() -> None:
+    setup = await started()
+    await setup.lease.leave(60)
+    setup.control.cluster.apply(snapshot())
+    await setup.until(lambda: setup.verbs().count("renew_lease") == 2)
+    renewals = [call.renew_lease for call in setup.control.calls if call.HasField("renew_lease")]
+    assert [each.is_leaving for each in renewals] == [True, True]
+    expired = LeaseRenewed(error_code=ErrorCode.LEASE_EXPIRED)
+    setup.control.answers["renew_lease"] = Reply(lease_renewed=expired)
+    await setup.until(lambda: setup.lease.lease_id == NO_LEASE)
+    await asyncio.sleep(60)
+    assert setup.verbs().count("register_agent") == 1
+    await setup.lease.stop_renewing()
+    await setup.lease.release()
+
+
+@on_virtual_time
 async def test_the_end_gives_the_lease_back() -> None:
     setup = await started()
     await setup.lease.stop_renewing()

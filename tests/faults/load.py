@@ -44,7 +44,10 @@ class Progress:
 
 
 class Client(threading.Thread):
-    """A thread that calls `step` until it is stopped; `failure` is the error that ended it earlier, if any."""
+    """A thread that calls `step` until it is stopped; `failure` is the error that ended it earlier, if any.
+
+    `errors` has every error that its application was told of, also those that another attempt overcame.
+    """
 
     def __init__(self, bootstrap: str, topic: str, progress: Progress) -> None:
         super().__init__(daemon=True)
@@ -52,6 +55,7 @@ class Client(threading.Thread):
         self.topic = topic
         self.progress = progress
         self.failure: BaseException | None = None
+        self.errors: list[str] = []
         self._is_stopped = threading.Event()
 
     def run(self) -> None:
@@ -77,6 +81,14 @@ class Client(threading.Thread):
             raise self.failure
         assert not self.is_alive(), f"{type(self).__name__} does not end"
 
+    def insist(self, call: Callable[[], object]) -> None:
+        """As `insist` does, and notes each error."""
+        insist(call, self.note)
+
+    def note(self, error: KafkaError) -> None:
+        """Notes an error that the application was told of."""
+        self.errors.append(f"{type(self).__name__}: {error.name()}: {error.str()}")
+
 
 class PlainClient(Client):
     """An idempotent producer; `acknowledged` has the (offset, value) pairs of each partition.
@@ -94,7 +106,6 @@ class PlainClient(Client):
     ) -> None:
         super().__init__(bootstrap, topic, progress)
         self.acknowledged: dict[int, list[tuple[int, bytes]]] = {p: [] for p in range(partitions)}
-        self.errors: list[str] = []
         self._number = 0
         self._producer = producer(
             bootstrap,
@@ -122,7 +133,7 @@ class PlainClient(Client):
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self.errors.append(error.str())
+            self.note(error)
             return
         row = (message.offset() or 0, bytes(message.value() or b""))
         self.acknowledged[message.partition() or 0].append(row)
@@ -182,7 +193,7 @@ class TransactionalClient(Client):
             metadata_recovery_strategy="none",  # as in eos_worker.py
             **self._config,
         )
-        insist(lambda: made.init_transactions(SECONDS))
+        self.insist(lambda: made.init_transactions(SECONDS))
         return made
 
     def _transaction(self, who: Producer) -> None:
@@ -196,22 +207,23 @@ class TransactionalClient(Client):
             one.values.setdefault(partition, []).append(value)
             who.produce(self.topic, value, partition=partition)
         if self._rng.random() < 0.25:
-            insist(lambda: who.abort_transaction(SECONDS))
+            self.insist(lambda: who.abort_transaction(SECONDS))
             one.is_committed = False
         else:
             asked = time.monotonic()
-            insist(lambda: who.commit_transaction(SECONDS))
+            self.insist(lambda: who.commit_transaction(SECONDS))
             self.commits.append((asked, time.monotonic()))
             one.is_committed = True
         self.progress.add()
 
     def _recover(self, error: KafkaError) -> None:
+        self.note(error)
         who, self._producer = self._producer, None
         if who is None or error.fatal() or not error.txn_requires_abort():
             self.fatal.append(error.str())
             return
         try:
-            insist(lambda: who.abort_transaction(SECONDS))
+            self.insist(lambda: who.abort_transaction(SECONDS))
             self._producer = who
         except KafkaException as again:
             self.fatal.append(again.args[0].str())
@@ -233,16 +245,19 @@ class Tail(Client):
 
     def step(self) -> None:
         for message in self._who.consume(100, 0.1):
-            if message.error() is None:
+            error = message.error()
+            if error is None:
                 self.rows.append((message.offset() or 0, bytes(message.value() or b"")))
+            elif error.code() != KafkaError._PARTITION_EOF:
+                self.note(error)
         position = self.rows[-1][0] + 1 if self.rows else 0
         if position > self.committed:
             offset = TopicPartition(self.topic, self._partition, position)
             try:
                 self._who.commit(offsets=[offset], asynchronous=False)
                 self.committed = position
-            except KafkaException:
-                return
+            except KafkaException as error:
+                self.note(error.args[0])
 
     def finish(self, end: int) -> None:
         """Reads up to the offset `end`, then stops."""
@@ -257,8 +272,8 @@ class Tail(Client):
         self._who.close()
 
 
-def insist(call: Callable[[], object]) -> None:
-    """Repeats a call as long as its error is retriable; raises any other KafkaException."""
+def insist(call: Callable[[], object], seen: Callable[[KafkaError], None] = lambda _: None) -> None:
+    """Repeats a call as long as its error is retriable, which `seen` is told of; raises any other KafkaException."""
     while True:
         try:
             call()
@@ -266,3 +281,4 @@ def insist(call: Callable[[], object]) -> None:
         except KafkaException as error:
             if not error.args[0].retriable():
                 raise
+            seen(error.args[0])

@@ -37,6 +37,11 @@ class Sessions:
         code: int = reply.lease_renewed.error_code
         return code
 
+    def leave(self, session: int, lease_id: int) -> None:
+        """Its agent is about to stop."""
+        lease = RenewLease(lease_id=lease_id, is_leaving=True)
+        assert self._handle(session, renew_lease=lease).lease_renewed.error_code == ErrorCode.NONE
+
     def _handle(self, session: int, **verb: object) -> Reply:
         cluster = self.cluster
         before = machine.snapshot(cluster.state)
@@ -100,6 +105,24 @@ def test_an_agent_whose_session_broke_is_hidden_and_keeps_its_lease() -> None:
     sessions.pass_ms(SESSION_GRACE_MS)
     assert (sessions.shown(), sessions.hidden()) == ([1, 2], [])
     sessions.cluster.check()
+
+
+def test_an_agent_that_leaves_is_hidden_at_once_and_keeps_its_lease() -> None:
+    """S2, S12: what its clients have asked before they were sent to others is still committed."""
+    sessions = two_agents()
+    sessions.cluster.create("t")
+    sessions.told()
+    sessions.leave(11, 1)
+    assert (sessions.shown(), sessions.hidden(), sessions.told()) == ([2], [1], [([2], [1])])
+    sessions.leave(11, 1)
+    assert sessions.told() == []
+    sessions.pass_ms(LEASE_DURATION_MS - 1)
+    sessions.leave(11, 1)
+    sessions.renew(12, 2)
+    sessions.pass_ms(LEASE_DURATION_MS - 1)
+    sessions.cluster.lease_id = 1
+    assert sessions.cluster.put("t-0") == 0
+    assert sessions.shown() == [2]
 
 
 def test_a_session_that_comes_back_in_time_is_not_missed() -> None:
