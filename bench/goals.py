@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from bench.aborts import work_of as aborted
 from bench.figures import (
+    CPU_PER_1000,
     CPU_PER_GIB,
     GIBIBYTE,
     KILO_RECORDS,
@@ -85,6 +86,7 @@ def _journals() -> Iterable[Goal]:
     for producers in (1, 8):
         work = journal_of_transactions_by(producers)
         yield Goal(work, TRANSACTIONS, 0.8, SQLITE, target=POSTGRESQL)
+        yield Goal(work, CPU_PER_1000, 1.25, SQLITE, target=POSTGRESQL)
 
 
 def _memory() -> Iterable[Goal]:
