@@ -30,8 +30,9 @@ from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How often a standby looks for new records and at the leader.
+#: How often a standby looks for new records and at the leader, and how often at most.
 _POLL_MS: Final = 100
+_SHORTEST_POLL_MS: Final = 20
 #: How often a standby tells the leader how far it is, and how long the leader remembers it.
 _TELL_MS: Final = 1_000
 _FORGET_MS: Final = 5_000
@@ -70,6 +71,7 @@ class Node:
         self._last_error = ""
         self._is_checked = False
         self._replica = Replica()
+        self._has_caught_up = False
         self._leader: Leader | None = None
         self._told: ControlPlaneStatus | None = None
         #: Standbys that have told of themselves, each with when that was (`Clock.passed_ms`).
@@ -174,38 +176,67 @@ class Node:
         if not self._is_checked:
             await journal.check()
             self._is_checked = True
-        reader = journal.reader()
-        telling = asyncio.create_task(self._report_forever())
+        reporting = asyncio.create_task(self._report_forever())
         try:
-            await self._follow(journal, reader)
+            await self._follow(journal)
         finally:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
-            with suppress(JournalError):
-                await reader.close()
+            reporting.cancel()
+            await asyncio.gather(reporting, return_exceptions=True)
         await self._lead(journal)
 
-    async def _follow(self, journal: SharedJournal, reader: JournalReader) -> None:
-        """Replay what the leader appends until nobody leads."""
+    async def _follow(self, journal: SharedJournal) -> None:
+        """Replay what the leader appends until nobody leads.
+
+        The leader is watched beside the replay: a renewal that is seen late counts as one that was made late.
+        """
         self._replica = Replica()
+        self._has_caught_up = False
+        replaying = asyncio.create_task(self._replay_forever(journal))
+        try:
+            await self._watch(journal, replaying)
+        finally:
+            replaying.cancel()
+            await asyncio.gather(replaying, return_exceptions=True)
+
+    async def _watch(self, journal: SharedJournal, replaying: "asyncio.Task[None]") -> None:
+        """Look at the leader until there is none any more, and what there is has been replayed once."""
         is_told = False
-        while True:
-            pause_ms = float(_POLL_MS)
-            async with self._outliving_errors():
-                before, self._leader = self.leader, await reader.leader()
-                if before != self.leader:
-                    await self._tell()
-                await self._catch_up(reader)
-                if self._leader is None or self._leader.silent >= journal.lease:
-                    return
-                pause_ms = min(pause_ms, 1000 * (journal.lease - self._leader.silent))
-                self.epoch = self._leader.epoch
-                if not is_told:
+        async with _opened(journal) as reader:
+            while True:
+                pause_ms = float(_POLL_MS)
+                async with self._outliving_errors():
+                    await self._look(reader)
+                    left_ms = 1000 * self._lease_left(journal)
+                    if left_ms <= 0 and self._has_caught_up:
+                        return
+                    pause_ms = min(pause_ms, max(left_ms, _SHORTEST_POLL_MS))
+                if replaying.done():
+                    replaying.result()
+                if self._leader is not None and self._has_caught_up and not is_told:
                     is_told = True
                     _log.info(
                         "standing by at position %d: %s leads", self._replica.position, self.leader
                     )
-            await self._clock.sleep(1 + int(pause_ms))
+                await self._clock.sleep(1 + int(pause_ms))
+
+    async def _look(self, reader: JournalReader) -> None:
+        before, self._leader = self.leader, await reader.leader()
+        if self._leader is not None:
+            self.epoch = self._leader.epoch
+        if before != self.leader:
+            await self._tell()
+
+    def _lease_left(self, journal: SharedJournal) -> float:
+        """For how many seconds somebody leads, as of the last look."""
+        return 0.0 if self._leader is None else journal.lease - self._leader.silent
+
+    async def _replay_forever(self, journal: SharedJournal) -> None:
+        async with _opened(journal) as reader:
+            while True:
+                async with self._outliving_errors():
+                    await self._catch_up(reader)
+                    self._has_caught_up = True
+                await self._clock.sleep(_POLL_MS)
 
     async def _catch_up(self, reader: JournalReader) -> None:
         try:
@@ -277,3 +308,13 @@ class Node:
                 tenure.renewed(asked_ms)
         except JournalError as error:
             fail(error)
+
+
+@asynccontextmanager
+async def _opened(journal: SharedJournal) -> AsyncIterator[JournalReader]:
+    reader = journal.reader()
+    try:
+        yield reader
+    finally:
+        with suppress(JournalError):
+            await reader.close()

@@ -4,7 +4,8 @@ Each append is one object, created under the next number with `If-None-Match: *`
 number. A new leader first raises the epoch in the manifest, with `If-Match`, and then creates an opening: an append
 without records at the end. Every earlier leader's next append has the number of an opening, and is refused.
 
-    takeover: load the manifest · replace it, epoch + 1 · read to the end · create the opening · replace it, to be sure
+    takeover: load the manifest · replace it, epoch + 1 · list the last appends, read those that were not read yet ·
+              create the opening · replace the manifest, to be sure
 
 The last step makes sure that nobody had taken over in turn. Then appends may have been trimmed while this one was
 paused, and it could have found room for its opening where the journal no longer is. Openings are never deleted, so
@@ -21,7 +22,7 @@ from typing import Final
 
 from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.journal.bucket_appends import OPENING_BYTES, Appends, encode_append, lost
-from lacuna.controlplane.journal.bucket_calls import Bucket
+from lacuna.controlplane.journal.bucket_calls import LISTED_AT_ONCE, Bucket
 from lacuna.controlplane.journal.bucket_manifest import (
     START,
     HeldManifest,
@@ -142,17 +143,19 @@ class BucketJournal:
         self._failed = None
         try:
             await self.check()
+            # Of a time when nobody can have a later epoch than ours will be.
+            known = self._appends.last_known
             held = await self._take_over(cluster_id)
-            await self._begin(held)
+            await self._begin(held, known)
             return OpenedJournal(held.manifest.cluster_id, held.manifest.epoch, self._last.position)
         except BaseException:
             self._is_open = False
             raise
 
-    async def _begin(self, held: HeldManifest) -> None:
-        """Close the journal to earlier writers, and find its end."""
+    async def _begin(self, held: HeldManifest, known: Mark) -> None:
+        """Close the journal to earlier writers, and find its end. `known` is an append that was there before."""
         try:
-            self._last = await self._fence(held.manifest)
+            self._last = await self._fence(held.manifest, known)
             # Had another one taken over before, our opening might not be at the journal's end.
             await held.change(lambda manifest: replace(manifest, last=self._last))
         except JournalUnreachable:
@@ -172,7 +175,7 @@ class BucketJournal:
         """Write our epoch into the manifest, on the condition that nobody else has written it meanwhile."""
         writer = self._new_id().hex()
         while True:
-            found = await self._watch.look()
+            found = await self._watch.take()
             if found is None:
                 await self._create(cluster_id, writer)
                 continue
@@ -252,29 +255,39 @@ class BucketJournal:
             f"Stop it first, or wait until it has been silent for {self.lease:g} s"
         )
 
-    async def _fence(self, manifest: Manifest) -> Mark:
+    async def _fence(self, manifest: Manifest, known: Mark) -> Mark:
         """Create our opening after the last append, and return the mark of the opening."""
         last = manifest.last
-        if last.number:
-            await self._check_last(last)
+        _, following = await asyncio.gather(self._check_last(last), self._following(last))
+        if known.number in following:
+            # What was read before need not be read again.
+            last, following = known, [number for number in following if number > known.number]
         for _ in range(_LOST_RACES):
-            async for append in self._appends.follow(last):
-                if append.header.epoch > manifest.epoch:
-                    raise JournalFenced(
-                        f"another control plane has taken over {self.name} with epoch {append.header.epoch}"
-                    )
-                last = append.header.mark
-            await self._check_nothing_follows(last)
+            if following:
+                last = await self._read_on(last, following[-1], manifest.epoch)
             opening, data = encode_append(last, manifest.epoch, self._new_id(), ())
             if await self._bucket.create(journal_append_key(opening.number), data):
                 self._appends.note(opening)
                 return opening
+            following = await self._following(last)
         raise JournalInUse(
             f"{self.name}: the control plane that was taken over still appends, always before this one: stop it"
         )
 
+    async def _read_on(self, last: Mark, until: int, epoch: int) -> Mark:
+        """Read the appends after `last` up to number `until`; return the mark of that one."""
+        async for append in self._appends.follow(last, until=until):
+            if append.header.epoch > epoch:
+                raise JournalFenced(
+                    f"another control plane has taken over {self.name} with epoch {append.header.epoch}"
+                )
+            last = append.header.mark
+        return last
+
     async def _check_last(self, last: Mark) -> None:
         """Raise JournalLoss unless the append is there that the manifest says was the last one when it was written."""
+        if not last.number:
+            return
         header = await self._appends.header_of(last.number)
         if header is None:
             raise lost(self.name, last.number)
@@ -284,11 +297,19 @@ class BucketJournal:
                 "restore the objects under journal/ from one backup"
             )
 
-    async def _check_nothing_follows(self, last: Mark) -> None:
-        """Raise JournalLoss if there are appends beyond a gap, of which the manifest does not know yet."""
-        following = await self._appends.listed(last.number)
-        if following and following[0][0] > last.number + 1:
-            raise lost(self.name, last.number + 1)
+    async def _following(self, last: Mark) -> list[int]:
+        """Return the numbers of all later appends: few, since `last` is renewed with the lease. Raises JournalLoss."""
+        numbers: list[int] = []
+        after = last.number
+        while page := await self._appends.listed(after):
+            numbers += [number for number, _ in page]
+            after = numbers[-1]
+            if len(page) < LISTED_AT_ONCE:
+                break
+        for expected, number in enumerate(numbers, last.number + 1):
+            if number != expected:
+                raise lost(self.name, expected)
+        return numbers
 
     async def renew(self, fencing_token: int) -> None:
         """Tell the standbys that this writer is alive. Raises JournalFenced and JournalUnreachable."""
@@ -302,15 +323,11 @@ class BucketJournal:
         return BucketReader(self._appends, self._watch, self._snapshots)
 
     async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """Yield all batches after `after_position`.
-
-        Raises JournalCorrupt, JournalTrimmed, JournalUnreachable, and JournalFenced at a batch of a later writer.
-        """
-        epoch = self._opened().manifest.epoch
-        async for batch in self._appends.batches(after_position):
-            if batch.position > self._last.position:
-                raise self._fenced(epoch)
-            yield batch
+        """Yield all batches after `after_position`. Raises JournalCorrupt, JournalTrimmed and JournalUnreachable."""
+        self._opened()
+        if after_position < self._last.position:
+            async for batch in self._appends.batches(after_position, until=self._last.number):
+                yield batch
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
         """Append the records as one object, which is durable once the future is done.

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from lacuna.controlplane.journal.bucket_calls import READ_THREADS, Bucket
-from lacuna.controlplane.journal.bucket_manifest import Manifest, Mark, load_manifest
+from lacuna.controlplane.journal.bucket_manifest import START, Manifest, Mark, load_manifest
 from lacuna.controlplane.journal.formats import check_format
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
@@ -134,19 +134,33 @@ class Appends:
         self._bucket = bucket
         self._marks: deque[Mark] = deque(maxlen=_KEPT_MARKS)
 
+    @property
+    def last_known(self) -> Mark:
+        """The last append that was read here."""
+        return max(self._marks, default=START)
+
     def note(self, mark: Mark) -> None:
         """Keep what is known of an append that is durable."""
         self._marks.append(mark)
 
-    async def batches(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """Yield what is durable after `after_position`. Raises JournalTrimmed and JournalCorrupt."""
+    async def batches(
+        self,
+        after_position: int,
+        *,
+        until: int | None = None,
+        seen: Manifest | None = None,
+    ) -> AsyncIterator[JournalBatch]:
+        """Yield what is durable after `after_position`. The others are those of `follow`.
+
+        Raises JournalTrimmed and JournalCorrupt.
+        """
         after = max((mark for mark in self._marks if mark.position == after_position), default=None)
         if after is None:
             manifest = await load_manifest(self._bucket)
             if manifest is None:
                 return
             after = await self._before(after_position, manifest)
-        async for append in self.follow(after):
+        async for append in self.follow(after, until=until, seen=seen):
             skipped = max(0, after_position + 1 - append.header.first_position)
             if skipped < len(append.records):
                 yield JournalBatch(append.header.mark.position, append.records[skipped:])
@@ -159,24 +173,28 @@ class Appends:
             return await self.last_before(position, manifest.trimmed, manifest.last, within=_AHEAD)
         return max([manifest.last, *(mark for mark in self._marks if mark.position <= position)])
 
-    async def follow(self, after: Mark) -> AsyncIterator[Append]:
-        """Yield the appends after a mark, up to the end. Raises JournalTrimmed, JournalLoss and JournalCorrupt.
+    async def follow(
+        self, after: Mark, *, until: int | None = None, seen: Manifest | None = None
+    ) -> AsyncIterator[Append]:
+        """Yield the appends after a mark, up to the end, or up to number `until` if it is known that all are there.
 
+        The end is where there is no append and the manifest knows of none: `seen`, an earlier one, or as it is then.
         Several are read at a time, up to `_AHEAD`: at once as far as they are known to be there, else more and more.
+        Raises JournalTrimmed, JournalLoss and JournalCorrupt.
         """
         epoch = 0
-        known = max(self._marks, default=after).number
+        known = max(self._marks, default=after).number if until is None else until
         width = min(max(1, known - after.number), _AHEAD)
         reads: deque[asyncio.Task[bytes | None]] = deque()
         number = after.number
         try:
-            while True:
-                while len(reads) < width:
+            while until is None or after.number < until:
+                while len(reads) < width and number != until:
                     number += 1
                     reads.append(asyncio.create_task(self._bucket.read(journal_append_key(number))))
                 data = await reads.popleft()
                 if data is None:
-                    if await self._is_end(after.number + 1):
+                    if await self._is_end(after.number + 1, until, seen):
                         return
                     _drop(reads)
                     number = after.number
@@ -233,17 +251,20 @@ class Appends:
         self.note(header.mark)
         return header.mark
 
-    async def _is_end(self, number: int) -> bool:
+    async def _is_end(self, number: int, until: int | None, seen: Manifest | None) -> bool:
         """Return whether the journal ends before append `number`, which was not there when it was read.
 
         It does not if it was written since. Raises JournalTrimmed if it was deleted because a snapshot has it, and
         JournalLoss if it was acknowledged.
         """
-        manifest = await load_manifest(self._bucket)
-        if manifest is None or number > manifest.last.number:
-            return True
-        if number > manifest.trimmed.number and await self.header_of(number) is not None:
-            return False
+        if until is None:
+            if seen is not None and number > seen.last.number:
+                return True
+            manifest = await load_manifest(self._bucket)
+            if manifest is None or number > manifest.last.number:
+                return True
+            if number > manifest.trimmed.number and await self.header_of(number) is not None:
+                return False
         raise self._why_missing(number, await load_manifest(self._bucket))
 
     def _why_missing(self, number: int, manifest: Manifest | None) -> JournalError:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from lacuna.controlplane.journal.bucket_appends import Appends
 from lacuna.controlplane.journal.bucket_calls import Bucket
-from lacuna.controlplane.journal.bucket_manifest import decode_manifest
+from lacuna.controlplane.journal.bucket_manifest import Manifest, decode_manifest
 from lacuna.controlplane.journal.journal import JournalBatch, Leader, Snapshot
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
@@ -18,6 +18,9 @@ class ManifestWatch:
     def __init__(self, bucket: Bucket, watch: LeaderWatch) -> None:
         self._bucket = bucket
         self._watch = watch
+        self._found: VersionedObject | None = None
+        #: What a reader has seen last.
+        self.seen: Manifest | None = None
 
     @property
     def silent(self) -> float:
@@ -27,8 +30,14 @@ class ManifestWatch:
     async def look(self) -> VersionedObject | None:
         """Return the manifest as it is now, or None if there is none."""
         asked_ms = self._watch.now_ms()
-        found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
+        found = self._found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
         self._watch.see(None if found is None else found.etag, asked_ms)
+        return found
+
+    async def take(self) -> VersionedObject | None:
+        """Return the manifest as of the last look, unless that was taken before: then as it is now, or None."""
+        found = self._found or await self.look()
+        self._found = None
         return found
 
 
@@ -47,15 +56,15 @@ class BucketReader:
     async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
         """Yield what is durable after `after_position` now. Raises JournalTrimmed, JournalCorrupt, JournalUnreachable.
 
-        A look that finds nothing new is two requests.
+        A look that finds nothing new is one request where somebody calls `leader` as well, else two.
         """
-        async for batch in self._appends.batches(after_position):
+        async for batch in self._appends.batches(after_position, seen=self._watch.seen):
             yield batch
 
     async def leader(self) -> Leader | None:
         """Return who leads, by one request, or None if nobody does. Raises JournalUnreachable."""
         found = await self._watch.look()
-        manifest = None if found is None else decode_manifest(found.data)
+        manifest = self._watch.seen = None if found is None else decode_manifest(found.data)
         if manifest is None or manifest.address is None:
             return None
         return Leader(manifest.epoch, manifest.address, self._watch.silent)

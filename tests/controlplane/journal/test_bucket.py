@@ -479,6 +479,30 @@ async def test_a_reader_follows_the_leader(bucket: FaultyBucket) -> None:
     await journal.close()
 
 
+async def test_who_has_followed_the_leader_takes_over_without_reading_again(
+    bucket: FaultyBucket,
+) -> None:
+    """Beside these, it asks for the beginning of one append and for a list, both at once."""
+    killed = journal_of(bucket)
+    opened = await killed.open(None)
+    for position in range(1, 6):
+        await killed.append([b"%d" % position], opened.fencing_token)
+    journal: SharedJournal = journal_of(bucket)
+    await journal.check()
+    reader = journal.reader()
+    assert [batch.position async for batch in reader.read(0)] == [1, 2, 3, 4, 5]
+    assert await reader.leader() is not None
+    bucket.requests.clear()
+    assert (await journal.open(None)).position == 5
+    assert [batch async for batch in journal.read(5)] == []
+    assert bucket.requests == [
+        ("replace", JOURNAL_MANIFEST_KEY),
+        ("create", journal_append_key(7)),
+        ("replace", JOURNAL_MANIFEST_KEY),
+    ]
+    await journal.close()
+
+
 async def test_a_position_is_found_by_bisection(bucket: FaultyBucket) -> None:
     await written(bucket, 300)
     reader = journal_of(bucket).reader()
