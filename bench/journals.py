@@ -83,7 +83,8 @@ def _appends(bench: Bench) -> Iterator[Row]:
             seconds = bench.size.transaction_seconds
             run_on_uvloop(_append(journal, target, seconds, measured))
 
-    yield from bench.rounds([APPEND], run)
+    # `_append` warms the journal up, which is a new one.
+    yield from bench.rounds([APPEND], run, warm_up=lambda _: None)
 
 
 async def _append(journal: Journal, target: Target, seconds: float, measured: Measured) -> None:
@@ -135,4 +136,7 @@ def _transactions(bench: Bench, producers: int) -> Iterator[Row]:
             figures[JOURNAL_PUTS] = meter.counted[JOURNAL_PUT] / len(commits)
         measured.add(meter, figures)
 
-    yield from bench.rounds([work_of(producers)], run)
+    def warm_up(target: Target) -> None:
+        commit(target, topics[target.label], producers, 0.0)
+
+    yield from bench.rounds([work_of(producers)], run, warm_up=warm_up)
