@@ -8,8 +8,8 @@ ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
 # What we depend on first: it changes less often than we do.
 COPY pyproject.toml ./
 RUN python -c "import tomllib; all = tomllib.load(open('pyproject.toml', 'rb')); project = all['project']; \
-    extras = project['optional-dependencies']; \
-    print(*all['build-system']['requires'], *project['dependencies'], *extras['demo'], *extras['s3'], *extras['moto'], sep='\n')" \
+    extras = [each for name in ('s3', 'postgresql', 'demo', 'moto') for each in project['optional-dependencies'][name]]; \
+    print(*all['build-system']['requires'], *project['dependencies'], *extras, sep='\n')" \
     > requirements.txt && pip install --no-cache-dir -r requirements.txt
 COPY setup.py README.md LICENSE ./
 COPY logstore logstore
@@ -20,7 +20,10 @@ COPY lacuna lacuna
 COPY pipeline pipeline
 COPY pyspark_lacuna pyspark_lacuna
 RUN pip install --no-cache-dir --no-build-isolation --no-deps . && pip check
-# Nothing is imported from the sources by accident: what runs is what was installed.
+# Nothing is imported from the sources by accident: what runs is what was installed. It runs without rights: only the
+# data folder, of an SQLite journal or `lacuna up`, is its own. Who starts containers asks for their health.
 WORKDIR /var/lib/lacuna
+RUN chown 65532:65532 .
+USER 65532:65532
 ENTRYPOINT ["lacuna"]
 CMD ["--help"]

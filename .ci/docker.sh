@@ -1,5 +1,5 @@
-# Sourced by .ci/run: a Docker daemon and a base image made from Debian's own packages, no registry needed.
-# Sets BASE_IMAGE. Ends the daemon with the script if it was started here.
+# Sourced by .ci/run: a Docker daemon and base images made from Debian's own packages, no registry needed.
+# Sets BASE_IMAGE, NO_COMPILER_IMAGE and POSTGRES_IMAGE. Ends the daemon with the script if it was started here.
 # With `in-background` the image is there once `await_images` has returned, and the project's own beside it.
 if ! docker info >/dev/null 2>&1; then
   docker_dir=$(mktemp -d)
@@ -14,7 +14,12 @@ if ! docker info >/dev/null 2>&1; then
 fi
 # The Python of this suite is that of the Dockerfile's default base (tests/compose holds them together).
 suite=trixie
-export BASE_IMAGE=lacuna-base:local NO_COMPILER_IMAGE=lacuna-base:no-compiler
+export BASE_IMAGE=lacuna-base:local NO_COMPILER_IMAGE=lacuna-base:no-compiler POSTGRES_IMAGE=lacuna-postgres:local
+
+build() {
+  log=$(mktemp)
+  docker build "$@" >"$log" 2>&1 || { tail -n 20 "$log"; exit 1; }
+}
 
 make_base_images() {
   docker image inspect "$BASE_IMAGE" >/dev/null 2>&1 && return
@@ -26,10 +31,22 @@ make_base_images() {
   tar -C "$root" -c . | docker import \
     --change 'ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt' - "$NO_COMPILER_IMAGE" >/dev/null
   rm -rf "$root"
-  docker build --tag "$BASE_IMAGE" - >"$root.log" 2>&1 <<COMPILER || { tail -n 20 "$root.log"; exit 1; }
+  build --tag "$BASE_IMAGE" - <<COMPILER
 FROM $NO_COMPILER_IMAGE
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev python3-dev
 COMPILER
+}
+
+make_postgres_image() {
+  docker image inspect "$POSTGRES_IMAGE" >/dev/null 2>&1 && return
+  build --tag "$POSTGRES_IMAGE" --file - .ci <<POSTGRES
+FROM $NO_COMPILER_IMAGE
+RUN apt-get update && apt-get install --yes --no-install-recommends postgresql
+ENV PGDATA=/var/lib/postgresql/data LC_ALL=C.UTF-8
+COPY postgres-entrypoint.sh /
+ENTRYPOINT ["/postgres-entrypoint.sh"]
+STOPSIGNAL SIGINT
+POSTGRES
 }
 
 # What goes wrong here goes wrong again in the test that builds the image, which says so.
@@ -40,8 +57,9 @@ make_image() {
 await_images() { wait "$images_pid"; }
 
 if [ "${1:-}" = in-background ]; then
-  { make_base_images; make_image; } &
+  { make_base_images; make_image; make_postgres_image; } &
   images_pid=$!
 else
   make_base_images
+  make_postgres_image
 fi

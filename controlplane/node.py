@@ -103,6 +103,11 @@ class Node:
         await self._on_change()
 
     @property
+    def is_ready(self) -> bool:
+        """Whether it leads, or has replayed what the leader appended, so that it could take over at once."""
+        return self.plane is not None or (self._has_caught_up and self._leader is not None)
+
+    @property
     def leader(self) -> str:
         """Where the leader serves, as far as this one knows; empty if nobody leads."""
         if self.plane is not None:
@@ -217,6 +222,7 @@ class Node:
                     _log.info(
                         "standing by at position %d: %s leads", self._replica.position, self.leader
                     )
+                    await self._tell()
                 await self._clock.sleep(1 + int(pause_ms))
 
     async def _look(self, reader: JournalReader) -> None:

@@ -1,8 +1,8 @@
 """The control plane as a separate process: a gRPC service around the runtime.
 
 Each client keeps one Session stream with it, which has a session while it leads. There is also the standard health
-service: "" serves as long as the process does, and `controlplane.v1.ControlPlane` while it leads. It listens on TCP or
-a Unix socket.
+service: "" serves as long as the process does, `ready` once it leads or could take over, and
+`controlplane.v1.ControlPlane` while it leads. It listens on TCP or a Unix socket.
 """
 
 import asyncio
@@ -36,6 +36,7 @@ from lacuna.controlplane.v1.control_pb2_grpc import (
     add_ControlPlaneServicer_to_server,
 )
 
+_READY: Final = "ready"
 _SERVICE: Final = DESCRIPTOR.services_by_name["ControlPlane"].full_name
 _SERVER_OPTIONS: Final = (
     ("grpc.max_receive_message_length", 64 << 20),
@@ -69,6 +70,7 @@ class LonePlane:
         self.leader = ""
         self.changed = asyncio.Event()
         self.is_closed = False
+        self.is_ready = True
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:  # noqa: ARG002 - there is none
         assert self.plane is not None
@@ -124,15 +126,16 @@ class Server:
         self.address = address if address.startswith("unix:") else f"{host}:{port}"
         await self._server.start()
         await self._set_health("", is_serving=True)
-        await self.show_leading()
+        await self.show_state()
 
-    async def show_leading(self) -> None:
-        """Tell health checks whether it leads now."""
+    async def show_state(self) -> None:
+        """Tell health checks whether it is ready and whether it leads now."""
+        await self._set_health(_READY, is_serving=self._served.is_ready)
         await self._set_health(_SERVICE, is_serving=self._served.plane is not None)
 
     async def stop(self) -> None:
         """Report NOT_SERVING to health checks, then end the streams."""
-        for name in ("", _SERVICE):
+        for name in ("", _READY, _SERVICE):
             await self._set_health(name, is_serving=False)
         await self._server.stop(self._settings.stop_grace)
 
@@ -153,6 +156,9 @@ class RunningControlPlane:
     def address(self) -> str:
         """The address that clients connect to."""
         return self._server.address
+
+    async def ready(self) -> None:
+        """Return at once: it leads."""
 
     async def failed(self) -> None:
         """Wait until the control plane fails, and raise the error; the process should end then."""

@@ -41,6 +41,11 @@ class ServedPlane(Protocol):
         ...
 
     @property
+    def is_ready(self) -> bool:
+        """Whether it leads, or could take over at once."""
+        ...
+
+    @property
     def is_closed(self) -> bool:
         """Whether it will lead no more."""
         ...

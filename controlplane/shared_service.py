@@ -35,6 +35,19 @@ class RunningNode:
         """The address that clients connect to."""
         return self._server.address
 
+    async def ready(self) -> None:
+        """Wait until it leads or could take over. Raises what ends it before."""
+        while not self.node.is_ready:
+            await self._changed()
+
+    async def _changed(self) -> None:
+        """Wait until it begins or ceases to lead or to stand by. Raises what ends it before."""
+        changed = asyncio.ensure_future(self.node.changed.wait())
+        await asyncio.wait([changed, self._running], return_when=asyncio.FIRST_COMPLETED)
+        changed.cancel()
+        if self._running.done():
+            self._running.result()
+
     async def failed(self) -> None:
         """Wait until the control plane fails, and raise the error; the process should end then."""
         await asyncio.shield(self._running)
@@ -88,7 +101,7 @@ async def serve_shared(
     node = Node(make_plane, clock, ask_status, cluster_id=cluster_id)
     server = Server(node, settings)
     await server.start(address)
-    node.begin(advertised or server.address, make_journal, server.show_leading)
+    node.begin(advertised or server.address, make_journal, server.show_state)
     return RunningNode(node, server, asyncio.create_task(node.run(), name="control plane"))
 
 

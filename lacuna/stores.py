@@ -1,6 +1,7 @@
 """Opens the object store that an operator names, and claims it for the cluster."""
 
 import asyncio
+import logging
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -14,6 +15,7 @@ from lacuna.logstore.objects import (
     BucketMissingError,
     ObjectStore,
     StoreMisconfiguredError,
+    StoreUnavailableError,
     open_store,
 )
 from lacuna.logstore.segments import (
@@ -25,7 +27,10 @@ from lacuna.logstore.segments import (
 )
 from lacuna.logstore.segments.marker import check_marker
 
+log = logging.getLogger("lacuna")
+
 _PARTITIONS_A_CALL = 1000
+_PAUSE_SECONDS = 1.0
 
 
 class StoreAheadError(UserError):
@@ -71,6 +76,19 @@ def open_checked(url: str, *, create_bucket: bool = False) -> ObjectStore:
         store.close()
         raise
     return store
+
+
+async def open_when_there(url: str, *, create_bucket: bool = False) -> ObjectStore:
+    """Opens a store as `open_checked` does, as soon as it answers. Raises ObjectStoreError for what must be mended."""
+    is_told = False
+    while True:
+        try:
+            return await asyncio.to_thread(open_checked, url, create_bucket=create_bucket)
+        except StoreUnavailableError as error:
+            if not is_told:
+                is_told = True
+                log.warning("%s; trying again", error)
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 async def claim(store: ObjectStore, control: ControlClient) -> None:

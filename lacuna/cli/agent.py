@@ -1,6 +1,5 @@
 """`lacuna agent`: one agent, or several workers behind its port, until Ctrl-C."""
 
-import asyncio
 import random
 from functools import partial
 from pathlib import Path
@@ -34,10 +33,10 @@ from lacuna.cli.options import (
     Workers,
     Zone,
 )
-from lacuna.cli.running import READY, forever, log_to_stderr, run, say
+from lacuna.cli.running import READY, forever, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, is_worker, start_workers
 from lacuna.control import connect
-from lacuna.stores import bucket_url, claim, folder_url
+from lacuna.stores import bucket_url, claim, folder_url, open_when_there
 
 
 def agent(
@@ -107,7 +106,7 @@ def agent(
 
 async def _agent(options: AgentOptions, control: str) -> None:
     host, port = options.address()
-    store = await asyncio.to_thread(options.open_store)
+    store = await open_when_there(options.url, create_bucket=options.create_bucket)
     try:
         async with connect(control) as client:
             await claim(store, client)
@@ -123,7 +122,7 @@ async def _agent(options: AgentOptions, control: str) -> None:
             )
             try:
                 async with health_served(options.health, running.context, reuse_port=is_worker()):
-                    say(f"{READY}{running.bootstrap}")
+                    say_ready(f"{READY}{running.bootstrap}")
                     await forever()
             finally:
                 await running.stop()

@@ -15,7 +15,8 @@ from lacuna.cli.console import asynchronous, tell
 from lacuna.cli.copying import copy
 from lacuna.cli.errors import fail
 from lacuna.cli.losses import go_on_without
-from lacuna.cli.options import DEFAULT_DATA, AcceptLoss, LeaseMs, Verbose, folder
+from lacuna.cli.notifying import SERVING, notify
+from lacuna.cli.options import DEFAULT_DATA, AcceptLoss, CreateBucket, LeaseMs, Verbose, folder
 from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say
 from lacuna.cli.sizes import show_count
 from lacuna.controlplane.service import RunningControlPlane, serve
@@ -25,6 +26,7 @@ from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.embedded import group_settings, make_folder
 from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
 from lacuna.pace import LoopLoad, MeasuredPace
+from lacuna.stores import open_when_there
 
 
 def controlplane(
@@ -64,6 +66,7 @@ def controlplane(
             "journal's snapshots, and with bucket all of the journal.",
         ),
     ] = None,
+    create_bucket: CreateBucket = False,
     lease_ms: LeaseMs = 3_000,
     data: Annotated[
         Path,
@@ -99,7 +102,7 @@ def controlplane(
         parse_address(advertise)
     if journal:
         shared = SharedJournalOptions(journal, store or "", lease_ms / 1000)
-        run(partial(_one_of_several, listen, advertise or "", shared, configuration))
+        run(partial(_one_of_several, listen, advertise or "", shared, create_bucket, configuration))
         return
     make_folder(data)
     if accept_loss:
@@ -119,8 +122,14 @@ async def _controlplane(listen: str, data: Path, configuration: Configuration) -
 
 
 async def _one_of_several(
-    listen: str, advertise: str, shared: SharedJournalOptions, configuration: Configuration
+    listen: str,
+    advertise: str,
+    shared: SharedJournalOptions,
+    create_bucket: bool,
+    configuration: Configuration,
 ) -> None:
+    if create_bucket and shared.store_url:
+        (await open_when_there(shared.store_url, create_bucket=True)).close()
     with shared.opened() as make_journal:
         running = await serve_shared(
             listen,
@@ -135,6 +144,8 @@ async def _one_of_several(
 async def _until_it_fails(running: RunningControlPlane | RunningNode) -> None:
     try:
         say(f"{CONTROL_READY}{running.address}")
+        await running.ready()
+        notify(SERVING)
         await running.failed()
     finally:
         await running.close()

@@ -15,6 +15,7 @@ from rich.logging import RichHandler
 from lacuna.agent.descriptors import raise_limit
 from lacuna.agent.server import run as run_on_uvloop
 from lacuna.cli.console import err
+from lacuna.cli.notifying import SERVING, STOPPING, notify
 
 READY = "bootstrap: "
 CONTROL_READY = "control plane: "
@@ -52,6 +53,7 @@ async def _run(main: Coroutine[Any, Any, None]) -> None:
         # A second Ctrl-C ends the process at once.
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+        notify(STOPPING)
         working.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -79,6 +81,12 @@ def _watch_parent(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> 
 async def forever() -> None:
     """Waits until it is cancelled."""
     await asyncio.get_running_loop().create_future()
+
+
+def say_ready(line: str) -> None:
+    """Says that this process serves: by `line` to people and parent processes, and to systemd."""
+    say(line)
+    notify(SERVING)
 
 
 def say(line: str) -> None:

@@ -39,7 +39,7 @@ from lacuna.cli.options import (
     folder,
     is_typed,
 )
-from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say
+from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, start_workers
 from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.controlplane.state.groups.settings import GroupSettings
@@ -137,7 +137,7 @@ async def _up(options: AgentOptions, data: Path, greet: Callable[[str], str]) ->
     await cluster.start()
     try:
         async with health_served(options.health, cluster.agents[0].context):
-            say(greet(cluster.bootstrap))
+            say_ready(greet(cluster.bootstrap))
             await cluster.running.failed()
     finally:
         await cluster.stop()

@@ -19,7 +19,8 @@ from lacuna.addresses import join_address
 from lacuna.agents import ListenError
 from lacuna.cli.configuration import variables
 from lacuna.cli.errors import fail
-from lacuna.cli.running import READY, SUPERVISED, say
+from lacuna.cli.notifying import SOCKET, STOPPING, notify
+from lacuna.cli.running import READY, SUPERVISED, say_ready
 
 #: Set in the environment of a worker, which shares its port.
 WORKER = "LACUNA_WORKER"
@@ -72,6 +73,7 @@ class Supervisor:
 
     def __exit__(self, *exception: object) -> None:
         _on_signals(self._kill)
+        notify(STOPPING)
         # Workers end before the control plane, to which they release their leases. They end together: clients are sent
         # to them as long as one is there.
         _stop(self._workers)
@@ -86,6 +88,7 @@ class Supervisor:
         read = variables()
         environment = {name: value for name, value in os.environ.items() if name not in read}
         environment[SUPERVISED] = "1"
+        environment.pop(SOCKET, None)  # this process speaks for all of them
         if worker:
             environment[WORKER] = "1"
         process = subprocess.Popen(
@@ -144,7 +147,7 @@ def start_workers(
             bootstrap = supervisor.start(arguments, READY, worker=True)
         if ready is not None:
             ready()
-        say(greet(bootstrap))
+        say_ready(greet(bootstrap))
         supervisor.wait()
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from lacuna.controlplane.shared_service import ask_status
 from tests.clients.librd import COMMITTED, read
 
 from .history import History, log_violations, transaction_violations, violations
@@ -130,16 +129,13 @@ class Clients:
         }
 
 
-def await_standby(cluster: Deployment, control: Process) -> None:
-    """Waits until a control plane leads, or stands by as the leader knows."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        leader = cluster.leader().address
-        status = asyncio.run(ask_status(leader))
-        known = [] if status is None else [standby.address for standby in status.standbys]
-        if control.address in (leader, *known):
-            return
-        assert time.monotonic() < deadline, f"{control.name} does not stand by"
+def await_ready(control: Process) -> None:
+    """Waits until a control plane leads or could take over, as an orchestrator does."""
+    with grpc.insecure_channel(control.address) as channel:
+        watching = health_pb2_grpc.HealthStub(channel).Watch(
+            health_pb2.HealthCheckRequest(service="ready"), timeout=SECONDS
+        )
+        assert any(found.status == health_pb2.HealthCheckResponse.SERVING for found in watching)
 
 
 @pytest.mark.slow
@@ -158,7 +154,7 @@ def test_no_application_sees_an_error(tmp_path: Path, database: str) -> None:
                 process.stop()
                 process.start()
                 if process in cluster.controls:
-                    await_standby(cluster, process)
+                    await_ready(process)
                 clients.await_more()
             clients.end()
         assert clients.errors() == []

@@ -53,7 +53,7 @@ def test_two_agents_of_one_control_plane(
     with running("control plane: ", "controlplane", "--listen", listen, *data) as control:
         with grpc.insecure_channel(control) as channel:
             health = health_pb2_grpc.HealthStub(channel)
-            for service in ("", "controlplane.v1.ControlPlane"):
+            for service in ("", "ready", "controlplane.v1.ControlPlane"):
                 answer = health.Check(health_pb2.HealthCheckRequest(service=service), timeout=60)
                 assert answer.status == health_pb2.HealthCheckResponse.SERVING
         options = ("--control", control, "--objects", str(tmp_path / "objects"))

@@ -84,7 +84,7 @@ async def test_health_answers(start: Serve) -> None:
     running = await start()
     async with grpc.aio.insecure_channel(running.address) as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)
-        for service in ("", "controlplane.v1.ControlPlane"):
+        for service in ("", "ready", "controlplane.v1.ControlPlane"):
             answer = await stub.Check(health_pb2.HealthCheckRequest(service=service))
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
 

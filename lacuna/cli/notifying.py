@@ -1,0 +1,21 @@
+"""Tells systemd how a service is (Type=notify): sd_notify(3) without libsystemd."""
+
+import os
+import socket
+
+SERVING = "READY=1"
+STOPPING = "STOPPING=1"
+
+
+#: The variable with the service manager's socket.
+SOCKET = "NOTIFY_SOCKET"
+
+
+def notify(state: str) -> None:
+    """Sends `state` to the service manager that started this process; does nothing if none did."""
+    path = os.environ.get(SOCKET)
+    if not path:
+        return
+    address = "\0" + path[1:] if path.startswith("@") else path
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
+        manager.sendto(state.encode(), address)
