@@ -70,6 +70,7 @@ class Node:
         self._on_change: Callable[[], Awaitable[None]]
         self._last_error = ""
         self._is_checked = False
+        self._is_reread = False
         self._replica = Replica()
         self._has_caught_up = False
         self._leader: Leader | None = None
@@ -249,7 +250,14 @@ class Node:
             await self._replica.catch_up(reader)
         except JournalTrimmed:
             self._replica = Replica()
-            await self._replica.catch_up(reader)
+            try:
+                await self._replica.catch_up(reader)
+            except JournalTrimmed as error:
+                if self._replica.position:
+                    raise
+                raise JournalCorrupt(
+                    f"{error}. There is no snapshot: are they in a bucket that --store does not name?"
+                ) from error
 
     async def _report_forever(self) -> None:
         while True:
@@ -296,10 +304,12 @@ class Node:
         try:
             await plane.start(self._cluster_id)
         except JournalCorrupt as error:
-            if not replica.position:
+            if not replica.position or self._is_reread:
                 raise
-            # A database that has failed over may have lost what this standby had read. What is left is read anew.
+            # A database that has failed over may have lost what this standby had read. What is left is read anew, once.
+            self._is_reread = True
             raise JournalError(str(error)) from error
+        self._is_reread = False
         return plane
 
     async def _renew(

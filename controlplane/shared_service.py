@@ -7,6 +7,7 @@ from collections.abc import Callable
 import grpc
 import grpc.aio
 
+from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.journal.journal import SharedJournal, Snapshotter
 from lacuna.controlplane.journal.replica import Replica
@@ -52,6 +53,36 @@ class RunningNode:
         """Wait until the control plane fails, and raise the error; the process should end then."""
         await asyncio.shield(self._running)
 
+    @property
+    def plane(self) -> Runtime:
+        """The runtime. Raises ControlPlaneUnavailable while another control plane leads."""
+        if self.node.plane is None:
+            raise ControlPlaneUnavailable(
+                f"another control plane leads: {self.node.leader or 'none yet'}"
+            )
+        return self.node.plane
+
+    async def leads(self, stands_by: Callable[[str], None]) -> None:
+        """Wait until this control plane leads; `stands_by` is told of each other one that does. Raises what ends it."""
+        leader = ""
+        while self.node.plane is None and not self._running.done():
+            if self.node.leader not in ("", leader):
+                leader = self.node.leader
+                stands_by(leader)
+            changed = asyncio.ensure_future(self.node.changed.wait())
+            await asyncio.wait([changed, self._running], return_when=asyncio.FIRST_COMPLETED)
+            changed.cancel()
+        if self._running.done():
+            await self._running
+
+    async def abort(self) -> None:
+        """Stop as in a crash: nothing more is answered."""
+        self._running.cancel()
+        await asyncio.gather(self._running, return_exceptions=True)
+        if self.node.plane is not None:
+            await self.node.plane.abort()
+        await self._server.stop()
+
     async def close(self) -> None:
         """Stop cleanly: answer what was decided, and leave the journal to a standby at once."""
         self._running.cancel()
@@ -75,7 +106,8 @@ async def serve_shared(
     """Run one of several control planes, listening on `address`.
 
     `make_journal` returns the journal, not open, for a control plane that clients reach at the address it is given:
-    `advertised`, by default the address listened on. Raises OSError if that cannot be used.
+    `advertised`, by default the address listened on. `clock` is that of the cluster; leases are of the machine's time.
+    Raises OSError if the address cannot be used.
     """
     clock = clock or SystemClock()
 
@@ -98,7 +130,7 @@ async def serve_shared(
         )
 
     # The address is known once the server listens, and clients may ask as soon as it does.
-    node = Node(make_plane, clock, ask_status, cluster_id=cluster_id)
+    node = Node(make_plane, SystemClock(), ask_status, cluster_id=cluster_id)
     server = Server(node, settings)
     await server.start(address)
     node.begin(advertised or server.address, make_journal, server.show_state)
@@ -106,7 +138,12 @@ async def serve_shared(
 
 
 async def ask_status(address: str, standby: Standby | None = None) -> ControlPlaneStatus | None:
-    """Ask the control plane at `address` for its status, as `standby` if given; return None if it does not answer."""
+    """Ask the control plane at `address` for its status, as `standby` if given; return None if it does not answer.
+
+    Who cannot be reached from elsewhere has a name with spaces instead of an address, or none.
+    """
+    if not address or " " in address:
+        return None
     async with grpc.aio.insecure_channel(address) as channel:
         stub = ControlPlaneStub(channel)  # type: ignore[no-untyped-call]
         try:

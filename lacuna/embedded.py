@@ -1,12 +1,13 @@
-"""A whole cluster in one event loop: a control plane on SQLite, agents, a store.
+"""A whole cluster in one event loop: a control plane, agents, a store.
 
-data/journal.db         the control plane's journal
+data/journal.db         the control plane's journal, unless it is in a database or in the bucket
 data/objects/           the objects, unless another store is given
 data/control.address    where the control plane listens for `lacuna explain` and other agents
 data/store.url          the store's URL, for jobs that are given the folder
 """
 
 import asyncio
+import logging
 import os
 import random
 import re
@@ -17,20 +18,31 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from socket import gethostname
 
 from lacuna.agents import AgentParts, RunningAgent, start_agent
 from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.controlplane import machine
-from lacuna.controlplane.client import InProcessClient
+from lacuna.controlplane.client import (
+    ControlClient,
+    ControlPlaneUnavailable,
+    InProcessClient,
+    SessionClient,
+)
 from lacuna.controlplane.clock import Clock, SystemClock
+from lacuna.controlplane.journal.journal import SharedJournal
+from lacuna.controlplane.local_stream import local_stream
 from lacuna.controlplane.service import RunningControlPlane, ServiceSettings, serve
+from lacuna.controlplane.shared_service import RunningNode, serve_shared
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.errors import UserError
 from lacuna.explained import Explanation, explain_partition
-from lacuna.journals import JOURNAL_NAME
+from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
 from lacuna.logstore.objects import DirectoryStore, ObjectStore
 from lacuna.pace import LoopLoad, MeasuredPace
 from lacuna.stores import claim
+
+_log = logging.getLogger("lacuna")
 
 #: Linux allows at most 107 bytes for the path of a socket; a data folder's path may be longer.
 _MAX_SOCKET_PATH = 100
@@ -42,9 +54,9 @@ _PLAIN_PATH = re.compile(r"[\w/.,=+~@-]+", re.ASCII)
 class ClusterSettings:
     """Settings of an embedded cluster.
 
-    `data` is the folder for the journal (created if missing) and for the objects, unless `open_store` opens
-    another store; `store_url` is that store's URL, if it has one. `agents` is the number of agents and `ports`
-    their ports in order; an agent without one takes any free port.
+    `data` is the folder for the journal (created if missing), unless `journal` is another one, and for the objects,
+    unless `open_store` opens another store; `store_url` is that store's URL, if it has one. `agents` is the number of
+    agents and `ports` their ports in order; an agent without one takes any free port.
     """
 
     data: Path
@@ -53,6 +65,7 @@ class ClusterSettings:
     agents: int = 1
     open_store: Callable[[], ObjectStore] | None = None
     store_url: str = ""
+    journal: SharedJournalOptions | None = None
     parts: AgentParts = field(default_factory=AgentParts)
     service: ServiceSettings = field(default_factory=ServiceSettings)
     groups: GroupSettings = field(default_factory=GroupSettings)
@@ -66,8 +79,9 @@ class EmbeddedCluster:
         self.clock = clock or SystemClock()
         self.agents: list[RunningAgent] = []
         self.store: ObjectStore
-        self.control: InProcessClient
-        self.running: RunningControlPlane
+        self.control: ControlClient
+        self.running: RunningControlPlane | RunningNode
+        self._journal: SharedJournal | None = None
         self._stack = AsyncExitStack()
 
     @property
@@ -97,15 +111,7 @@ class EmbeddedCluster:
         load = LoopLoad()
         self.store = await asyncio.to_thread(self._open_store)
         self._stack.callback(self.store.close)
-        self.running = await serve(
-            socket_address(settings.data),
-            str(settings.data / JOURNAL_NAME),
-            settings.service,
-            clock=self.clock,
-            pace=MeasuredPace(load),
-            prepare=group_settings(settings.groups),
-        )
-        self._stack.push_async_callback(self.running.close)
+        await self._serve(load)
         self.control = await self._connect()
         await claim(self.store, self.control)
         # Only now: the journal is ours, so no other cluster that runs on this folder has its files overwritten.
@@ -115,19 +121,73 @@ class EmbeddedCluster:
         leave(settings.data, ADDRESS_NAME, self.running.address)
         self._stack.callback(address.unlink, missing_ok=True)
         for number in range(settings.agents):
-            port = settings.ports[number] if number < len(settings.ports) else 0
-            agent = await start_agent(
-                control=await self._connect(),
-                store=self.store,
-                parts=settings.parts if number == 0 else settings.parts.without_housekeeping(),
-                clock=self.clock,
-                randomness=random.SystemRandom(),
-                host=settings.host,
-                port=port,
-                pace=MeasuredPace(load),
-            )
+            agent = await self._start_agent(number, load)
             self._stack.push_async_callback(agent.stop)
             self.agents.append(agent)
+
+    async def _start_agent(self, number: int, load: LoopLoad) -> RunningAgent:
+        settings = self.settings
+        control = await self._connect()
+        while True:
+            try:
+                return await start_agent(
+                    control=control,
+                    store=self.store,
+                    parts=settings.parts if number == 0 else settings.parts.without_housekeeping(),
+                    clock=self.clock,
+                    randomness=random.SystemRandom(),
+                    host=settings.host,
+                    port=settings.ports[number] if number < len(settings.ports) else 0,
+                    pace=MeasuredPace(load),
+                )
+            except ControlPlaneUnavailable:
+                # On a busy machine the lease of a shared journal may be lost before the agent has its own.
+                if not isinstance(self.running, RunningNode):
+                    raise
+                await self.running.leads(self._stands_by)
+
+    def _stands_by(self, leader: str) -> None:
+        assert self.settings.journal is not None
+        _log.warning(
+            "%s leads on this journal: waiting until it ends, or has been silent for %g s",
+            leader,
+            self.settings.journal.lease,
+        )
+
+    async def _serve(self, load: LoopLoad) -> None:
+        """Starts the control plane, and waits until it leads."""
+        settings = self.settings
+        address = socket_address(settings.data)
+        prepare = group_settings(settings.groups)
+        if settings.journal is None:
+            self.running = await serve(
+                address,
+                str(settings.data / JOURNAL_NAME),
+                settings.service,
+                clock=self.clock,
+                pace=MeasuredPace(load),
+                prepare=prepare,
+            )
+            self._stack.push_async_callback(self.running.close)
+            return
+        make_journal = self._stack.enter_context(settings.journal.opened())
+
+        def remembered(address: str) -> SharedJournal:
+            self._journal = make_journal(address)
+            return self._journal
+
+        # Nobody reaches it but this process and this machine's commands, so others are told what it is, and not where.
+        name = f"lacuna up on {gethostname()}, process {os.getpid()}"
+        self.running = node = await serve_shared(
+            address,
+            remembered,
+            settings.service,
+            advertised=name,
+            clock=self.clock,
+            prepare=prepare,
+        )
+        self._stack.push_async_callback(node.close)
+        await node.leads(self._stands_by)
 
     def _open_store(self) -> ObjectStore:
         objects = self.settings.data / "objects"
@@ -139,8 +199,19 @@ class EmbeddedCluster:
             raise
         return store
 
-    async def _connect(self) -> InProcessClient:
-        client = InProcessClient(self.running.plane)
+    async def _connect(self) -> ControlClient:
+        client: InProcessClient | SessionClient
+        if isinstance(self.running, RunningNode):
+            # It may lose the leadership and get it back, as if it were elsewhere.
+            node, bound = self.running.node, self.settings.service.max_outbox
+            client = SessionClient(
+                [self.running.address],
+                lambda _: local_stream(node, bound),
+                random.SystemRandom().random,
+            )
+            client.start()
+        else:
+            client = InProcessClient(self.running.plane)
         self._stack.push_async_callback(client.close)
         await client.cluster.ready()
         return client
@@ -153,6 +224,8 @@ class EmbeddedCluster:
         """Ends as a crash would: nothing is answered or flushed, and no lease is released."""
         for agent in self.agents:
             await agent.abort()
+        if self._journal is not None:
+            self._journal.abandon()
         await self.running.abort()
         self.store.close()
 

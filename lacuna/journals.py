@@ -10,6 +10,7 @@ from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.journal.journal import SharedJournal
 from lacuna.controlplane.journal.moving.beginning import Target
 from lacuna.controlplane.journal.moving.source import Source, leased_source, locked_source
+from lacuna.controlplane.journal.moving.wreck import Wreck
 from lacuna.controlplane.journal.place import BUCKET, SharedPlace
 from lacuna.controlplane.journal.places import opened_store, snapshots_at
 from lacuna.controlplane.journal.sqlite import SqliteJournal
@@ -45,6 +46,15 @@ class SharedJournalOptions:
                 "--journal bucket keeps the journal in an S3 bucket: name it with --store s3://BUCKET/PREFIX"
             )
 
+    @property
+    def name(self) -> str:
+        """Where the journal is, as it may be shown: without a password."""
+        if self.url == BUCKET:
+            return self.store_url
+        with _needing_postgresql():
+            from lacuna.controlplane.journal.postgresql_connection import name_of
+        return name_of(self.url)
+
     @contextmanager
     def opened(self) -> Iterator[Callable[[str], SharedJournal]]:
         """Runs the body with a function that returns the journal, not open, for the control plane at an address."""
@@ -52,6 +62,21 @@ class SharedJournalOptions:
         make = _bucket if self.url == BUCKET else _postgresql
         with opened_store(place) as store:
             yield partial(make, place, store, self.lease)
+
+    @contextmanager
+    def wreck(self) -> Iterator[AbstractAsyncContextManager[Wreck]]:
+        """Runs the body with the journal, to go on without what it has lost. Raises StoreMisconfiguredError."""
+        place = SharedPlace(self.url, self.store_url)
+        with opened_store(place) as store:
+            if self.url == BUCKET:
+                from lacuna.controlplane.journal.moving.bucket_wreck import bucket_wreck
+
+                assert store is not None
+                yield bucket_wreck(store, place.store_url, self.lease, SystemClock())
+                return
+            with _needing_postgresql():
+                from lacuna.controlplane.journal.moving.postgresql_wreck import postgresql_wreck
+            yield postgresql_wreck(self.url, snapshots_at(place, store), self.lease, SystemClock())
 
 
 def is_postgresql(text: str) -> bool:

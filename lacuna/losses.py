@@ -3,6 +3,7 @@
 The journal's own files and the objects in the store both tell what is missing.
 """
 
+import asyncio
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +13,14 @@ from itertools import islice
 from typing import Final
 from uuid import UUID
 
+from lacuna.controlplane import machine
 from lacuna.controlplane.clock import SystemClock
-from lacuna.controlplane.journal.salvage import Salvage, locked, replace, salvage
+from lacuna.controlplane.eras import first_of_next_era
+from lacuna.controlplane.journal.intact import Salvage
+from lacuna.controlplane.journal.journal import Snapshot
+from lacuna.controlplane.journal.moving.beginning import Beginning
+from lacuna.controlplane.journal.moving.wreck import Wreck
+from lacuna.controlplane.journal.salvage import locked, replace, salvage
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.segments import SegmentKey
 from lacuna.controlplane.state.state import State
@@ -69,7 +76,7 @@ class Objects:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLoss:
-    """A loss that was accepted. `kept` is the folder to which the damaged journal's files were copied.
+    """A loss that was accepted. `kept` says where the damaged journal is kept; "" if nowhere.
 
     The cluster goes on from `position`; the journal had reached at least `reached`.
     """
@@ -100,6 +107,26 @@ def accept_loss(path: str, store: ObjectStore | None) -> AcceptedLoss | None:
             return None
         lost_lease_ids = sorted(objects.lease_ids) if objects is not None else []
         kept = replace(found, lost_lease_ids, SystemClock().now_ms())
+    return AcceptedLoss(problems, found.position, found.reached, objects, kept)
+
+
+async def accept_shared_loss(wreck: Wreck, store: ObjectStore | None) -> AcceptedLoss:
+    """Begins a shared journal anew with what is intact, whether or not anything shows a loss.
+
+    A bucket that was restored as a whole shows none, although what was given out since is lost. Without a store, the
+    journal is not compared with one. Raises JournalError, ForeignStoreError, ObjectStoreError.
+    """
+    found = await wreck.salvage()
+    objects = None if store is None else await asyncio.to_thread(_look, store, found)
+    problems = list(found.problems)
+    if objects is not None and objects.later is not None:
+        problems.append(_later(found, objects.later))
+    lost_lease_ids = sorted(objects.lease_ids) if objects is not None else []
+    for record in machine.accept_loss(found.state, lost_lease_ids, SystemClock().now_ms()):
+        machine.replay(found.state, record)
+    position = first_of_next_era(max(found.position, found.reached))
+    snapshot = Snapshot(position, await asyncio.to_thread(machine.snapshot, found.state))
+    kept = await wreck.begin(Beginning(found.cluster_id, found.fencing_token, snapshot))
     return AcceptedLoss(problems, found.position, found.reached, objects, kept)
 
 
@@ -219,9 +246,10 @@ def describe(loss: AcceptedLoss) -> Iterator[str]:
     for problem in loss.problems:
         yield f"{problem}."
     if not loss.problems:
-        yield (
-            "The journal's own files show no loss. No object store is configured here, so it was not "
-            "compared with one."
+        yield "The journal itself shows no loss. " + (
+            "No object store is configured here, so it was not compared with one."
+            if loss.objects is None
+            else "Nor does the object store."
         )
     yield f"The cluster continues from position {loss.position}."
     if loss.reached > loss.position:
@@ -231,7 +259,8 @@ def describe(loss: AcceptedLoss) -> Iterator[str]:
         )
     if loss.objects is not None:
         yield from _describe_objects(loss.objects)
-    yield f"A copy of the damaged journal is kept in {loss.kept}."
+    if loss.kept:
+        yield f"The journal as it was is kept in {loss.kept}."
 
 
 def _describe_objects(objects: Objects) -> Iterator[str]:

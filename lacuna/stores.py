@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from lacuna.controlplane.client import ControlClient
-from lacuna.controlplane.journal.evidence import REMEDY
+from lacuna.controlplane.journal.journal import REMEDY
 from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import ReadPartitions

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from lacuna.logstore.objects import ConditionalStore
-from lacuna.moto import MotoServer
+from lacuna.moto import CREDENTIALS, MotoServer
+from lacuna.stores import bucket_url as bucket_url_of
+from lacuna.stores import open_checked
 from tests.postgresql import PostgresqlServer, binaries
 
 _DATABASE = "test"
@@ -61,3 +63,13 @@ def s3(moto_endpoint: str) -> Iterator[ConditionalStore]:
     store.create_bucket()
     yield store
     store.close()
+
+
+@pytest.fixture
+def bucket_url(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of an empty bucket, which this process and those that it starts can use."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    url = bucket_url_of(f"journal-{next(_numbers)}/cluster", moto_endpoint)
+    open_checked(url, create_bucket=True).close()
+    return url

@@ -31,7 +31,7 @@ local replication all scram-sha-256
 _CLEAR = """
 SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid();
-DROP SCHEMA IF EXISTS lacuna, public CASCADE;
+DROP SCHEMA IF EXISTS lacuna, lacuna_kept_1, lacuna_kept_2, public CASCADE;
 CREATE SCHEMA public;
 """
 

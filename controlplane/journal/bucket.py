@@ -35,6 +35,7 @@ from lacuna.controlplane.journal.bucket_probe import probe
 from lacuna.controlplane.journal.bucket_reader import BucketReader, ManifestWatch
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import (
+    REMEDY,
     JournalBatch,
     JournalCorrupt,
     JournalError,
@@ -203,8 +204,8 @@ class BucketJournal:
         first = await self._bucket.list(JOURNAL_APPENDS_PREFIX)
         if first and await self._watch.look() is None:
             raise JournalLoss(
-                f"{self.name} has the appends of a journal, but {JOURNAL_MANIFEST_KEY} is missing: restore it from a "
-                "backup or an earlier version in the bucket"
+                f"{self.name} has the appends of a journal, but {JOURNAL_MANIFEST_KEY} is missing: restore it from an "
+                f"earlier version in the bucket. {REMEDY}"
             )
         if not first:
             manifest = Manifest(
@@ -431,6 +432,10 @@ class BucketJournal:
             await held.change(partial(_left, self._last))
         except JournalError as error:
             _log.info("%s: the leadership could not be given back: %s", self.name, error)
+
+    def abandon(self) -> None:
+        """Have `close` say nothing to the others."""
+        self._held = None
 
     def _opened(self) -> HeldManifest:
         if self._held is None:

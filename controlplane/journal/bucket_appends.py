@@ -20,6 +20,7 @@ from lacuna.controlplane.journal.bucket_calls import READ_THREADS, Bucket
 from lacuna.controlplane.journal.bucket_manifest import START, Manifest, Mark, load_manifest
 from lacuna.controlplane.journal.formats import check_format
 from lacuna.controlplane.journal.journal import (
+    REMEDY,
     JournalBatch,
     JournalCorrupt,
     JournalError,
@@ -122,8 +123,8 @@ def _damaged(number: int) -> JournalCorrupt:
 def lost(name: str, number: int) -> JournalLoss:
     """The error of a bucket in which an append is missing that was acknowledged."""
     return JournalLoss(
-        f"{name}: the object {journal_append_key(number)} is missing, which was acknowledged. Restore it from a backup "
-        "or an earlier version in the bucket, and see that no lifecycle rule deletes journal/"
+        f"{name}: the object {journal_append_key(number)} is missing, which was acknowledged. Restore it from an "
+        f"earlier version in the bucket, and see that no lifecycle rule deletes journal/. {REMEDY}"
     )
 
 

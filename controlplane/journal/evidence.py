@@ -9,16 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lacuna.controlplane.journal.connections import Connection, connect_read_only, errors_of
-from lacuna.controlplane.journal.journal import JournalLoss
+from lacuna.controlplane.journal.journal import REMEDY, JournalLoss
 from lacuna.controlplane.journal.tables import last_position, read_meta
 from lacuna.controlplane.journal.wal import WalDamage, find_damage
 from lacuna.controlplane.journal.witness import read_witness, witness_path
-
-#: What an operator can do; it ends every refusal.
-REMEDY = (
-    "Restore complete copies of the journal, its -wal file and its .snapshots file, all from the same time, or start "
-    "`lacuna up` or `lacuna controlplane` with --accept-loss, which reports what is lost and continues without it"
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,13 @@ writer that was thought dead cannot append after its successor has taken over.
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+#: What an operator can do about a journal that is damaged or has lost something.
+REMEDY: Final = (
+    "Restore the whole journal as it was at one time (of an SQLite journal, with its -wal and .snapshots files), or "
+    "start `lacuna up` or `lacuna controlplane` with --accept-loss, which reports what is lost and continues without it"
+)
 
 
 class JournalError(Exception):
@@ -197,6 +203,10 @@ class SharedJournal(Journal, Protocol):
 
         Raises JournalFenced if another one has taken over, and other JournalErrors; then nobody knows whether it did.
         """
+        ...
+
+    def abandon(self) -> None:
+        """Keep the leadership at `close`, as if this process had been killed: the next leader waits for the lease."""
         ...
 
     @property

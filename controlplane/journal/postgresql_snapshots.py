@@ -43,15 +43,10 @@ class PostgresqlSnapshots:
 
     async def store(self, snapshot: Snapshot) -> int:
         """Store a snapshot and delete all but the newest two, in one transaction; return what can be trimmed."""
-        state, position = snapshot.state, snapshot.position
-        blobs = [state[at : at + _PART_BYTES] for at in range(0, len(state), _PART_BYTES)] or [b""]
         async with connected(self._url) as connection, connection.transaction():
             # Two that store the same one wait for each other here, and the later one's stays.
             await connection.execute("LOCK TABLE lacuna.snapshots IN SHARE ROW EXCLUSIVE MODE")
-            await connection.execute("DELETE FROM lacuna.snapshots WHERE position = $1", position)
-            for part, blob in enumerate(blobs):
-                row = (position, part, len(blobs), checksum(position, blob), blob)
-                await connection.execute(_STORE, *row)
+            await insert_snapshot(connection, snapshot)
             positions = await _positions(connection)
             if len(positions) < KEPT_SNAPSHOTS:
                 return 0
@@ -74,6 +69,16 @@ class PostgresqlSnapshots:
         """Delete the snapshots up to a position."""
         async with connected(self._url) as connection:
             await connection.execute(_DELETE, position)
+
+
+async def insert_snapshot(connection: Connection, snapshot: Snapshot) -> None:
+    """Store a snapshot in the caller's transaction, in the place of any at the same position."""
+    state, position = snapshot.state, snapshot.position
+    blobs = [state[at : at + _PART_BYTES] for at in range(0, len(state), _PART_BYTES)] or [b""]
+    await connection.execute("DELETE FROM lacuna.snapshots WHERE position = $1", position)
+    for part, blob in enumerate(blobs):
+        row = (position, part, len(blobs), checksum(position, blob), blob)
+        await connection.execute(_STORE, *row)
 
 
 async def _positions(connection: Connection) -> list[int]:

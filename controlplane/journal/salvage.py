@@ -10,9 +10,6 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-
-from google.protobuf.message import DecodeError
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.eras import first_of_next_era
@@ -24,6 +21,7 @@ from lacuna.controlplane.journal.connections import (
     errors_of,
 )
 from lacuna.controlplane.journal.evidence import Evidence, gather
+from lacuna.controlplane.journal.intact import Salvage, replayed
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
     JournalCorrupt,
@@ -32,31 +30,12 @@ from lacuna.controlplane.journal.journal import (
     JournalUnfinished,
     Snapshot,
 )
-from lacuna.controlplane.journal.replica import restored
 from lacuna.controlplane.journal.rows import checksum, encode_records
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, load_newest, snapshots_path
 from lacuna.controlplane.journal.sqlite import take_lock
 from lacuna.controlplane.journal.tables import create, last_position, read_batches, read_meta
 from lacuna.controlplane.journal.witness import read_witness, witness_path
-from lacuna.controlplane.state.state import State
-from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.logstore.objects.filesystem import sync
-
-
-@dataclass(frozen=True, slots=True)
-class Salvage:
-    """The intact part of a journal: the `state` at `position`.
-
-    At least everything up to `reached` was acknowledged. `problems` has a sentence for each thing that is wrong.
-    """
-
-    path: str
-    cluster_id: str
-    fencing_token: int
-    position: int
-    reached: int
-    state: State
-    problems: Sequence[str]
 
 
 @contextmanager
@@ -79,7 +58,7 @@ def salvage(path: str) -> Salvage:
     cluster_id, fencing_token = _owner(path, problems)
     snapshot = _snapshot(path, cluster_id, problems)
     batches = list(_batches(path, 0 if snapshot is None else snapshot.position, problems))
-    state, position = _replayed(path, snapshot, batches, problems)
+    state, position = replayed(path, snapshot, batches, problems)
     if position < evidence.position:
         problems.append(
             f"the readable part ends at position {position}, but the journal reached {evidence.position}"
@@ -93,7 +72,7 @@ def replace(found: Salvage, lost_lease_ids: Sequence[int], now_ms: int) -> str:
 
     `lost_lease_ids` are leases that the lost part of the journal gave out. The caller holds the lock.
     """
-    path = found.path
+    path = found.name
     position = first_of_next_era(max(found.position, found.reached))
     records = [
         each.SerializeToString()
@@ -168,31 +147,6 @@ def _batches(path: str, position: int, problems: list[str]) -> Iterator[JournalB
         problems.append(f"{path} cannot be read after position {position}: {error}")
 
 
-def _replayed(
-    path: str,
-    snapshot: Snapshot | None,
-    batches: Sequence[JournalBatch],
-    problems: list[str],
-) -> tuple[State, int]:
-    """Return the state after the last batch that can be replayed, and that batch's position."""
-    state = State() if snapshot is None else restored(snapshot)
-    position = 0 if snapshot is None else snapshot.position
-    for number, batch in enumerate(batches):
-        try:
-            for record in batch.records:
-                machine.replay(state, JournalRecord.FromString(record))
-        except machine.LaterFormatError as error:
-            # The journal is not damaged, so the records from here on must not be given up.
-            raise JournalOfAnotherVersion(
-                f"{path} has {error}, up to position {batch.position}"
-            ) from error
-        except (DecodeError, LookupError, ValueError, OverflowError) as error:
-            problems.append(f"a record up to position {batch.position} does not follow: {error!r}")
-            return _replayed(path, snapshot, batches[:number], problems)
-        position = batch.position
-    return state, position
-
-
 def _keep(path: str) -> str:
     """Copy all files of the journal to a new folder beside it, and return that folder."""
     number = 1
@@ -208,7 +162,7 @@ def _keep(path: str) -> str:
 
 
 def _store_snapshot(found: Salvage, snapshot: Snapshot) -> None:
-    path = snapshots_path(found.path)
+    path = snapshots_path(found.name)
     try:
         _store(path, found.cluster_id, snapshot)
     except JournalError:

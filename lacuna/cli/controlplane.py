@@ -1,9 +1,10 @@
 """`lacuna controlplane`: runs only a control plane, until Ctrl-C; its commands ask running ones."""
 
 import json
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import click
 
@@ -14,9 +15,17 @@ from lacuna.cli.configuration import Configuration, configure, print_configurati
 from lacuna.cli.console import asynchronous, tell
 from lacuna.cli.copying import copy
 from lacuna.cli.errors import fail
-from lacuna.cli.losses import go_on_without
+from lacuna.cli.losses import go_on_with_shared, go_on_without
 from lacuna.cli.notifying import SERVING, notify
-from lacuna.cli.options import DEFAULT_DATA, AcceptLoss, CreateBucket, LeaseMs, Verbose, folder
+from lacuna.cli.options import (
+    DEFAULT_DATA,
+    LEASE_MS,
+    AcceptLoss,
+    CreateBucket,
+    LeaseMs,
+    Verbose,
+    folder,
+)
 from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say
 from lacuna.cli.sizes import show_count
 from lacuna.controlplane.service import RunningControlPlane, serve
@@ -26,7 +35,7 @@ from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.embedded import group_settings, make_folder
 from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
 from lacuna.pace import LoopLoad, MeasuredPace
-from lacuna.stores import open_when_there
+from lacuna.stores import open_checked, open_when_there
 
 
 def controlplane(
@@ -67,7 +76,7 @@ def controlplane(
         ),
     ] = None,
     create_bucket: CreateBucket = False,
-    lease_ms: LeaseMs = 3_000,
+    lease_ms: LeaseMs = LEASE_MS,
     data: Annotated[
         Path,
         option(
@@ -102,7 +111,10 @@ def controlplane(
         parse_address(advertise)
     if journal:
         shared = SharedJournalOptions(journal, store or "", lease_ms / 1000)
-        run(partial(_one_of_several, listen, advertise or "", shared, create_bucket, configuration))
+        serving = partial(
+            _one_of_several, listen, advertise or "", shared, create_bucket, configuration
+        )
+        run(partial(_go_on, shared, serving) if accept_loss else serving)
         return
     make_folder(data)
     if accept_loss:
@@ -119,6 +131,14 @@ async def _controlplane(listen: str, data: Path, configuration: Configuration) -
         prepare=group_settings(configuration.make(GroupSettings)),
     )
     await _until_it_fails(running)
+
+
+async def _go_on(
+    shared: SharedJournalOptions, serving: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
+    open_store = partial(open_checked, shared.store_url) if shared.store_url else None
+    await go_on_with_shared(shared, open_store)
+    await serving()
 
 
 async def _one_of_several(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from lacuna.cli.command_line import option
 from lacuna.cli.console import asynchronous, tell
-from lacuna.cli.options import LeaseMs
+from lacuna.cli.options import LEASE_MS, LeaseMs
 from lacuna.controlplane.journal.moving.copying import copy_journal
 from lacuna.journals import journal_source, journal_target
 
@@ -26,7 +26,7 @@ async def copy(
             "PostgreSQL whose control planes have a --store.",
         ),
     ] = None,
-    lease_ms: LeaseMs = 3_000,
+    lease_ms: LeaseMs = LEASE_MS,
 ) -> None:
     """Copies a journal to another place, while no control plane runs.
 

@@ -6,8 +6,12 @@ import click
 
 from lacuna.cli.hints import meant
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
-from lacuna.controlplane.journal.evidence import REMEDY
-from lacuna.controlplane.journal.journal import JournalCorrupt, JournalError, JournalLoss
+from lacuna.controlplane.journal.journal import (
+    REMEDY,
+    JournalCorrupt,
+    JournalError,
+    JournalLoss,
+)
 from lacuna.errors import UserError
 from lacuna.logstore.objects import ObjectStoreError
 from lacuna.logstore.segments import CorruptSegmentError, ForeignStoreError

@@ -5,11 +5,20 @@ from pathlib import Path
 from lacuna.cli.agent_options import AgentOptions
 from lacuna.cli.options import DEFAULT_BOOTSTRAP
 from lacuna.cli.running import READY
+from lacuna.controlplane.journal.place import BUCKET
+from lacuna.journals import SharedJournalOptions
 from lacuna.moto import CREDENTIALS
 from lacuna.stores import folder_url
 
 
-def greeting(options: AgentOptions, data: Path, bootstrap: str, *, keeps_nothing: bool) -> str:
+def greeting(
+    options: AgentOptions,
+    data: Path,
+    journal: SharedJournalOptions | None,
+    bootstrap: str,
+    *,
+    keeps_nothing: bool,
+) -> str:
     """The lines that say what is served, where the data is, what to try and how to stop.
 
     The first line, `bootstrap: HOST:PORT`, is for scripts. `keeps_nothing` is for --moto, whose data is in memory.
@@ -18,7 +27,7 @@ def greeting(options: AgentOptions, data: Path, bootstrap: str, *, keeps_nothing
     lines = [
         f"{READY}{bootstrap}",
         f"serves  Kafka clients at {bootstrap}; {_topics(options)}",
-        f"data    {_data(options, data)}",
+        f"data    {_data(options, data, journal)}",
         f"try     lacuna topics list{there}   or   lacuna demo{there}",
         "stop    Ctrl-C; "
         + (
@@ -43,7 +52,12 @@ def _topics(options: AgentOptions) -> str:
     return f"topics are created when first used, with {count} partition{'s' if count > 1 else ''}"
 
 
-def _data(options: AgentOptions, data: Path) -> str:
+def _data(options: AgentOptions, data: Path, journal: SharedJournalOptions | None) -> str:
+    if journal is not None:
+        is_there = journal.url == BUCKET
+        place = "records and journal" if is_there else "records"
+        where = "" if is_there else f", journal in {journal.name}"
+        return f"{place} in {options.url}{where}"
     if options.url == folder_url(data / "objects"):
         return f"{data.resolve()} (records and journal)"
     return f"records in {options.url}, journal in {data.resolve()}"

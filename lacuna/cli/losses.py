@@ -1,12 +1,13 @@
 """The option --accept-loss of the commands that open a journal."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
 
 from lacuna.cli.console import printable
-from lacuna.journals import JOURNAL_NAME
+from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
 from lacuna.logstore.objects import ObjectStore
 
 
@@ -25,6 +26,29 @@ def go_on_without(data: Path, open_store: Callable[[], ObjectStore] | None = Non
     finally:
         if store is not None:
             store.close()
-    lines = ["Nothing is missing, so nothing was changed."] if loss is None else describe(loss)
+    _tell(["Nothing is missing, so nothing was changed."] if loss is None else describe(loss))
+
+
+async def go_on_with_shared(
+    journal: SharedJournalOptions, open_store: Callable[[], ObjectStore] | None = None
+) -> None:
+    """Begins a shared journal anew without what was lost, and reports the loss on standard error.
+
+    Does and raises what `go_on_without` does.
+    """
+    from lacuna.losses import accept_shared_loss, describe
+
+    store = None if open_store is None else await asyncio.to_thread(open_store)
+    try:
+        with journal.wreck() as held:
+            async with held as wreck:
+                loss = await accept_shared_loss(wreck, store)
+    finally:
+        if store is not None:
+            store.close()
+    _tell(describe(loss))
+
+
+def _tell(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(f"lacuna: --accept-loss: {printable(line)}", err=True)

@@ -210,6 +210,17 @@ CacheMebibytes = Annotated[
         panel=_SPEED,
     ),
 ]
+Journal = Annotated[
+    str | None,
+    option(
+        "--journal",
+        key="controlplane.journal",
+        help="Where to keep the metadata, if not in the data folder: bucket, beside the records, so that nothing is on "
+        "disk; or postgresql://USER@HOST/DATABASE.",
+        panel=_RECORDS,
+    ),
+]
+LEASE_MS = 3_000
 LeaseMs = Annotated[
     int,
     option(

@@ -1,5 +1,6 @@
 """`lacuna up`: runs a whole cluster until Ctrl-C."""
 
+import asyncio
 import os
 import tempfile
 from collections.abc import Callable
@@ -17,10 +18,11 @@ from lacuna.cli.configuration import configure, print_configuration
 from lacuna.cli.errors import fail
 from lacuna.cli.greeting import greeting
 from lacuna.cli.health import health_served
-from lacuna.cli.losses import go_on_without
+from lacuna.cli.losses import go_on_with_shared, go_on_without
 from lacuna.cli.options import (
     DEFAULT_DATA,
     DEFAULT_LISTEN,
+    LEASE_MS,
     AcceptLoss,
     Advertise,
     Bucket,
@@ -29,6 +31,7 @@ from lacuna.cli.options import (
     Endpoint,
     FlushInterval,
     Health,
+    Journal,
     Listen,
     Moto,
     NoAutoCreate,
@@ -42,8 +45,10 @@ from lacuna.cli.options import (
 from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, start_workers
 from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
+from lacuna.controlplane.journal.place import BUCKET
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
+from lacuna.journals import SharedJournalOptions
 from lacuna.stores import bucket_url, folder_url
 
 
@@ -65,6 +70,7 @@ def up(
     bucket: Bucket = None,
     endpoint: Endpoint = None,
     create_bucket: CreateBucket = False,
+    journal: Journal = None,
     listen: Listen = DEFAULT_LISTEN,
     advertise: Advertise = None,
     zone: Zone = None,
@@ -90,24 +96,12 @@ def up(
     configuration = configure(context, config, assignments, given)
     with ExitStack() as stack:
         if moto:
-            if is_typed(context, "bucket") or is_typed(context, "endpoint"):
-                fail("--moto comes with its own bucket: leave --bucket and --endpoint out")
-            if is_typed(context, "data"):
-                fail(
-                    "--moto keeps neither records nor journal on disk, so --data would have no effect: "
-                    "leave one of the two out"
-                )
-            if "LACUNA_DATA" in os.environ:
-                click.echo("ignoring LACUNA_DATA: --moto keeps nothing on disk", err=True)
-            from lacuna.moto import BUCKET, CREDENTIALS, MotoServer
-
-            bucket, endpoint = BUCKET, stack.enter_context(MotoServer()).endpoint
+            bucket, endpoint, data = _on_moto(context, stack)
             create_bucket = True
-            os.environ.update(CREDENTIALS)
-            # The objects are gone when moto ends, so the journal that refers to them must go too.
-            data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lacuna-moto-")))
         elif not bucket and (endpoint or create_bucket):
             fail("--endpoint and --create-bucket need --bucket: name the bucket")
+        elif journal == BUCKET and not bucket:
+            fail("--journal bucket keeps the journal in the bucket: name it with --bucket")
         url = bucket_url(bucket, endpoint) if bucket else folder_url(data / "objects")
         options = AgentOptions(
             url=url,
@@ -122,18 +116,47 @@ def up(
         if print_config:
             print_configuration(context, options.configuration)
             return
+        shared = SharedJournalOptions(journal, url, LEASE_MS / 1000) if journal else None
         make_folder(data)
-        if accept_loss:
+        if accept_loss and shared is not None:
+            asyncio.run(go_on_with_shared(shared, options.open_store))
+        elif accept_loss:
             go_on_without(data, options.open_store)
-        greet = partial(greeting, options, data, keeps_nothing=moto)
+        greet = partial(greeting, options, data, shared, keeps_nothing=moto)
         if workers > 1:
-            _run_workers(options, workers, data, greet)
+            _run_workers(options, shared, workers, data, greet)
         else:
-            run(partial(_up, options, data, greet))
+            run(partial(_up, options, shared, data, greet))
 
 
-async def _up(options: AgentOptions, data: Path, greet: Callable[[str], str]) -> None:
-    cluster = EmbeddedCluster(_cluster_settings(options, data))
+def _on_moto(context: click.Context, stack: ExitStack) -> tuple[str, str, Path]:
+    """Starts moto's server, and returns its bucket, its endpoint, and a data folder."""
+    if is_typed(context, "bucket") or is_typed(context, "endpoint"):
+        fail("--moto comes with its own bucket: leave --bucket and --endpoint out")
+    if is_typed(context, "data"):
+        fail(
+            "--moto keeps neither records nor journal on disk, so --data would have no effect: "
+            "leave one of the two out"
+        )
+    if "LACUNA_DATA" in os.environ:
+        click.echo("ignoring LACUNA_DATA: --moto keeps nothing on disk", err=True)
+    from lacuna.moto import BUCKET as MOTO_BUCKET
+    from lacuna.moto import CREDENTIALS, MotoServer
+
+    endpoint = stack.enter_context(MotoServer()).endpoint
+    os.environ.update(CREDENTIALS)
+    # The objects are gone when moto ends, so the journal that refers to them must go too.
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lacuna-moto-"))
+    return MOTO_BUCKET, endpoint, Path(folder)
+
+
+async def _up(
+    options: AgentOptions,
+    journal: SharedJournalOptions | None,
+    data: Path,
+    greet: Callable[[str], str],
+) -> None:
+    cluster = EmbeddedCluster(_cluster_settings(options, journal, data))
     await cluster.start()
     try:
         async with health_served(options.health, cluster.agents[0].context):
@@ -143,7 +166,9 @@ async def _up(options: AgentOptions, data: Path, greet: Callable[[str], str]) ->
         await cluster.stop()
 
 
-def _cluster_settings(options: AgentOptions, data: Path) -> ClusterSettings:
+def _cluster_settings(
+    options: AgentOptions, journal: SharedJournalOptions | None, data: Path
+) -> ClusterSettings:
     host, port = options.address()
     return ClusterSettings(
         data=data,
@@ -151,6 +176,7 @@ def _cluster_settings(options: AgentOptions, data: Path) -> ClusterSettings:
         ports=(port,),
         open_store=options.open_store,
         store_url=options.url,
+        journal=journal,
         parts=options.parts(),
         service=options.configuration.service(),
         groups=options.configuration.make(GroupSettings),
@@ -158,15 +184,24 @@ def _cluster_settings(options: AgentOptions, data: Path) -> ClusterSettings:
 
 
 def _run_workers(
-    options: AgentOptions, workers: int, data: Path, greet: Callable[[str], str]
+    options: AgentOptions,
+    journal: SharedJournalOptions | None,
+    workers: int,
+    data: Path,
+    greet: Callable[[str], str],
 ) -> None:
-    """Runs a control plane on the data folder and workers that use it, each in a separate process."""
+    """Runs a control plane and workers that use it, each in a separate process."""
     address = data / ADDRESS_NAME
     with Supervisor() as supervisor:
         arguments = ["controlplane", f"--listen={socket_address(data)}", f"--data={data}"]
+        secrets = {}
+        if journal is not None:
+            options.open_store().close()  # the bucket, if it is to be created
+            arguments += [f"--store={journal.store_url}"]
+            secrets = {"LACUNA_CONTROLPLANE_JOURNAL": journal.url}
         arguments += ["--verbose"] if options.verbose else []
         arguments += options.configuration.arguments("controlplane")
-        control = supervisor.start(arguments, CONTROL_READY)
+        control = supervisor.start(arguments, CONTROL_READY, secrets=secrets)
 
         def ready() -> None:
             """Announces the cluster in the data folder, once the workers have checked that the store is its own."""

@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 
 import click
 
@@ -79,16 +80,24 @@ class Supervisor:
         _stop(self._workers)
         _stop(self._processes)
 
-    def start(self, arguments: Sequence[str], ready: str, *, worker: bool = False) -> str:
+    def start(
+        self,
+        arguments: Sequence[str],
+        ready: str,
+        *,
+        worker: bool = False,
+        secrets: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
         """Starts `lacuna ARGUMENTS`, waits for its line that begins with `ready`, and returns the rest of that line.
 
-        If the process ends instead, it has said why on standard error, and this command ends too.
+        `secrets` are variables for its environment, since everybody on the machine sees arguments. If the process ends
+        instead, it has said why on standard error, and this command ends too.
         """
         # The arguments say it all: a worker must not read its parent's sources a second time.
         read = variables()
         environment = {name: value for name, value in os.environ.items() if name not in read}
-        environment[SUPERVISED] = "1"
         environment.pop(SOCKET, None)  # this process speaks for all of them
+        environment |= {SUPERVISED: "1", **secrets}
         if worker:
             environment[WORKER] = "1"
         process = subprocess.Popen(

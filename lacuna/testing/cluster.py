@@ -1,10 +1,12 @@
 """The embedded cluster in a separate thread, for code that is not asynchronous."""
 
 import asyncio
+import os
 import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -17,15 +19,17 @@ from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.embedded import ClusterSettings, EmbeddedCluster
 from lacuna.explained import Explanation
+from lacuna.journals import SharedJournalOptions
 from lacuna.logstore.objects import ObjectStore
-from lacuna.moto import MotoServer
-from lacuna.stores import folder_url
+from lacuna.moto import CREDENTIALS, MotoServer
+from lacuna.stores import folder_url, open_checked
 from lacuna.testing.clock import AdjustableClock
 from lacuna.testing.ports import lasting_ports
 
 T = TypeVar("T")
 
 CALL_SECONDS = 60.0
+LEASE_SECONDS = 3.0
 
 
 class Cluster:
@@ -33,7 +37,9 @@ class Cluster:
 
     With `data` None it uses a temporary folder and deletes it at the end. The ports stay the same across `kill` and
     `restart`. Records go to a directory under `data`; with `moto`, to an S3 server that runs from the first start to
-    the end of the `with` block; with `open_store`, to the store that it opens, anew at each start.
+    the end of the `with` block; with `store`, to the object store at that URL; with `open_store`, to the store that it
+    opens, anew at each start. The journal is in `data` too, unless `journal` is the URL of a PostgreSQL database, or
+    "bucket" with `moto` or a bucket as `store`. Then moto's credentials are set in the environment, if there are none.
     """
 
     def __init__(
@@ -42,17 +48,21 @@ class Cluster:
         *,
         agents: int = 1,
         moto: bool = False,
+        store: str = "",
         open_store: Callable[[], ObjectStore] | None = None,
         parts: AgentParts | None = None,
+        journal: str = "",
     ) -> None:
-        if moto and open_store is not None:
-            raise ValueError("moto has its own store: leave open_store out")
+        if moto + bool(store) + (open_store is not None) > 1:
+            raise ValueError("give one of moto, store and open_store")
         self._is_temporary = data is None
         self.data = data or Path(tempfile.mkdtemp(prefix="lacuna-"))
         self._agents = agents
-        self._open_store = open_store
+        self._open_store = partial(open_checked, store) if store else open_store
+        self._store_url = store
         self._moto = MotoServer() if moto else None
         self._parts = parts or AgentParts()
+        self._journal = journal
         self._ports = lasting_ports(agents)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -91,7 +101,14 @@ class Cluster:
         """The URL of the object store, for jobs that read the bucket. Not valid with `open_store`."""
         if self._moto is not None:
             return self._moto.url
+        if self._store_url:
+            return self._store_url
         return folder_url(self.data / "objects")
+
+    @property
+    def journal_options(self) -> SharedJournalOptions:
+        """The journal, if it is in a database or in the bucket. After `kill`, a start waits for its lease."""
+        return SharedJournalOptions(self._journal, self.store_url, LEASE_SECONDS)
 
     @property
     def bootstrap(self) -> str:
@@ -114,6 +131,9 @@ class Cluster:
             return
         if self._moto is not None and not self._moto.endpoint:
             self._open_store = self._moto.__enter__().open_store
+            if self._journal:
+                for name, value in CREDENTIALS.items():
+                    os.environ.setdefault(name, value)
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="lacuna-cluster", daemon=True
@@ -124,8 +144,11 @@ class Cluster:
             agents=self._agents,
             ports=tuple(self._ports),
             open_store=self._open_store,
-            store_url=self.store_url if self._moto or self._open_store is None else "",
+            store_url=self.store_url
+            if not self._open_store or self._moto or self._store_url
+            else "",
             parts=self._parts,
+            journal=self.journal_options if self._journal else None,
         )
         embedded = EmbeddedCluster(settings, self._clock)
         try:

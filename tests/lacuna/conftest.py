@@ -15,6 +15,16 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tests.journal_servers import (
+    bucket_url,
+    database,
+    kept_database,
+    moto_endpoint,
+    postgresql,
+)
+
+__all__ = ["bucket_url", "database", "kept_database", "moto_endpoint", "postgresql"]
+
 SECONDS = 60.0
 
 

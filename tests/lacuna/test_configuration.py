@@ -72,7 +72,7 @@ def parts_of(main: partial[Any], command: str) -> Iterator[object]:
     yield from (parts.agent, parts.fetch, parts.produce, parts.housekeeping)
     yield parts.housekeeping.merge
     if command == "up":
-        made = _cluster_settings(options, main.args[1])
+        made = _cluster_settings(*main.args[:3])
         yield made.service.runtime
         yield made.groups
 
@@ -145,10 +145,8 @@ async def test_a_cluster_runs_with_what_the_file_says(
     monkeypatch.chdir(tmp_path)
     wanted = {key: other(row) for key, row in ROWS.items()}
     arguments = [f"--set={key}={as_text(value)}" for key, value in wanted.items()]
-    options, data, _ = started(
-        monkeypatch, "up", "--data=d", "--listen=127.0.0.1:0", *arguments
-    ).args
-    cluster = EmbeddedCluster(_cluster_settings(options, data))
+    *given, _ = started(monkeypatch, "up", "--data=d", "--listen=127.0.0.1:0", *arguments).args
+    cluster = EmbeddedCluster(_cluster_settings(*given))
     await cluster.start()
     try:
         agent, plane = cluster.agents[0], cluster.running.plane

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lacuna.testing import Cluster
-from tests.journal_servers import database, kept_database, postgresql
 from tests.lacuna.test_controlplane_and_agents import running
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
-
-__all__ = ["database", "kept_database", "postgresql"]
 
 
 @pytest.mark.slow

@@ -148,7 +148,7 @@ def test_what_does_not_run_says_so(tmp_path: Path) -> None:
     process = ProcessCluster(tmp_path / "d")
     with pytest.raises(RuntimeError, match=r"call start\(\) first"):
         process.kill()
-    with pytest.raises(ValueError, match="leave open_store out"):
+    with pytest.raises(ValueError, match="one of moto, store and open_store"):
         Cluster(moto=True, open_store=no_store)
 
 

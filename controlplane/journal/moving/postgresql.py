@@ -18,7 +18,7 @@ from lacuna.controlplane.journal.postgresql_schema import (
     is_there,
     make_tables,
 )
-from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
+from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots, insert_snapshot
 
 _CLAIM: Final = "UPDATE lacuna.leader SET address = $1"
 _READ: Final = """
@@ -71,7 +71,7 @@ class PostgresqlTarget:
                 format_version=UNFINISHED,
             )
             await connection.execute(_CLAIM, self._copy)
-        await self._snapshots.store(beginning.snapshot)
+            await insert_snapshot(connection, beginning.snapshot)
 
     async def read_back(self) -> Beginning:
         """Read the tables over other connections."""

@@ -1,26 +1,21 @@
 """A journal that is copied. This process leads it meanwhile, so that no control plane can begin to."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import Final
+from contextlib import asynccontextmanager
+from functools import partial
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.clock import Clock
 from lacuna.controlplane.journal.journal import (
     Journal,
     JournalError,
-    JournalInUse,
-    JournalReader,
     JournalTrimmed,
     OpenedJournal,
     SharedJournal,
     Snapshot,
 )
+from lacuna.controlplane.journal.moving.holding import renewing, wait_for_silence
 from lacuna.controlplane.journal.replica import Replica
-
-_LOOK_MS: Final = 100
-_RENEWALS: Final = 4
 
 
 class Source:
@@ -71,12 +66,10 @@ async def leased_source(journal: SharedJournal, clock: Clock) -> AsyncIterator[S
     """
     replica = await _followed(journal, clock)
     opened = await journal.open(None)
-    renewing = asyncio.create_task(_renew(journal, opened.fencing_token, clock))
     try:
-        yield LeasedSource(opened, await _replayed(journal, replica, opened), journal)
+        async with renewing(partial(journal.renew, opened.fencing_token), journal.lease, clock):
+            yield LeasedSource(opened, await _replayed(journal, replica, opened), journal)
     finally:
-        renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
         await journal.close()
 
 
@@ -104,28 +97,3 @@ async def _replayed(journal: Journal, replica: Replica, opened: OpenedJournal) -
     await replica.catch_up(journal)
     replica.check_ends_at(opened.position)
     return replica
-
-
-async def _renew(journal: SharedJournal, fencing_token: int, clock: Clock) -> None:
-    """Renew as a leader does. If that fails, `confirm` does too."""
-    with suppress(JournalError):
-        while True:
-            await clock.sleep(int(journal.lease * 1000 / _RENEWALS))
-            await journal.renew(fencing_token)
-
-
-async def wait_for_silence(reader: JournalReader, lease: float, clock: Clock) -> None:
-    """Wait until nobody leads, or the leader has been silent for `lease` seconds. Raises JournalInUse if it is not."""
-    silent = -1.0
-    while True:
-        leader = await reader.leader()
-        if leader is None or leader.silent >= lease:
-            return
-        # Of a leader that says nothing it grows with each look.
-        if leader.silent <= silent:
-            who = f"the control plane at {leader.address}" if leader.address else "a copy"
-            raise JournalInUse(
-                f"{who} is at work on this journal: stop it and all other control planes first"
-            )
-        silent = leader.silent
-        await clock.sleep(_LOOK_MS)

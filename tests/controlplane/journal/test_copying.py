@@ -225,9 +225,10 @@ def kill(*_: object) -> None:
     raise Killed
 
 
+#: What is called in the middle; in PostgreSQL what is written is one transaction.
 STORES = {
     "sqlite": (SnapshotDatabase, "store"),
-    "postgresql": (PostgresqlSnapshots, "store"),
+    "postgresql": (PostgresqlSnapshots, "load"),
     "bucket": (BucketSnapshots, "store"),
 }
 

@@ -1,0 +1,238 @@
+"""A journal in the bucket that lost objects, or is older than its records, for example restored to an earlier time.
+
+Its appends stay where they are; the journal goes on after the last of them, and the manifest says that everything
+before may be deleted. So one conditional PUT decides, and an earlier leader that wakes up finds its number taken.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from lacuna.controlplane.clock import Clock
+from lacuna.controlplane.journal.bucket import BucketJournal
+from lacuna.controlplane.journal.bucket_appends import (
+    Append,
+    Appends,
+    decode_append,
+    encode_append,
+)
+from lacuna.controlplane.journal.bucket_calls import READ_THREADS, Bucket
+from lacuna.controlplane.journal.bucket_manifest import (
+    START,
+    HeldManifest,
+    Manifest,
+    Mark,
+    decode_manifest,
+    encode_manifest,
+)
+from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
+from lacuna.controlplane.journal.intact import Salvage, replayed
+from lacuna.controlplane.journal.journal import (
+    JournalBatch,
+    JournalCorrupt,
+    JournalError,
+    JournalFenced,
+    JournalForeign,
+    JournalInUse,
+    JournalOfAnotherVersion,
+    JournalUnfinished,
+)
+from lacuna.controlplane.journal.moving.beginning import Beginning
+from lacuna.controlplane.journal.moving.holding import renewing, wait_for_silence
+from lacuna.controlplane.journal.moving.wreck import newest_intact, nothing_intact
+from lacuna.logstore.objects import ConditionalStore
+from lacuna.logstore.segments.paths import JOURNAL_MANIFEST_KEY, journal_append_key
+
+_ANSWER_SECONDS: Final = 10.0
+_UNKNOWN: Final = Manifest(
+    cluster_id="", epoch=0, writer="", address=None, changes=1, trimmed=START, last=START
+)
+
+
+@dataclass(slots=True)
+class _Intact:
+    """The records that follow each other from `position` on, and what is known beyond them."""
+
+    position: int
+    reached: int
+    problems: list[str]
+    batches: list[JournalBatch] = field(default_factory=list)
+    epoch: int = 0
+    is_broken: bool = False
+
+    def damaged(self, problem: str) -> None:
+        self.problems.append(problem)
+        self.is_broken = True
+
+    def take(self, append: Append) -> None:
+        header = append.header
+        self.epoch = max(self.epoch, header.epoch)
+        self.reached = max(self.reached, header.mark.position)
+        if self.is_broken or header.mark.position <= self.position:
+            return
+        skipped = self.position + 1 - header.first_position
+        if skipped < 0:
+            self.damaged(
+                f"positions {self.position + 1} to {header.first_position - 1} are missing before append "
+                f"{header.number}"
+            )
+            return
+        self.batches.append(JournalBatch(header.mark.position, append.records[skipped:]))
+        self.position = header.mark.position
+
+
+class BucketWreck:
+    """The journal in `bucket`.
+
+    Its manifest is held, or is missing or damaged, which keeps control planes out as well; `etag` is that of a damaged
+    one.
+    """
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        snapshots: BucketSnapshots,
+        held: HeldManifest | None,
+        etag: str | None,
+        problems: list[str],
+    ) -> None:
+        self._bucket = bucket
+        self._snapshots = snapshots
+        self._held = held
+        self._etag = etag
+        self._problems = problems
+        self._manifest = _UNKNOWN if held is None else held.manifest
+
+    async def salvage(self) -> Salvage:
+        """Read the newest intact snapshot and the appends that follow it."""
+        name, manifest, problems = self._bucket.name, self._manifest, list(self._problems)
+        snapshot = await newest_intact(self._snapshots, problems)
+        intact = _Intact(0, manifest.last.position, problems, epoch=manifest.epoch)
+        if snapshot is not None:
+            intact.position = snapshot.position
+            intact.reached = max(intact.reached, snapshot.position)
+        await self._read(intact, manifest.trimmed.number)
+        if snapshot is None and not intact.batches:
+            raise nothing_intact(name, problems)
+        if intact.position < intact.reached:
+            problems.append(
+                f"the readable part ends at position {intact.position}, but the journal reached {intact.reached}"
+            )
+        state, position = replayed(name, snapshot, intact.batches, problems)
+        cluster_id = manifest.cluster_id or state.cluster_id
+        return Salvage(name, cluster_id, intact.epoch, position, intact.reached, state, problems)
+
+    async def _read(self, intact: _Intact, after_number: int) -> None:
+        number = after_number
+        while page := await Appends(self._bucket).listed(number):
+            number = page[-1][0]
+            for at in range(0, len(page), READ_THREADS):
+                some = [each for each, _ in page[at : at + READ_THREADS]]
+                read = await asyncio.gather(
+                    *(self._bucket.read(journal_append_key(each)) for each in some)
+                )
+                for each, data in zip(some, read, strict=True):
+                    _take(intact, each, data)
+
+    async def begin(self, beginning: Beginning) -> str:
+        """Store the snapshot, close the journal after its last append, and let the manifest say where it begins."""
+        await self._snapshots.store(beginning.snapshot)
+        opening = await self._close(beginning)
+        begun = replace(
+            self._manifest,
+            cluster_id=beginning.cluster_id,
+            epoch=beginning.epoch,
+            address=None,
+            trimmed=opening,
+            last=opening,
+        )
+        if self._held is not None:
+            await self._held.change(lambda manifest: replace(begun, writer=manifest.writer))
+            return ""
+        data = encode_manifest(replace(begun, writer=secrets.token_hex(16)))
+        if self._etag is None:
+            await self._bucket.create(JOURNAL_MANIFEST_KEY, data)
+        else:
+            await self._bucket.replace(JOURNAL_MANIFEST_KEY, data, self._etag)
+        found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
+        if found is None or found.data != data:
+            raise JournalFenced(
+                f"{self._bucket.name}: somebody else has written {JOURNAL_MANIFEST_KEY}: start again"
+            )
+        return ""
+
+    async def _close(self, beginning: Beginning) -> Mark:
+        """Create an opening after the last append of all, whoever writes meanwhile."""
+        while True:
+            last, after = 0, 0
+            while page := await Appends(self._bucket).listed(after):
+                last = after = page[-1][0]
+            last = max(last, self._manifest.last.number)
+            after_mark = Mark(last, beginning.snapshot.position)
+            opening, data = encode_append(after_mark, beginning.epoch, secrets.token_bytes(16), ())
+            if await self._bucket.create(journal_append_key(opening.number), data):
+                return opening
+
+
+def _take(intact: _Intact, number: int, data: bytes | None) -> None:
+    if data is None:
+        return
+    try:
+        append = decode_append(number, data)
+    except JournalCorrupt as error:
+        intact.damaged(str(error))
+    else:
+        intact.take(append)
+
+
+@asynccontextmanager
+async def bucket_wreck(
+    store: ConditionalStore, name: str, lease: float, clock: Clock
+) -> AsyncIterator[BucketWreck]:
+    """Run the body while this process holds the journal. Raises JournalInUse and other JournalErrors."""
+    bucket = Bucket(store, name, _ANSWER_SECONDS)
+    snapshots = BucketSnapshots(store, name=name, answer_timeout=_ANSWER_SECONDS)
+    found = await bucket.load(JOURNAL_MANIFEST_KEY)
+    if found is None:
+        if not await Appends(bucket).listed(0):
+            raise JournalError(
+                f"{name}: there is no journal, and so no loss: start without --accept-loss"
+            )
+        problem = f"{JOURNAL_MANIFEST_KEY} is missing"
+        yield BucketWreck(bucket, snapshots, None, None, [problem])
+        return
+    try:
+        decode_manifest(found.data)
+    except (JournalOfAnotherVersion, JournalUnfinished):
+        raise
+    except (JournalCorrupt, JournalForeign) as error:
+        yield BucketWreck(bucket, snapshots, None, found.etag, [str(error)])
+        return
+    await wait_for_silence(BucketJournal(store, str, name=name).reader(), lease, clock)
+    held = await _held(bucket)
+    async with renewing(lambda: held.change(lambda manifest: manifest), lease, clock):
+        yield BucketWreck(bucket, snapshots, held, None, [])
+
+
+async def _held(bucket: Bucket) -> HeldManifest:
+    """Take the manifest over from a leader that is silent. Raises JournalInUse if it has changed meanwhile."""
+    found = await bucket.load(JOURNAL_MANIFEST_KEY)
+    if found is not None:
+        before = decode_manifest(found.data)
+        wanted = replace(
+            before,
+            epoch=before.epoch + 1,
+            writer=secrets.token_hex(16),
+            address="",
+            changes=before.changes + 1,
+        )
+        await bucket.replace(JOURNAL_MANIFEST_KEY, encode_manifest(wanted), found.etag)
+        found = await bucket.load(JOURNAL_MANIFEST_KEY)
+        if found is not None and decode_manifest(found.data) == wanted:
+            return HeldManifest(bucket, wanted, found.etag)
+    raise JournalInUse(
+        f"another control plane has taken over {bucket.name}: stop all of them, and start again"
+    )

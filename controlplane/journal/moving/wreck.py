@@ -1,0 +1,38 @@
+"""A shared journal that is damaged or outdated, as an operator goes on without what is missing."""
+
+from typing import Protocol
+
+from lacuna.controlplane.journal.intact import Salvage
+from lacuna.controlplane.journal.journal import JournalCorrupt, Snapshot
+from lacuna.controlplane.journal.moving.beginning import Beginning
+from lacuna.controlplane.journal.snapshot_store import SnapshotStore
+
+
+class Wreck(Protocol):
+    """A journal that this process holds, so that no control plane leads it."""
+
+    async def salvage(self) -> Salvage:
+        """Read the intact part. Raises JournalError if nothing is intact, or if another version wrote the journal."""
+        ...
+
+    async def begin(self, beginning: Beginning) -> str:
+        """Begin the journal anew, in one step, and say where the old one is kept; "" if nowhere.
+
+        Raises JournalFenced if a control plane has taken over meanwhile, and other JournalErrors.
+        """
+        ...
+
+
+async def newest_intact(snapshots: SnapshotStore, problems: list[str]) -> Snapshot | None:
+    """Return the newest intact snapshot, or None; adds a problem if all are damaged. Raises JournalOfAnotherVersion."""
+    try:
+        return await snapshots.load()
+    except JournalCorrupt as error:
+        problems.append(f"no snapshot can be read: {error}")
+        return None
+
+
+def nothing_intact(name: str, problems: list[str]) -> JournalCorrupt:
+    """The error of a journal of which nothing can be read."""
+    said = "; ".join(problems) or "it is empty"
+    return JournalCorrupt(f"{name}: no part of the journal can be read ({said})")

@@ -1,0 +1,169 @@
+"""Journals of several control planes that are older than their records, or have lost something, and the way on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import urlsplit
+
+import pytest
+
+from lacuna.controlplane.journal.journal import JournalInUse
+from lacuna.logstore.objects import ObjectStore, open_store
+from lacuna.losses import AcceptedLoss, accept_shared_loss, describe
+from lacuna.stores import StoreAheadError
+from lacuna.testing import Cluster
+from tests.clients.librd import COMMITTED, read
+from tests.postgresql import PostgresqlServer
+
+pytestmark = pytest.mark.slow
+
+JOURNAL = "journal/"
+
+
+class Backup:
+    """The journal as it was: a dump of the database, or the objects under a prefix of the bucket."""
+
+    def __init__(self, store: ObjectStore, server: PostgresqlServer | None, url: str) -> None:
+        self._store = store
+        self._server = server
+        self._database = urlsplit(url).path.strip("/")
+        self._objects: dict[str, bytes] = {}
+
+    def take(self, prefix: str = JOURNAL) -> None:
+        if self._server is not None:
+            self._server.run("pg_dump", "-Fc", "-f", "dump", self._database)
+            return
+        for info in self._store.list(prefix):
+            self._objects[info.key] = bytes(self._store.get_all(info.key))
+
+    def restore(self, prefix: str = JOURNAL) -> None:
+        if self._server is not None:
+            self._server.run("psql", "-q", "-c", "DROP SCHEMA lacuna CASCADE", self._database)
+            self._server.run("pg_restore", "-d", self._database, "dump")
+            return
+        self._store.delete([info.key for info in self._store.list(prefix)])
+        for key, data in self._objects.items():
+            self._store.put(key, [data])
+
+
+@pytest.fixture
+def cluster(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, bucket_url: str
+) -> Iterator[Cluster]:
+    journal = "bucket" if kind == "bucket" else request.getfixturevalue("database")
+    with Cluster(tmp_path / "data", store=bucket_url, journal=journal) as made:
+        yield made
+
+
+@pytest.fixture
+def store(bucket_url: str) -> Iterator[ObjectStore]:
+    with closing(open_store(bucket_url)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def backup(
+    cluster: Cluster, store: ObjectStore, kind: str, request: pytest.FixtureRequest
+) -> Backup:
+    server = None if kind == "bucket" else request.getfixturevalue("postgresql")
+    return Backup(store, server, cluster._journal)
+
+
+def accepted(cluster: Cluster, store: ObjectStore | None) -> AcceptedLoss:
+    """Accepts the loss of a cluster that does not run, and starts it again."""
+
+    async def accept() -> AcceptedLoss:
+        with cluster.journal_options.wreck() as held:
+            async with held as wreck:
+                return await accept_shared_loss(wreck, store)
+
+    loss = asyncio.run(accept())
+    cluster.start()
+    return loss
+
+
+def stored(cluster: Cluster) -> list[str]:
+    """All values that a read_committed consumer finds."""
+    got = read(cluster.bootstrap, "t", COMMITTED)
+    assert got.errors == []
+    return [value.decode() for _, value in got.records]
+
+
+def send(cluster: Cluster, clients: SimpleNamespace, *values: str) -> None:
+    """Each in a segment of its own."""
+    for value in values:
+        clients.send(clients.plain(cluster.bootstrap), "t", [value])
+
+
+def producer_id(cluster: Cluster) -> int:
+    return cluster.embedded.running.plane._state.next_producer_id
+
+
+def goes_on(cluster: Cluster, clients: SimpleNamespace, before: list[str]) -> None:
+    """Old and new records are read, also behind another start, and transactions work."""
+    producer = clients.transactional(cluster.bootstrap, "again")
+    producer.begin_transaction()
+    clients.send(producer, "t", ["committed"])
+    producer.commit_transaction(60)
+    cluster.restart()
+    send(cluster, clients, "new")
+    assert stored(cluster) == [*before, "committed", "new"]
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "bucket"])
+def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
+    cluster: Cluster, store: ObjectStore, backup: Backup, clients: SimpleNamespace
+) -> None:
+    send(cluster, clients, "kept")
+    backup.take()
+    send(cluster, clients, "a", "b", "c")
+    given = producer_id(cluster)
+    cluster.stop()
+    backup.restore()
+    with pytest.raises(StoreAheadError, match=r"the journal ends at position .* was written"):
+        cluster.start()
+    loss = accepted(cluster, store)
+    assert loss.objects is not None
+    (lost,) = loss.objects.partitions.values()
+    assert (lost.name, lost.segments, lost.records) == ("t [0]", 3, 3)
+    assert producer_id(cluster) > given + 2**39
+    goes_on(cluster, clients, ["kept"])
+
+
+@pytest.mark.parametrize("kind", ["bucket"])
+def test_a_bucket_restored_as_a_whole_shows_nothing_and_goes_on_all_the_same(
+    cluster: Cluster, store: ObjectStore, backup: Backup, clients: SimpleNamespace
+) -> None:
+    """As --accept-loss of an operator who knows: nobody is given what the lost part gave out."""
+    send(cluster, clients, "kept")
+    backup.take("")
+    send(cluster, clients, "lost")
+    given = producer_id(cluster)
+    cluster.stop()
+    backup.restore("")
+    loss = accepted(cluster, store)
+    assert loss.problems == []
+    assert "The journal itself shows no loss. Nor does the object store." in [*describe(loss)]
+    assert producer_id(cluster) > given + 2**39
+    goes_on(cluster, clients, ["kept"])
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "bucket"])
+def test_nothing_is_given_up_while_a_control_plane_leads(
+    cluster: Cluster, store: ObjectStore, clients: SimpleNamespace
+) -> None:
+    send(cluster, clients, "kept")
+
+    async def accept() -> None:
+        with cluster.journal_options.wreck() as held:
+            async with held as wreck:
+                await accept_shared_loss(wreck, store)
+
+    with pytest.raises(JournalInUse, match="at work on this journal: stop it"):
+        asyncio.run(accept())
+    send(cluster, clients, "more")
+    assert stored(cluster) == ["kept", "more"]
