@@ -26,7 +26,7 @@ def why_not_ready(context: AgentContext) -> str:
     if not cluster.is_current:
         return "the agent has no session with the control plane"
     if context.lease.lease_id in cluster.hidden_lease_ids:
-        return "clients are sent to other agents until the session is back"
+        return "clients are sent to other agents, until the session is back or because the agent is stopping"
     return ""
 
 

@@ -65,15 +65,11 @@ class RunningNode:
     async def leads(self, stands_by: Callable[[str], None]) -> None:
         """Wait until this control plane leads; `stands_by` is told of each other one that does. Raises what ends it."""
         leader = ""
-        while self.node.plane is None and not self._running.done():
+        while self.node.plane is None:
             if self.node.leader not in ("", leader):
                 leader = self.node.leader
                 stands_by(leader)
-            changed = asyncio.ensure_future(self.node.changed.wait())
-            await asyncio.wait([changed, self._running], return_when=asyncio.FIRST_COMPLETED)
-            changed.cancel()
-        if self._running.done():
-            await self._running
+            await self._changed()
 
     async def abort(self) -> None:
         """Stop as in a crash: nothing more is answered."""

@@ -14,7 +14,7 @@ from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
 from lacuna.cli.errors import fail
-from lacuna.cli.health import health_served
+from lacuna.cli.health import Readiness, health_served
 from lacuna.cli.options import (
     DEFAULT_LISTEN,
     Advertise,
@@ -105,6 +105,12 @@ def agent(
 
 
 async def _agent(options: AgentOptions, control: str) -> None:
+    readiness = Readiness()
+    async with health_served(options.health, readiness, reuse_port=is_worker()):
+        await _serve(options, control, readiness)
+
+
+async def _serve(options: AgentOptions, control: str, readiness: Readiness) -> None:
     host, port = options.address()
     store = await open_when_there(options.url, create_bucket=options.create_bucket)
     try:
@@ -121,9 +127,9 @@ async def _agent(options: AgentOptions, control: str) -> None:
                 reuse_port=is_worker(),
             )
             try:
-                async with health_served(options.health, running.context, reuse_port=is_worker()):
-                    say_ready(f"{READY}{running.bootstrap}")
-                    await forever()
+                readiness.context = running.context
+                say_ready(f"{READY}{running.bootstrap}")
+                await forever()
             finally:
                 await running.stop()
     finally:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 
 from lacuna.addresses import parse_address
 from lacuna.agent.context import AgentContext
@@ -11,9 +10,22 @@ from lacuna.agent.health import HealthServer, why_not_ready
 from lacuna.agents import ListenError
 
 
+class Readiness:
+    """Whether an agent serves clients; it does not before it has a `context`."""
+
+    def __init__(self) -> None:
+        self.context: AgentContext | None = None
+
+    def why_not(self) -> str:
+        """The reason, or "" if it serves."""
+        if self.context is None:
+            return "the agent is starting: it has no answer yet from the control plane or its store"
+        return why_not_ready(self.context)
+
+
 @asynccontextmanager
 async def health_served(
-    address: str | None, context: AgentContext, *, reuse_port: bool = False
+    address: str | None, readiness: Readiness, *, reuse_port: bool = False
 ) -> AsyncIterator[None]:
     """Serves health checks of an agent at `address` (HOST:PORT) during the block; does nothing for None.
 
@@ -23,7 +35,7 @@ async def health_served(
         yield
         return
     host, port = parse_address(address)
-    server = HealthServer(partial(why_not_ready, context))
+    server = HealthServer(readiness.why_not)
     try:
         await server.start(host, port, reuse_port=reuse_port)
     except OSError as error:

@@ -17,7 +17,7 @@ from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
 from lacuna.cli.errors import fail
 from lacuna.cli.greeting import greeting
-from lacuna.cli.health import health_served
+from lacuna.cli.health import Readiness, health_served
 from lacuna.cli.losses import go_on_with_shared, go_on_without
 from lacuna.cli.options import (
     DEFAULT_DATA,
@@ -157,13 +157,15 @@ async def _up(
     greet: Callable[[str], str],
 ) -> None:
     cluster = EmbeddedCluster(_cluster_settings(options, journal, data))
-    await cluster.start()
-    try:
-        async with health_served(options.health, cluster.agents[0].context):
+    readiness = Readiness()
+    async with health_served(options.health, readiness):
+        await cluster.start()
+        try:
+            readiness.context = cluster.agents[0].context
             say_ready(greet(cluster.bootstrap))
             await cluster.running.failed()
-    finally:
-        await cluster.stop()
+        finally:
+            await cluster.stop()
 
 
 def _cluster_settings(

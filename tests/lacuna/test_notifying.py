@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import grpc
 import pytest
@@ -91,15 +93,20 @@ def test_a_control_plane_waits_for_its_database_and_is_not_ready(tmp_path: Path)
 @pytest.mark.slow
 def test_a_control_plane_and_an_agent_wait_for_the_bucket(tmp_path: Path) -> None:
     """It is created by whoever comes first, if they may."""
-    (port,) = lasting_ports(1)
+    port, health = lasting_ports(2)
     store = f"--store=s3://lacuna?endpoint=http://127.0.0.1:{port}"
     address = f"unix:{tmp_path}/control"
     plane = ("controlplane", f"--listen={address}", "--journal=bucket", store, "--create-bucket")
-    agent = ("agent", f"--control={address}", store, "--create-bucket", "--listen=127.0.0.1:0")
+    where = ("--listen=127.0.0.1:0", f"--health=127.0.0.1:{health}")
+    agent = ("agent", f"--control={address}", store, "--create-bucket", *where)
     with service(*plane, **CREDENTIALS) as one, service(*agent, **CREDENTIALS) as two:
         for process in (one, two):
             assert process.stderr is not None
             assert "; trying again" in process.stderr.readline()
+        assert urlopen(f"http://127.0.0.1:{health}/healthz", timeout=SECONDS).read() == b"ok\n"
+        with pytest.raises(HTTPError) as not_ready:
+            urlopen(f"http://127.0.0.1:{health}/readyz", timeout=SECONDS)
+        assert b"the agent is starting" in not_ready.value.read()
         s3 = ThreadedMotoServer(port=port)
         s3.start()
         try:

@@ -1,0 +1,237 @@
+"""The chart in deploy/helm: Helm and Kubernetes' schemas take it, and its parts fit together and to our commands."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lacuna.cli.configuration import variables
+
+validation = pytest.importorskip("kubernetes_validate", reason=".ci/chart-tools installs it")
+yaml = pytest.importorskip("yaml")
+
+CHART = Path(__file__).parents[2] / "deploy" / "helm" / "lacuna"
+OLDEST, NEWEST = "1.27", "1.37"
+LEAST: dict[str, Any] = {"store": {"url": "s3://bucket/prefix"}}
+#: Every value is another than in values.yaml.
+MOST: dict[str, Any] = {
+    "image": {"repository": "registry.example/lacuna", "tag": "1.2.3", "pullPolicy": "Always"},
+    "imagePullSecrets": [{"name": "registry"}],
+    "store": {
+        "url": "s3://bucket?endpoint=http://s3:9000",
+        "createBucket": True,
+        "region": "eu-central-1",
+        "existingSecret": "bucket-keys",
+    },
+    "journal": {"existingSecret": "database", "key": "uri"},
+    "serviceAccount": {"create": True, "name": "other", "annotations": {"role": "r"}},
+    "settings": {
+        "fetch.cache.bytes": "64MiB",
+        "num.partitions": 16,
+        "auto.create.topics.enable": False,
+    },
+    "ipv6": True,
+    "clusterDomain": "example.internal",
+}
+PLACED: dict[str, Any] = {
+    "verbose": False,
+    "resources": {"limits": {"memory": "2Gi"}},
+    "podAnnotations": {"a": "b"},
+    "extraEnv": [{"name": "LACUNA_BROKER_RACK", "value": "a"}],
+    "nodeSelector": {"disk": "none"},
+    "tolerations": [{"key": "spot", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+    "topologySpreadConstraints": [
+        {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
+    ],
+    "priorityClassName": "high",
+}
+MOST["controlplane"] = {"replicas": 3, "leaseMs": 5000, **PLACED}
+MOST["agent"] = {
+    "workers": 4,
+    "zoneLabel": "topology.kubernetes.io/zone",
+    "autoscaling": {
+        "enabled": True,
+        "minReplicas": 3,
+        "maxReplicas": 9,
+        "targetCPUUtilizationPercentage": 50,
+    },
+    **PLACED,
+}
+
+Manifest = dict[str, Any]
+
+pytestmark = pytest.mark.slow
+
+
+def helm(folder: Path, command: str, values: dict[str, Any], *arguments: str) -> str:
+    """What Helm prints. Raises CalledProcessError."""
+    ours = Path(sys.executable).with_name("helm")
+    found = str(ours) if ours.exists() else shutil.which("helm")
+    if found is None:
+        pytest.skip("no helm here: .ci/chart-tools .venv installs it")
+    path = folder / "values.json"
+    path.write_text(json.dumps(values))
+    done = subprocess.run(
+        [found, *command.split(), str(CHART), f"--values={path}", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return done.stdout
+
+
+def rendered(folder: Path, values: dict[str, Any]) -> list[Manifest]:
+    printed = helm(folder, "template release", values, "--namespace=lacuna")
+    return [found for found in yaml.safe_load_all(printed) if found]
+
+
+@pytest.fixture(params=[LEAST, MOST], ids=["least", "most"])
+def values(request: pytest.FixtureRequest) -> dict[str, Any]:
+    found: dict[str, Any] = request.param
+    return found
+
+
+@pytest.fixture
+def manifests(tmp_path: Path, values: dict[str, Any]) -> list[Manifest]:
+    return rendered(tmp_path, values)
+
+
+def of(manifests: list[Manifest], kind: str) -> list[Manifest]:
+    return [found for found in manifests if found["kind"] == kind]
+
+
+def pods(manifests: list[Manifest]) -> Iterator[tuple[Manifest, Manifest]]:
+    """The metadata and the spec of each pod."""
+    for found in manifests:
+        if found["kind"] == "Pod":
+            yield found["metadata"], found["spec"]
+        elif "template" in found.get("spec", {}):
+            template = found["spec"]["template"]
+            yield template["metadata"], template["spec"]
+
+
+def test_helm_has_nothing_against_it(tmp_path: Path, values: dict[str, Any]) -> None:
+    assert "0 chart(s) failed" in helm(tmp_path, "lint --strict", values)
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_kubernetes_knows_every_field(manifests: list[Manifest], version: str) -> None:
+    for found in manifests:
+        validation.validate(found, version, strict=True)
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["minReadySeconds", "readOnlyRootFilesystem", "publishNotReadyAddresses", "failureThreshold"],
+)
+def test_a_misspelled_field_would_be_seen(tmp_path: Path, field: str) -> None:
+    """Kubernetes would ignore it."""
+    written = json.dumps(rendered(tmp_path, LEAST))
+    assert f'"{field}"' in written
+    for found in json.loads(written.replace(field, field.swapcase())):
+        if field.swapcase() in json.dumps(found):
+            with pytest.raises(validation.ValidationError, match="Additional properties"):
+                validation.validate(found, NEWEST, strict=True)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"store": {"url": "bucket"}},
+        LEAST | {"agents": {}},
+        LEAST | {"agent": {"replica": 3}},
+        LEAST | {"controlplane": {"replicas": 0}},
+        LEAST | {"settings": {"num.partitions": [1]}},
+    ],
+    ids=str,
+)
+def test_a_wrong_value_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refusal:
+        rendered(tmp_path, wrong)
+    assert "values don't meet the specifications of the schema" in refusal.value.stderr
+
+
+def test_the_parts_fit_together(manifests: list[Manifest]) -> None:
+    """Selectors find pods, ports have names that containers give, and names are those of what is there."""
+    found_pods = [(metadata["labels"], spec) for metadata, spec in pods(manifests)]
+    for service in of(manifests, "Service"):
+        (spec,) = [
+            spec
+            for labels, spec in found_pods
+            if service["spec"]["selector"].items() <= labels.items()
+        ]
+        named = {port["name"] for port in spec["containers"][0]["ports"]}
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= named
+    for kind in ("Deployment", "StatefulSet", "PodDisruptionBudget"):
+        for each in of(manifests, kind):
+            wanted = each["spec"]["selector"]["matchLabels"]
+            assert sum(wanted.items() <= labels.items() for labels, _ in found_pods) == 1
+    services = {each["metadata"]["name"] for each in of(manifests, "Service")}
+    (agents,) = of(manifests, "StatefulSet")
+    environment = environment_of(agents["spec"]["template"]["spec"])
+    assert agents["spec"]["serviceName"] in services
+    assert environment["LACUNA_CONTROL"].removesuffix(":7070") in services
+    (account,) = of(manifests, "ServiceAccount")
+    for _, spec in pods(manifests):
+        assert spec["serviceAccountName"] == account["metadata"]["name"]
+
+
+def environment_of(spec: Manifest) -> dict[str, str]:
+    """The variables of a pod's container; "" for those that come from elsewhere."""
+    (container,) = spec["containers"]
+    return {each["name"]: each.get("value", "") for each in container.get("env", [])}
+
+
+def expand(value: str, given: dict[str, str]) -> str:
+    """As Kubernetes replaces $(NAME)."""
+    return re.sub(r"\$\((\w+)\)", lambda found: given[found[1]], value)
+
+
+def test_pods_have_no_rights(manifests: list[Manifest]) -> None:
+    for _, spec in pods(manifests):
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["automountServiceAccountToken"] is False
+        (container,) = spec["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+def test_our_commands_read_what_the_pods_are_given(
+    manifests: list[Manifest], tmp_path: Path
+) -> None:
+    """All variables and options; and the settings are a config file."""
+    for found in of(manifests, "ConfigMap"):
+        (tmp_path / "lacuna.toml").write_text(found["data"]["lacuna.toml"])
+    for metadata, spec in pods(manifests):
+        given = environment_of(spec)
+        assert {name for name in given if name.startswith("LACUNA_")} <= set(variables())
+        if metadata["labels"]["app.kubernetes.io/component"] == "test":
+            continue
+        given |= {"POD_NAME": "agent-0", "POD_IP": "10.0.0.1"}
+        expanded = {name: expand(value, given) for name, value in given.items() if value}
+        if "LACUNA_CONFIG" in given:
+            expanded["LACUNA_CONFIG"] = str(tmp_path / "lacuna.toml")
+        done = subprocess.run(
+            [sys.executable, "-m", "lacuna", *spec["containers"][0]["args"], "--print-config"],
+            env=expanded,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert 'store = "s3://bucket' in done.stdout
