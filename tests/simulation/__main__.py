@@ -3,6 +3,7 @@
 python -m tests.simulation --seeds 1000          1,000 seeds, from a first one that is drawn
 python -m tests.simulation --minutes 5           as many as fit
 python -m tests.simulation --seed 57 --trace     one seed, as a table
+python -m tests.simulation --two-leaders --seeds 10000    short histories in which two control planes lead at a time
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from typing import Final
 
 import click
 
+from tests.simulation.leader_safeguards import LEADER_SAFEGUARDS
 from tests.simulation.safeguards import SAFEGUARDS, seeds_until_found
 from tests.simulation.shrink import shrink
-from tests.simulation.world import Result, World
+from tests.simulation.world import FORMS, TWO_LEADERS, WHOLE, Form, Result, World
 
 #: The lines of a summary, and how the names of their counts begin.
 PREFIXES: Final = {
@@ -42,6 +44,14 @@ def main() -> None:
     parser.add_argument("--first", type=int, help="the first of them; drawn if it is not given")
     parser.add_argument("--minutes", type=float, help="how long to go on instead")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument(
+        "--two-leaders",
+        dest="form",
+        action="store_const",
+        const=TWO_LEADERS.name,
+        default=WHOLE.name,
+        help="short histories of a small cluster, in which a standby takes over while another one leads",
+    )
     parser.add_argument("--seed", type=int, help="replay one seed")
     parser.add_argument("--without", default="", help="numbers of faults to leave out, as 2,3,5")
     parser.add_argument("--trace", action="store_true", help="print the history of the seed")
@@ -52,15 +62,16 @@ def main() -> None:
         sys.exit(remove_safeguards(arguments.only, arguments.seeds, arguments.jobs))
     if arguments.seed is not None:
         without = [int(each) for each in arguments.without.split(",") if each]
-        sys.exit(replay(arguments.seed, without, is_traced=arguments.trace))
+        world = World(arguments.seed, without, FORMS[arguments.form])
+        sys.exit(replay(world, is_traced=arguments.trace))
     first = secrets.randbelow(1 << 40) if arguments.first is None else arguments.first
-    sys.exit(run(first, arguments.seeds, arguments.minutes, arguments.jobs))
+    chunks = _chunks(first, arguments.seeds, arguments.minutes)
+    sys.exit(run(chunks, FORMS[arguments.form], arguments.jobs))
 
 
-def replay(seed: int, without: list[int], *, is_traced: bool) -> int:
-    """Runs one seed and prints what it found; returns the exit code."""
+def replay(world: World, *, is_traced: bool) -> int:
+    """Runs one history and prints what it found; returns the exit code."""
     prepare()
-    world = World(seed, without)
     if is_traced:
         result, lines = world.traced()
         for line in lines:
@@ -75,30 +86,28 @@ def replay(seed: int, without: list[int], *, is_traced: bool) -> int:
     return 1 if result.violations else 0
 
 
-def run(first: int, seeds: int, minutes: float | None, jobs: int) -> int:
+def run(chunks: Iterator[range], form: Form, jobs: int) -> int:
     """Runs many seeds and prints a summary; returns the exit code."""
     began = time.monotonic()
-    until = None if minutes is None else began + minutes * 60
-    total = Summary()
+    total = Summary(form)
     with ProcessPoolExecutor(jobs, initializer=prepare) as pool:
-        chunks = _chunks(first, seeds, until)
         waiting: set[Future[list[tuple[Result, float]]]] = set()
         while True:
             while len(waiting) < 2 * jobs and (chunk := next(chunks, None)):
-                waiting.add(pool.submit(run_chunk, chunk))
+                waiting.add(pool.submit(run_chunk, chunk, form.name))
             if not waiting:
                 break
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in done:
                 for result, cpu in future.result():
                     total.add(result, cpu)
-    total.print(first, time.monotonic() - began)
+    total.print(time.monotonic() - began)
     return 1 if total.failed else 0
 
 
 def remove_safeguards(only: str | None, most: int, jobs: int) -> int:
     """Prints how many seeds it takes to find that each safeguard is missing; returns the exit code."""
-    names = [only] if only else list(SAFEGUARDS)
+    names = [only] if only else [*SAFEGUARDS, *LEADER_SAFEGUARDS]
     holes = 0
     with ProcessPoolExecutor(jobs, initializer=prepare) as pool:
         searches = [pool.submit(seeds_until_found, name, most) for name in names]
@@ -106,11 +115,12 @@ def remove_safeguards(only: str | None, most: int, jobs: int) -> int:
             found = search.result()
             holes += found is None
             text = f"{found[0]:>5} seeds: {found[1]}" if found else f"NOT FOUND in {most} seeds"
-            click.echo(f"{name:<28}{text}")
+            click.echo(f"{name:<36}{text}")
     return 1 if holes else 0
 
 
-def _chunks(first: int, seeds: int, until: float | None) -> Iterator[range]:
+def _chunks(first: int, seeds: int, minutes: float | None) -> Iterator[range]:
+    until = None if minutes is None else time.monotonic() + minutes * 60
     start, end = first, first + seeds
     while time.monotonic() < until if until is not None else start < end:
         stop = start + CHUNK if until is not None else min(start + CHUNK, end)
@@ -124,26 +134,29 @@ def prepare() -> None:
     gc.freeze()
 
 
-def run_chunk(seeds: range) -> list[tuple[Result, float]]:
+def run_chunk(seeds: range, form_name: str) -> list[tuple[Result, float]]:
     """Runs some seeds; returns each result, its faults shrunk if it failed, and its CPU seconds."""
+    form = FORMS[form_name]
     results = []
     for seed in seeds:
         began = time.process_time()
-        result = World(seed).run()
+        result = World(seed, form=form).run()
         took = time.process_time() - began
         if result.violations:
             result.faults = shrink(
                 result.faults,
-                lambda without: bool(World(seed, sorted(without)).run().violations),  # noqa: B023
+                lambda without: bool(World(seed, sorted(without), form).run().violations),  # noqa: B023
             )
         results.append((result, took))
     return results
 
 
 class Summary:
-    """What many runs did, all together."""
+    """What many runs of one form did, all together."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self.first: int | None = None
         self.runs = 0
         self.failed = 0
         self.counts: Counter[str] = Counter()
@@ -154,6 +167,7 @@ class Summary:
     def add(self, result: Result, cpu: float) -> None:
         """Adds one run, and prints it if it failed."""
         self.runs += 1
+        self.first = result.seed if self.first is None else min(self.first, result.seed)
         self.counts += result.counts
         self.seconds += result.seconds
         self.steps += result.steps
@@ -161,18 +175,20 @@ class Summary:
         if not result.violations:
             return
         self.failed += 1
-        drawn = World(result.seed).faults
+        drawn = World(result.seed, form=self._form).faults
         kept = {each.number for each in result.faults}
         without = ",".join(str(each.number) for each in drawn if each.number not in kept)
-        click.echo(f"FAILED: python -m tests.simulation --seed {result.seed} --without '{without}'")
+        click.echo(
+            f"FAILED: python -m tests.simulation {self._form.option}--seed {result.seed} --without '{without}'"
+        )
         for fault in result.faults:
             click.echo(f"    fault {fault}")
         for violation in result.violations[:3]:
             click.echo(f"    {violation}")
 
-    def print(self, first: int, elapsed: float) -> None:
+    def print(self, elapsed: float) -> None:
         """Prints the summary."""
-        click.echo(f"{self.runs} seeds from {first} on, {self.failed} failed")
+        click.echo(f"{self.runs} seeds from {self.first} on, {self.failed} failed")
         click.echo(
             f"{self.seconds / 3600:.2f} simulated hours, {self.steps:,} events in {elapsed:.0f} s, "
             f"{self.steps / max(self.cpu, 1e-9) * 60:,.0f} events a minute of one core"

@@ -12,7 +12,8 @@ from lacuna.pipeline.audit import job
 from lacuna.pipeline.audit.findings import NOTES, Finding
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.location import ClusterLocation
-from tests.simulation.cluster import Surroundings, connect_stream
+from tests.simulation.cluster import Surroundings
+from tests.simulation.sessions import new_client
 from tests.simulation.store import SimulatedStore
 
 Result = TypeVar("Result")
@@ -31,9 +32,7 @@ class SimulatedControlPlane(ControlPlane):
         self._client = self._run(self._open(""))
 
     async def _open(self, _: str) -> SessionClient:
-        network = self._around.network
-        client = SessionClient(("control:9090",), lambda _: connect_stream(network), lambda: 0.5)
-        client.start()
+        client = new_client(self._around, lambda: 0.5)
         await client.cluster.ready()
         return client
 
@@ -53,7 +52,7 @@ def audit(around: Surroundings) -> list[Finding]:
     """What is wrong with the bucket, as `lacuna verify` would say. Raises PipelineError, ControlPlaneUnavailable."""
     control = SimulatedControlPlane(around)
     store = SimulatedStore(around.bucket, control.process)
-    location = ClusterLocation(store="memory:", control="control:9090")
+    location = ClusterLocation(store="memory:", control=",".join(around.controls))
     with (
         mock.patch.object(job, "open_metadata", return_value=control),
         mock.patch.object(job, "shared_store", return_value=store),

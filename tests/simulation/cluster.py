@@ -1,7 +1,7 @@
-"""Hosts of a simulated cluster: one for the control plane, one for each agent, as their supervisors run them.
+"""Machines of a simulated cluster, as supervisors run them, and what they share.
 
-A host starts its process again after it has died. What its machine keeps (the journal's disk) outlives the process;
-an agent's machine keeps nothing.
+A host starts its process again after it has died. What its machine keeps (a journal's disk, a database) outlives the
+process; an agent's machine keeps nothing.
 """
 
 from __future__ import annotations
@@ -9,37 +9,28 @@ from __future__ import annotations
 import asyncio
 import random
 import traceback
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping import HousekeepingSettings
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts, RunningAgent, start_agent
-from lacuna.controlplane import machine
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
-from lacuna.controlplane.client.session import SessionClient
-from lacuna.controlplane.client.streams import StreamBroken
 from lacuna.controlplane.journal.journal import JournalError
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
-from lacuna.controlplane.serving import serve_session
-from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError
 from lacuna.logstore.segments import ForeignStoreError
 from lacuna.stores import claim
-from tests.simulation.journal import Disk, SimulatedJournal, SimulatedSnapshotter
 from tests.simulation.loop import Process, SimulatedLoop
-from tests.simulation.network import End, Network
+from tests.simulation.network import Network
+from tests.simulation.sessions import new_client
 from tests.simulation.store import Bucket, SimulatedStore
 
 T = TypeVar("T")
 
-CONTROL = ("control", 9090)
 KAFKA_PORT = 9092
-MAX_OUTBOX = 100_000
 
 
 class NeverInline:
@@ -59,6 +50,8 @@ class Surroundings:
     """What all hosts share: the loop, the network, the bucket, and randomness by name."""
 
     seed: int
+    #: The addresses of all control planes.
+    controls: Sequence[str] = ()
     loop: SimulatedLoop = field(init=False)
     network: Network = field(init=False)
     bucket: Bucket = field(init=False)
@@ -89,12 +82,18 @@ class Host:
         self.random = around.randomness(name)
         self.clock_ahead_ms = 0
         self.asleep_ms = 0
+        #: How fast its clock counts the time that passes.
+        self.pace = 1.0
         #: Why its process ended last, as it would say on standard error.
         self.said = ""
         #: How often a client got something done; reset by who waits for it.
         self.progress = 0
         self._is_held = False
         self._is_retired = False
+
+    def new_id(self) -> bytes:
+        """16 random bytes."""
+        return self.random.randbytes(16)
 
     def start(self) -> None:
         """Starts its process, if none runs."""
@@ -108,6 +107,7 @@ class Host:
         process = self.process = self.around.loop.process(self.name)
         process.clock_ahead_ms = self.clock_ahead_ms
         process.asleep_ms = self.asleep_ms
+        process.pace = self.pace
         process.on_killed.append(lambda: self.around.network.close_all(process))
         process.start(self._run(process), self.name)
         self.around.tell(f"{self.name} starts")
@@ -210,54 +210,6 @@ class Host:
         """Loses what the machine had not synced."""
 
 
-class ControlPlaneHost(Host):
-    """The machine of the control plane, with the disk of its journal."""
-
-    def __init__(self, around: Surroundings, settings: RuntimeSettings) -> None:
-        super().__init__(around, "control")
-        self.disk = Disk(around.loop, around.randomness("disk"))
-        self.settings = settings
-        self.runtime: Runtime | None = None
-
-    async def _serve(self, process: Process) -> None:
-        loop, network = self.around.loop, self.around.network
-        failed: asyncio.Future[None] = loop.create_future()
-        journal = SimulatedJournal(self.disk, process)
-        runtime = Runtime(
-            journal,
-            process,
-            lambda: self.random.getrandbits(128).to_bytes(16, "big"),
-            self.settings,
-            snapshotter=SimulatedSnapshotter(self.disk),
-            on_fatal=lambda error: None if failed.done() else failed.set_exception(error),
-        )
-        await runtime.start()
-        self.runtime = runtime
-
-        def accept(end: End, _: str) -> None:
-            loop.create_task(_serve_stream(runtime, end))
-
-        network.listen(process, *CONTROL, accept)
-        try:
-            await failed
-        except (
-            Exception
-        ) as error:  # whatever it is, it ends the process, as `lacuna controlplane` would
-            raise JournalError(str(error)) from error
-
-    async def _stop(self) -> None:
-        if self.runtime is not None:
-            await self.runtime.close()
-
-    def _lose_power(self) -> None:
-        self.disk.lose_power()
-
-    def state(self) -> machine.State:
-        """The state that the process holds now."""
-        assert self.runtime is not None
-        return self.runtime._state
-
-
 class AgentHost(Host):
     """The machine of an agent."""
 
@@ -279,11 +231,7 @@ class AgentHost(Host):
     async def _serve(self, process: Process) -> None:
         self.agent = None
         around = self.around
-        network = around.network
-        control = SessionClient(
-            ("control:9090",), lambda _: connect_stream(network), self.random.random
-        )
-        control.start()
+        control = new_client(around, self.random.random)
         await control.cluster.ready()
         store = self._open_store(process)
         await claim(store, control)
@@ -309,73 +257,3 @@ class AgentHost(Host):
         if self.agent is not None:
             await self.agent.stop()
             await self.agent.context.control.close()
-
-
-# The session's stream over a simulated link.
-
-
-class _Stream:
-    """A client's end of a session's stream (`lacuna.controlplane.client.streams.Stream`)."""
-
-    def __init__(self, network: Network) -> None:
-        self._network = network
-        self._messages: asyncio.Queue[SessionResponse | Exception | None] = asyncio.Queue()
-        self._opening: asyncio.Task[End] | None = None
-        self._end: End | None = None
-
-    async def read(self) -> SessionResponse | None:
-        if self._end is None:
-            await self._open()
-        message = await self._messages.get()
-        if isinstance(message, Exception):
-            raise StreamBroken(str(message))
-        return message
-
-    async def _open(self) -> None:
-        try:
-            end = await self._network.connect(*CONTROL)
-        except (OSError, TimeoutError) as error:
-            raise StreamBroken(str(error)) from error
-        self._end = end
-        end.open(self._messages.put_nowait, self._messages.put_nowait)
-
-    async def write(self, request: SessionRequest) -> None:
-        if self._end is None or not self._end.is_open:
-            raise StreamBroken("the stream has ended")
-        self._end.send(request)
-
-    def cancel(self) -> None:
-        self._messages.put_nowait(StreamBroken("it was cancelled"))
-        if self._end is not None:
-            self._end.reset()
-
-
-@asynccontextmanager
-async def connect_stream(network: Network) -> AsyncIterator[_Stream]:
-    """A stream to the control plane, which is opened by the first read."""
-    stream = _Stream(network)
-    try:
-        yield stream
-    finally:
-        stream.cancel()
-
-
-def _serve_stream(runtime: Runtime, end: End) -> Coroutine[Any, Any, None]:
-    """Serves the control plane's end of a stream, as the gRPC service does."""
-    messages: asyncio.Queue[SessionRequest | Exception | None] = asyncio.Queue()
-    end.open(messages.put_nowait, messages.put_nowait)
-
-    async def requests() -> AsyncIterator[SessionRequest]:
-        while isinstance(message := await messages.get(), SessionRequest):
-            yield message
-
-    async def write(response: SessionResponse) -> None:
-        end.send(response)
-
-    async def serve() -> None:
-        try:
-            await serve_session(runtime, requests(), write, MAX_OUTBOX)
-        except ControlPlaneUnavailable:
-            end.close()
-
-    return serve()

@@ -49,9 +49,10 @@ from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineErro
 from lacuna.pipeline.holding import hold_lost
 from lacuna.pipeline.loading import Block, cut_pieces, load_block, load_blocks
 from tests.simulation import keyed
-from tests.simulation.cluster import Host, Surroundings, connect_stream
+from tests.simulation.cluster import Host, Surroundings
 from tests.simulation.history import History
 from tests.simulation.loop import Process
+from tests.simulation.sessions import new_client
 from tests.simulation.store import SimulatedStore
 
 #: How long a pin and a lease last; they are renewed five times as often.
@@ -91,11 +92,7 @@ class JobHost(Host):
         self._job = job
 
     async def _serve(self, process: Process) -> None:
-        network = self.around.network
-        control = SessionClient(
-            ("control:9090",), lambda _: connect_stream(network), self.random.random
-        )
-        control.start()
+        control = new_client(self.around, self.random.random)
         await control.cluster.ready()
         job = Job(self, control, SimulatedStore(self.around.bucket, process))
         is_last = False

@@ -35,6 +35,8 @@ class Consumer:
         self.random = randomness
         self.isolation = isolation
         self.reads: dict[Place, Read] = {}
+        #: The connection over which a partition was read last.
+        self._over: dict[Place, object] = {}
         #: The agent to ask, instead of the leader.
         self.address: tuple[str, int] | None = None
         #: Whether to ask another agent each time, as where leaders come and go.
@@ -48,6 +50,7 @@ class Consumer:
         read: Read | None = None
         passed = -1
         while True:
+            asked = self.history.now()
             try:
                 if read is None:
                     read = self.reads[place] = await self._from_start(place, passed)
@@ -61,13 +64,18 @@ class Consumer:
                 self.client.served()
                 self.take(place, read, answer)
             elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                passed, read = read.position, None
+                passed, read = self._passed(place, read.position, asked), None
             elif code in RETRIABLE:
                 self.client.forget_leader(place[0])
                 await self.client.pause()
             else:
                 self.history.wrong(f"{self.name} could not fetch {place}: {code.name}")
                 return
+
+    def _passed(self, place: Place, position: int, asked: float) -> int:
+        """The offset that a log's start must have passed, since it was out of range; -1 if the agent may be behind."""
+        is_known = self.history.has_told(self._over.get(place), place, position)
+        return position if is_known or not self.history.may_be_stale(asked) else -1
 
     async def _from_start(self, place: Place, passed: int = -1) -> Read:
         """Begins at the log's start, which must have passed the offset that was out of range."""
@@ -135,10 +143,13 @@ class Consumer:
         )
         self.history.counts["fetches"] += 1
         answer, sent_at = await self.client.ask(address, 1, version, request, is_timed=True)
+        over = self._over[place] = self.client.connected(address)
         if answer.error_code:
             raise KafkaError(answer.error_code, "fetch")
         found = answer.responses[0].partitions[0]
         if not found.error_code:
+            self.history.told(self.name, over, place, 0, found.high_watermark)
+            self.history.told(self.name, over, place, 1, found.last_stable_offset)
             self.history.not_older(self.name, place, found.high_watermark, sent_at - OLDEST_SECONDS)
         return found
 
@@ -148,7 +159,7 @@ class Consumer:
         isolation = self.isolation if time == LATEST else 0
         while True:
             address = asked_of or await self.client.leader(topic, partition)
-            before = self.history.bound(place, time, isolation)
+            before, since = self.history.bound(place, time, isolation), self.history.now()
             asked = nested(2, 7, "ListOffsetsPartition", partition_index=partition, timestamp=time)
             request = make(
                 REQUESTS[2].body,
@@ -166,7 +177,9 @@ class Consumer:
             if code == ErrorCode.NONE and "/" in topic:
                 return int(answer.offset)  # ListOffsets has no ids: it may be another topic's
             if code == ErrorCode.NONE:
-                self.history.bounded(self.name, place, time, isolation, answer.offset, before)
+                self.history.bounded(
+                    self.name, place, time, isolation, answer.offset, before, since
+                )
                 return int(answer.offset)
             if code not in RETRIABLE:
                 raise KafkaError(code, "list offsets")
@@ -178,6 +191,7 @@ class Consumer:
         read = await self._from_start(place)
         end = await self.offset(place, LATEST)
         while read.position < end:
+            asked = self.history.now()
             answer = await self.fetch(place, read.position)
             code = ErrorCode(answer.error_code)
             if code == ErrorCode.NONE:
@@ -186,7 +200,7 @@ class Consumer:
                 self.client.forget_leader(place[0])
                 await self.client.pause()
             elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                read = await self._from_start(place, read.position)
+                read = await self._from_start(place, self._passed(place, read.position, asked))
             else:
                 raise KafkaError(code, f"fetch of {place} at {read.position}")
         return read

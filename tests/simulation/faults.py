@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lacuna.controlplane.journal.place import BUCKET
+from tests.simulation import database
+from tests.simulation.journal import DiskWeather
+from tests.simulation.planes import DATABASE, DISK, SHARED, LonePlane, SharedPlanes
 
 if TYPE_CHECKING:
-    from tests.simulation.world import World
+    from tests.simulation.world import Form, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +34,40 @@ class Fault:
         return text + (f", rate {self.rate:.2f}" if self.rate else "")
 
 
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """The names of those whom faults can strike."""
+
+    planes: Sequence[str]
+    agents: Sequence[str]
+    clients: Sequence[str]
+
+    @property
+    def servers(self) -> Sequence[str]:
+        """All that serve."""
+        return [*self.planes, *self.agents]
+
+
+#: As a target: the control plane that leads when the fault begins.
+LEADER: Final = "leader"
 #: How often a clock that drifts is moved.
 DRIFT_STEP: Final = 0.1
+#: How far a clock can be ahead. One that is more than an hour ahead was wrong before, and is believed (ADR 25).
+AHEAD_MS: Final = 3_500_000
 
 Apply = Callable[["World", Fault], None]
+Target = Callable[[random.Random, Machines], str]
 
 
 def _host(call: str) -> Apply:
     def apply(world: World, fault: Fault) -> None:
-        getattr(world.hosts[fault.target], call)(fault.lasts)
+        getattr(world.host(fault.target), call)(fault.lasts)
 
     return apply
 
 
 def _for_a_while(
-    world: World, fault: Fault, weather: object, name: str, value: float, calm: float
+    world: World, fault: Fault, weather: object, name: str, value: float | bool, calm: float | bool
 ) -> None:
     setattr(weather, name, value)
     world.loop.call_in(world.loop.world, fault.lasts, setattr, weather, name, calm)
@@ -58,13 +82,13 @@ def _store(name: str) -> Apply:
 def _pause_at_put(world: World, fault: Fault) -> None:
     """Pauses a process when its next PUT has been done and it does not know yet, or in a second."""
     waiting = world.around.bucket.when_put
-    host = world.hosts[fault.target]
+    host = world.host(fault.target)
 
     def pause() -> None:
-        if waiting.pop(fault.target, None) is not None:
+        if waiting.pop(host.name, None) is not None:
             host.pause(fault.lasts)
 
-    waiting[fault.target] = pause
+    waiting[host.name] = pause
     world.loop.call_in(world.loop.world, 1.0, pause)
 
 
@@ -77,91 +101,209 @@ def _resets(world: World, fault: Fault) -> None:
 
 
 def _slow_disk(world: World, fault: Fault) -> None:
-    _for_a_while(world, fault, world.control.disk.weather, "slowness", 1 + 2_000 * fault.rate, 1.0)
+    _for_a_while(world, fault, _disk(world), "slowness", 1 + 2_000 * fault.rate, 1.0)
 
 
 def _failing_disk(world: World, fault: Fault) -> None:
-    _for_a_while(world, fault, world.control.disk.weather, "fails", fault.rate, 0.0)
+    _for_a_while(world, fault, _disk(world), "fails", fault.rate, 0.0)
+
+
+def _disk(world: World) -> DiskWeather:
+    assert isinstance(world.planes, LonePlane)
+    return world.planes.host.disk.weather
+
+
+def _slow_database(world: World, fault: Fault) -> None:
+    found = _shared(world).database
+    assert found is not None
+    _for_a_while(world, fault, found, "slowness", 1 + 2_000 * fault.rate, 1.0)
+
+
+def _shared(world: World) -> SharedPlanes:
+    assert isinstance(world.planes, SharedPlanes)
+    return world.planes
 
 
 def _no_store(world: World, fault: Fault) -> None:
-    unreachable = world.around.bucket.unreachable
-    unreachable.add(fault.target)
-    world.loop.call_in(world.loop.world, fault.lasts, unreachable.discard, fault.target)
+    unreachable, name = world.around.bucket.unreachable, world.host(fault.target).name
+    unreachable.add(name)
+    world.loop.call_in(world.loop.world, fault.lasts, unreachable.discard, name)
 
 
 def _cut(world: World, fault: Fault) -> None:
-    one, other = fault.target.split("|")
+    one, other = (world.host(name).name for name in fault.target.split("|"))
     world.around.network.cut(one, other, fault.lasts)
 
 
+def _cut_from_agents(world: World, fault: Fault) -> None:
+    """Nobody reaches a control plane, which reaches its journal."""
+    for agent in world.agents:
+        world.around.network.cut(world.host(fault.target).name, agent.name, fault.lasts)
+
+
+def _cut_from_journal(world: World, fault: Fault) -> None:
+    """A control plane does not reach its journal, and agents reach it."""
+    if world.planes.journal == BUCKET:
+        _no_store(world, fault)
+    else:
+        world.around.network.cut(world.host(fault.target).name, database.HOST, fault.lasts)
+
+
+def _kill_all(world: World, fault: Fault) -> None:
+    for host in world.planes.hosts:
+        host.kill(fault.lasts)
+
+
+def _force(world: World, fault: Fault) -> None:
+    """Has a standby take over, whoever leads: its lease was set to nothing by hand.
+
+    In half of the cases the leader does not reach the journal any more, so that it leads on for longer.
+    """
+    standbys = _shared(world).standbys()
+    if not standbys:
+        return
+    chosen = standbys[int(fault.rate * len(standbys))]
+    _for_a_while(world, fault, chosen, "is_impatient", True, False)
+    if int(fault.rate * 1000) % 2:
+        _cut_from_journal(world, fault)
+
+
 def _clock(world: World, fault: Fault) -> None:
-    # Not far back: the control plane's time stands still until its clock has caught up.
-    by = 1_800_000 if fault.rate > 0.4 else -5_000
-    world.hosts[fault.target].jump_clock(int(by * fault.rate))
+    """Sets a clock forwards by up to an hour, or if it is there already, back to the true time."""
+    host = world.host(fault.target)
+    ahead = int(AHEAD_MS * fault.rate) if fault.rate > 0.4 else -5_000
+    host.jump_clock(ahead - host.clock_ahead_ms)
 
 
 def _drift(world: World, fault: Fault) -> None:
     """Has a clock gain up to half of the time that passes, or lose up to a quarter."""
     per_step = int(DRIFT_STEP * 1000 * (0.75 * fault.rate - 0.25))
+    host = world.host(fault.target)
     for step in range(int(fault.lasts / DRIFT_STEP)):
-        world.loop.call_in(
-            world.loop.world, step * DRIFT_STEP, world.hosts[fault.target].jump_clock, per_step
-        )
+        world.loop.call_in(world.loop.world, step * DRIFT_STEP, host.jump_clock, per_step)
 
 
-#: kind → (how it is applied, how often it is drawn, seconds it lasts or until a host is back)
-KINDS: Final[dict[str, tuple[Apply, int, tuple[float, float]]]] = {
-    "kill": (_host("kill"), 6, (0.2, 4.0)),
-    "power off": (_host("power_off"), 3, (0.5, 6.0)),
-    "stop": (_host("stop"), 2, (0.2, 3.0)),
-    "pause": (_host("pause"), 5, (0.3, 25.0)),
+# Whom a fault strikes.
+
+
+def _nobody(_: random.Random, __: Machines) -> str:
+    return ""
+
+
+def _database(_: random.Random, __: Machines) -> str:
+    return database.HOST
+
+
+def _leader(randomness: random.Random, machines: Machines) -> str:
+    return randomness.choice([LEADER, LEADER, LEADER, *machines.planes])
+
+
+def _server(randomness: random.Random, machines: Machines) -> str:
+    return randomness.choice(machines.servers)
+
+
+def _agent(randomness: random.Random, machines: Machines) -> str:
+    return randomness.choice(machines.agents)
+
+
+def _anybody(randomness: random.Random, machines: Machines) -> str:
+    return randomness.choice([*machines.servers, *machines.servers, *machines.clients])
+
+
+def _two(randomness: random.Random, machines: Machines) -> str:
+    one = randomness.choice(machines.servers)
+    others = [each for each in [*machines.servers, *machines.clients] if each != one]
+    other = randomness.choice(others)
+    return f"{one}|{other}"
+
+
+class Kind(NamedTuple):
+    """A kind of fault: what it does, how often it is drawn, and how many seconds it lasts or a host is away."""
+
+    apply: Apply
+    weight: int
+    lasts: tuple[float, float]
+    target: Target
+    #: The journals with which it can happen.
+    journals: Sequence[str] = (DISK, *SHARED)
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "kill": Kind(_host("kill"), 6, (0.2, 4.0), _anybody),
+    "power off": Kind(_host("power_off"), 3, (0.5, 6.0), _server),
+    "stop": Kind(_host("stop"), 2, (0.2, 3.0), _server),
+    "pause": Kind(_host("pause"), 5, (0.3, 25.0), _anybody),
     # Past an agent's lease, and perhaps the grace after which what it left is collected.
-    "long pause": (_pause_at_put, 5, (4.0, 28.0)),
-    "clock jumps": (_clock, 2, (0.0, 0.0)),
-    "clock drifts": (_drift, 1, (2.0, 15.0)),
-    "cut": (_cut, 5, (0.2, 18.0)),
-    "slow network": (_slow_network, 2, (0.5, 5.0)),
-    "resets": (_resets, 3, (0.5, 5.0)),
-    "store unreachable": (_no_store, 2, (0.5, 15.0)),
-    "store refuses": (_store("refuses"), 2, (0.5, 8.0)),
-    "store loses replies": (_store("loses_replies"), 4, (1.0, 10.0)),
-    "store puts late": (_store("puts_late"), 4, (1.0, 10.0)),
-    "store cuts reads": (_store("cuts"), 2, (0.5, 8.0)),
-    "store flips bits": (_store("flips"), 2, (0.5, 4.0)),
-    "slow disk": (_slow_disk, 3, (0.3, 5.0)),
-    "disk fails": (_failing_disk, 1, (0.1, 2.0)),
+    "long pause": Kind(_pause_at_put, 5, (4.0, 28.0), _agent),
+    "clock jumps": Kind(_clock, 2, (0.0, 0.0), _server),
+    "clock drifts": Kind(_drift, 1, (2.0, 15.0), _server),
+    "cut": Kind(_cut, 5, (0.2, 18.0), _two),
+    "slow network": Kind(_slow_network, 2, (0.5, 5.0), _nobody),
+    "resets": Kind(_resets, 3, (0.5, 5.0), _nobody),
+    "store unreachable": Kind(_no_store, 2, (0.5, 15.0), _agent),
+    "store refuses": Kind(_store("refuses"), 2, (0.5, 8.0), _nobody),
+    "store loses replies": Kind(_store("loses_replies"), 4, (1.0, 10.0), _nobody),
+    "store puts late": Kind(_store("puts_late"), 4, (1.0, 10.0), _nobody),
+    "store cuts reads": Kind(_store("cuts"), 2, (0.5, 8.0), _nobody),
+    "store flips bits": Kind(_store("flips"), 2, (0.5, 4.0), _nobody),
+    # One control plane.
+    "slow disk": Kind(_slow_disk, 3, (0.3, 5.0), _nobody, [DISK]),
+    "disk fails": Kind(_failing_disk, 1, (0.1, 2.0), _nobody, [DISK]),
+    # Several of them.
+    "kill leader": Kind(_host("kill"), 3, (0.2, 6.0), _leader, SHARED),
+    "stop leader": Kind(_host("stop"), 2, (0.2, 3.0), _leader, SHARED),
+    "pause leader": Kind(_host("pause"), 4, (0.3, 20.0), _leader, SHARED),
+    "cut from agents": Kind(_cut_from_agents, 3, (0.5, 12.0), _leader, SHARED),
+    "no control plane": Kind(_kill_all, 1, (0.5, 8.0), _nobody, SHARED),
+    "cut from journal": Kind(_cut_from_journal, 4, (0.5, 18.0), _leader, SHARED),
+    "two leaders": Kind(_force, 4, (0.5, 4.0), lambda *_: LEADER, SHARED),
+    # A journal in PostgreSQL.
+    "slow database": Kind(_slow_database, 2, (0.3, 5.0), _nobody, [DATABASE]),
+    "database hangs": Kind(_host("pause"), 2, (0.3, 12.0), _database, [DATABASE]),
+    "database restarts": Kind(_host("kill"), 2, (0.05, 4.0), _database, [DATABASE]),
+    "database fails over": Kind(_host("power_off"), 2, (0.5, 10.0), _database, [DATABASE]),
+    # A journal in the bucket.
+    "pause at PUT": Kind(_pause_at_put, 4, (0.5, 20.0), _leader, [BUCKET]),
+    "store conflicts": Kind(_store("conflicts"), 3, (0.5, 10.0), _nobody, [BUCKET]),
+    "journal stalls": Kind(_store("stalls"), 3, (0.5, 10.0), _nobody, [BUCKET]),
 }
 
 
-def draw(
-    randomness: random.Random, seconds: float, servers: Sequence[str], clients: Sequence[str]
-) -> list[Fault]:
-    """The faults of a run of so many seconds: none to about twenty."""
-    names, weights = list(KINDS), [each[1] for each in KINDS.values()]
-    count = randomness.choice((0, 2, 4, 8, 12, 20))
-    times = sorted(randomness.uniform(1.0, seconds) for _ in range(count))
+#: Those of a short history, in which most often a standby takes over beside a leader.
+AMONG_LEADERS: Final[Mapping[str, Kind]] = {
+    name: KINDS[name]._replace(weight=weight, lasts=lasts)
+    for name, weight, lasts in (
+        ("two leaders", 16, (0.3, 2.0)),
+        ("kill leader", 2, (0.1, 1.0)),
+        ("stop leader", 1, (0.1, 1.0)),
+        ("pause leader", 3, (0.1, 3.0)),
+        ("pause at PUT", 3, (0.1, 3.0)),
+        ("cut from journal", 3, (0.3, 3.0)),
+        ("cut from agents", 1, (0.3, 3.0)),
+        ("resets", 5, (0.3, 2.0)),
+        ("slow database", 2, (0.2, 1.0)),
+        ("database hangs", 1, (0.1, 1.0)),
+        ("store conflicts", 2, (0.3, 2.0)),
+        ("store puts late", 2, (0.3, 2.0)),
+        ("store loses replies", 2, (0.3, 2.0)),
+        ("journal stalls", 2, (0.3, 2.0)),
+        ("clock jumps", 2, (0.0, 0.0)),
+    )
+}
+
+
+def draw(randomness: random.Random, journal: str, form: Form, machines: Machines) -> list[Fault]:
+    """The faults of a history of this form, whose journal is of this kind."""
+    possible = {name: kind for name, kind in form.kinds.items() if journal in kind.journals}
+    weights = [kind.weight for kind in possible.values()]
+    count = randomness.choice(form.fault_counts)
+    times = sorted(randomness.uniform(1.0, form.faulty_seconds) for _ in range(count))
     faults = []
     for number, at in enumerate(times, 1):
-        kind = randomness.choices(names, weights)[0]
-        least, most = KINDS[kind][2]
+        name = randomness.choices(list(possible), weights)[0]
+        kind = possible[name]
+        least, most = kind.lasts
         lasts = least * (most / least) ** randomness.random() if least else 0.0
-        target = _target(randomness, kind, servers, clients)
-        faults.append(Fault(number, at, kind, target, lasts, randomness.random()))
+        target = kind.target(randomness, machines)
+        faults.append(Fault(number, at, name, target, lasts, randomness.random()))
     return faults
-
-
-def _target(
-    randomness: random.Random, kind: str, servers: Sequence[str], clients: Sequence[str]
-) -> str:
-    if kind in ("kill", "pause"):
-        return randomness.choice([*servers, *servers, *clients])
-    if kind in ("power off", "stop", "clock jumps", "clock drifts"):
-        return randomness.choice(list(servers))
-    if kind in ("store unreachable", "long pause"):
-        return randomness.choice([each for each in servers if each != "control"])
-    if kind == "cut":
-        one = randomness.choice(list(servers))
-        other = randomness.choice([each for each in [*servers, *clients] if each != one])
-        return f"{one}|{other}"
-    return ""

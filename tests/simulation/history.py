@@ -7,6 +7,7 @@ deleted and created again is another one.
 from __future__ import annotations
 
 import itertools
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -71,6 +72,8 @@ class History:
         #: When which end of a log was acknowledged, in order of time.
         self._ends: dict[Place, list[tuple[float, int]]] = {}
         self.violations: list[str] = []
+        #: When an earlier leader answered last although a later one led.
+        self._stale_until = -math.inf
         #: Whether the last fault has ended. Then admins abort no transactions: those of slow clients are always open.
         self.is_over = False
         self.transactions: list[Transaction] = []
@@ -85,6 +88,8 @@ class History:
         self._place_of: dict[bytes, Place] = {}
         #: What was answered for (place, time, isolation), which never goes back.
         self._bounds: dict[tuple[Place, int, int], int] = {}
+        #: How far a log was said to reach, by (connection, place, isolation).
+        self._told: dict[tuple[object, Place, int], int] = {}
         #: How far somebody asked for a log's start to be moved; and topics whose records expire.
         self.cuts: dict[Place, float] = {}
         self.expiring: set[str] = set()
@@ -180,11 +185,20 @@ class History:
 
     # Bounds of logs.
 
+    def two_led(self) -> None:
+        """An earlier leader answers, and a later one leads already: it may not know what that one has answered."""
+        self.counts["answers while two led"] += 1
+        self._stale_until = self.now()
+
+    def may_be_stale(self, since: float) -> bool:
+        """Whether an answer to something that was asked at `since` may come from what an earlier leader knew."""
+        return since <= self._stale_until
+
     def not_older(self, who: str, place: Place, end: int, since: float) -> None:
         """A fetch was told this end by an agent whose views must have all that was acknowledged before `since`."""
         ends = self._ends.get(place, [])
         known = bisect_left(ends, (since, 0))
-        if known and ends[known - 1][1] > end:
+        if known and ends[known - 1][1] > end and not self.may_be_stale(since):
             when, before = ends[known - 1]
             self.wrong(
                 f"{who} was told that {place} ends at {end} by an agent that had to know all since {since:.3f} s; "
@@ -196,15 +210,35 @@ class History:
         return self._bounds.get((place, time, isolation), 0)
 
     def bounded(
-        self, who: str, place: Place, time: int, isolation: int, offset: int, before: int
+        self,
+        who: str,
+        place: Place,
+        time: int,
+        isolation: int,
+        offset: int,
+        before: int,
+        since: float,
     ) -> None:
-        """The start or end of a log was asked for, when it was at least `before`."""
+        """The start or end of a log was asked for at `since`, when it was at least `before`."""
         self._raise_bound((place, time, isolation), offset)
-        if offset < before:
+        if offset < before and not self.may_be_stale(since):
             what = "starts" if time == EARLIEST else f"ends at isolation {isolation}"
             self.wrong(
                 f"{who} is told that {place} {what} at {offset}, and {before} was known before"
             )
+
+    def told(self, who: str, over: object, place: Place, isolation: int, end: int) -> None:
+        """An answer over a connection says how far a log reaches: one agent never goes back, even while two lead."""
+        before = self._told.get((over, place, isolation), 0)
+        if end < before:
+            self.wrong(
+                f"{who} is told that {place} ends at {end}, by an agent that has said {before}"
+            )
+        self._told[over, place, isolation] = end
+
+    def has_told(self, over: object, place: Place, offset: int) -> bool:
+        """Whether an agent has said over a connection that a log reaches so far."""
+        return self._told.get((over, place, 0), 0) >= offset
 
     def asks_to_cut(self, place: Place, offset: float) -> None:
         """Somebody asks to delete the records below an offset; infinite if only the log knows it."""

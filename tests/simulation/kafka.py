@@ -176,6 +176,10 @@ class Client:
         opened = self._connections[address] = Connection(end, self.network.trace)
         return opened
 
+    def connected(self, address: tuple[str, int]) -> object:
+        """The connection to an agent, to tell it from others."""
+        return self._connections.get(address)
+
     async def ask(
         self,
         address: tuple[str, int],

@@ -97,6 +97,7 @@ class Process:
         "loop",
         "name",
         "on_killed",
+        "pace",
     )
 
     def __init__(self, loop: SimulatedLoop, name: str) -> None:
@@ -107,6 +108,8 @@ class Process:
         self.is_queued = False
         self.clock_ahead_ms = 0
         self.asleep_ms = 0
+        #: How fast its machine counts the time that passes.
+        self.pace = 1.0
         #: Called when it is killed, in no process: the kernel closes its sockets.
         self.on_killed: list[Callable[[], None]] = []
         self._ready: deque[Handle] = deque()
@@ -160,11 +163,11 @@ class Process:
 
     def passed_ms(self) -> float:
         """The time of the clock that nobody can set."""
-        return self.loop.time() * 1000 + self.asleep_ms
+        return self.loop.time() * 1000 * self.pace + self.asleep_ms
 
     async def sleep(self, duration_ms: int) -> None:
         """Waits, as the clocks of agents and control planes do."""
-        await asyncio.sleep(duration_ms / 1000)
+        await asyncio.sleep(duration_ms / 1000 / self.pace)
 
     def add(self, handle: Handle) -> None:
         """Has a callback run after those that are ready already."""

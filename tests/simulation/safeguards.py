@@ -2,6 +2,8 @@
 
 python -m tests.simulation --safeguards          how many seeds each removal takes to be found
 python -m tests.simulation --safeguards --only "lease fence"
+
+Those of several control planes are in `leader_safeguards.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from lacuna.agent.housekeeping.collecting import Collector
 from lacuna.agent.produce import flush
 from lacuna.agent.trust import Trust
 from lacuna.controlplane import machine
+from lacuna.controlplane.client import session
 from lacuna.controlplane.client.subscriptions import Subscriptions
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.runtime import Runtime
@@ -57,6 +60,7 @@ from lacuna.logstore.objects.store import ObjectStoreError
 from lacuna.logstore.records.pieces import walk_pieces
 from tests.simulation import world
 from tests.simulation.journal import SimulatedJournal
+from tests.simulation.leader_safeguards import LEADER_SAFEGUARDS
 from tests.simulation.store import SimulatedStore
 
 Remove = Callable[[], AbstractContextManager[Any]]
@@ -405,6 +409,11 @@ def _undeleted_views() -> AbstractContextManager[Any]:
     return patch(FetchService, "_answer", undeleted)
 
 
+def _everything_again() -> AbstractContextManager[Any]:
+    """A client sends everything again that was not answered."""
+    return patch(session, "may_be_repeated", lambda _: True)
+
+
 #: Name → what takes it away. The names are those of docs/simulation.md.
 SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "durable replies": _early_replies,
@@ -441,14 +450,18 @@ SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "offsets of aborted": _offsets_of_aborted,
     "second sweep of leases": _swept_once,
     "error of a deleted topic": _undeleted_views,
+    "commands not sent again": _everything_again,
 }
 
 
 def seeds_until_found(name: str, most: int, first: int = 1) -> tuple[int, str] | None:
     """How many seeds it takes to find that a safeguard is missing, and what was found; None if `most` do not."""
-    with SAFEGUARDS[name]():
+    is_of_leaders = name in LEADER_SAFEGUARDS
+    remove = LEADER_SAFEGUARDS[name] if is_of_leaders else SAFEGUARDS[name]
+    form = world.TWO_LEADERS if is_of_leaders else world.WHOLE
+    with remove():
         for count, seed in enumerate(itertools.islice(itertools.count(first), most), 1):
-            result = world.World(seed).run()
+            result = world.World(seed, form=form).run()
             if result.violations:
                 return count, result.violations[0]
     return None

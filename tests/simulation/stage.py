@@ -39,11 +39,12 @@ from lacuna.logstore.segments import segments_prefix
 from lacuna.testing.faults import FaultyStore, Hold, Operation
 from tests.clients.probing import Target, creatable
 from tests.clients.wire import ClosedError, Connection
-from tests.simulation.cluster import KAFKA_PORT, AgentHost, ControlPlaneHost, Host, Surroundings
+from tests.simulation.cluster import KAFKA_PORT, AgentHost, Host, Surroundings
 from tests.simulation.history import History
 from tests.simulation.kafka import Client
 from tests.simulation.loop import Held, Process
 from tests.simulation.network import End
+from tests.simulation.planes import ControlPlaneHost, LonePlane, addresses
 from tests.simulation.producers import IdempotentProducer
 from tests.simulation.store import SimulatedStore
 
@@ -77,6 +78,7 @@ class Stage:
         self.parts = parts
         self.store = StagedStore(self)
         self.control = ControlPlaneHost(self.around, RuntimeSettings())
+        self.around.controls = addresses(LonePlane(self.control))
         self.agents: list[StagedAgent] = []
         #: Where the test's clients run.
         self.client = self.loop.process("test")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
-from lacuna.logstore.objects import MemoryStore
+from lacuna.logstore.objects import MemoryStore, VersionedObject
 from lacuna.logstore.objects.store import (
-    ObjectExistsError,
     ObjectInfo,
     ObjectStoreError,
     Part,
@@ -19,7 +20,10 @@ from lacuna.logstore.objects.store import (
     StoreUnavailableError,
     get_each,
 )
-from tests.simulation.loop import Process, SimulatedLoop
+from lacuna.logstore.segments.paths import JOURNAL_PREFIX
+from tests.simulation.loop import Held, Process, SimulatedLoop
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -30,6 +34,10 @@ class StoreWeather:
     refuses: float = 0.0
     #: It is done, and the caller is told that it failed.
     loses_replies: float = 0.0
+    #: A conditional put is answered 409: nothing is done, since another one is under way.
+    conflicts: float = 0.0
+    #: A request of the journal waits for up to some seconds.
+    stalls: float = 0.0
     #: A put is told to have failed, and takes place later.
     puts_late: float = 0.0
     #: A read ends before its end.
@@ -61,7 +69,7 @@ class Bucket:
 
 
 class SimulatedStore:
-    """One process's client of the bucket (an `ObjectStore`)."""
+    """One process's client of the bucket (a `ConditionalStore`)."""
 
     read_gap = 0
     reads_at_once = 1
@@ -77,30 +85,45 @@ class SimulatedStore:
         """Does nothing: the bucket is there."""
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
-        weather, draw = self._bucket.weather, self._bucket.random.random
-        self._ask()
         payload = [b"".join(parts)]
+        self._write(key, lambda: self._objects.put(key, payload))
+
+    def create(self, key: str, data: bytes) -> str:
+        return self._write_if(key, lambda: self._objects.create(key, data))
+
+    def replace(self, key: str, data: bytes, etag: str) -> str:
+        return self._write_if(key, lambda: self._objects.replace(key, data, etag))
+
+    def _write_if(self, key: str, request: Callable[[], str]) -> str:
+        weather = self._bucket.weather
+        if weather.conflicts and self._bucket.random.random() < weather.conflicts:
+            raise StoreUnavailableError("another request for the object is under way (409)")
+        return self._write(key, request)
+
+    def _write(self, key: str, request: Callable[[], T]) -> T:
+        """Does a request that writes an object, whatever its caller is told."""
+        bucket = self._bucket
+        loop, weather, draw = bucket.loop, bucket.weather, bucket.random.random
+        self._ask(key)
         if weather.puts_late and draw() < weather.puts_late:
-            loop = self._bucket.loop
-            loop.call_in(loop.world, 5.0 * draw() ** 3, self._put_late, key, payload)
+            loop.call_in(loop.world, 5.0 * draw() ** 3, _done_late, request)
             raise StoreUnavailableError("the request timed out")
-        self._objects.put(key, payload)
-        if self._process.name in self._bucket.when_put:
-            loop = self._bucket.loop
-            loop.call_in(loop.world, 0.0, self._bucket.when_put[self._process.name])
+        answer = request()
+        if self._process.name in bucket.when_put:
+            loop.call_in(loop.world, 0.0, bucket.when_put[self._process.name])
         if not self.is_synced:
-            self._bucket.unsynced.append((self._process.name, self._bucket.loop.time(), key))
+            bucket.unsynced.append((self._process.name, loop.time(), key))
         if weather.loses_replies and draw() < weather.loses_replies:
             raise StoreUnavailableError("the connection broke before the reply")
+        return answer
 
-    def _put_late(self, key: str, payload: Sequence[Part]) -> None:
-        try:
-            self._objects.put(key, payload)
-        except ObjectExistsError:
-            return  # a later try was quicker
+    def load(self, key: str) -> VersionedObject:
+        self._ask(key)
+        found = self._objects.load(key)
+        return VersionedObject(bytes(self._as_read(bytearray(found.data))), found.etag)
 
     def get(self, key: str, position: int, size: int) -> bytearray:
-        self._ask()
+        self._ask(key)
         return self._as_read(self._objects.get(key, position, size))
 
     def get_into(
@@ -109,19 +132,19 @@ class SimulatedStore:
         return get_each(self, reads, buffer)
 
     def get_all(self, key: str) -> bytearray:
-        self._ask()
+        self._ask(key)
         return self._as_read(self._objects.get_all(key))
 
     def size(self, key: str) -> int:
-        self._ask()
+        self._ask(key)
         return self._objects.size(key)
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
-        self._ask()
+        self._ask(prefix)
         return self._objects.list(prefix, start_after)
 
     def delete(self, keys: Iterable[str]) -> None:
-        self._ask()
+        self._ask("")
         self._objects.delete(keys)
         weather = self._bucket.weather
         if weather.loses_replies and self._bucket.random.random() < weather.loses_replies:
@@ -130,12 +153,18 @@ class SimulatedStore:
     def close(self) -> None:
         """Does nothing: there are no connections to close."""
 
-    def _ask(self) -> None:
-        weather = self._bucket.weather
-        if self._process.name in self._bucket.unreachable:
+    def _ask(self, key: str) -> None:
+        bucket = self._bucket
+        weather, draw = bucket.weather, bucket.random.random
+        if self._process.name in bucket.unreachable:
             raise StoreUnavailableError("the store cannot be reached")
-        if weather.refuses and self._bucket.random.random() < weather.refuses:
+        if weather.refuses and draw() < weather.refuses:
             raise StoreUnavailableError("the store is overloaded")
+        if weather.stalls and key.startswith(JOURNAL_PREFIX) and draw() < weather.stalls:
+            held = Held()
+            # The call begins anew then, and may have to wait again. Only a journal's calls are one request each.
+            bucket.loop.call_in(bucket.loop.world, 3.0 * draw() ** 2, lambda: held.released())
+            raise held
 
     def _as_read(self, data: bytearray) -> bytearray:
         weather, draw = self._bucket.weather, self._bucket.random.random
@@ -145,3 +174,9 @@ class SimulatedStore:
             self._bucket.flips += 1
             data[int(draw() * len(data))] ^= 1 << int(draw() * 8)
         return data
+
+
+def _done_late(request: Callable[[], object]) -> None:
+    """Does a request whose answer nobody waits for: where a later attempt was quicker, it does nothing."""
+    with suppress(ObjectStoreError):
+        request()

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -18,12 +19,11 @@ from tests.simulation.__main__ import prepare
 from tests.simulation.faults import Fault
 from tests.simulation.safeguards import seeds_until_found
 from tests.simulation.shrink import shrink
-from tests.simulation.world import Result, World
+from tests.simulation.world import FORMS, TWO_LEADERS, WHOLE, Form, Result, World
 
-#: Seeds of small clusters, some with an admin, a compactor or groups, with 8 to 20 faults; the slow one has all three.
-SOME_SEEDS = (pytest.param(2, marks=pytest.mark.slow), 7, 14, 17, 18)
-#: One of few clients and many faults, with a compactor and groups.
-QUICK_SEED = 7
+#: Seeds of small clusters with 8 to 20 faults, two on each kind of journal; among them are an admin, jobs and groups.
+SOME_SEEDS = (52, 60, 40, 39, 17, 7, pytest.param(18, marks=pytest.mark.slow))
+SHORT_SEEDS = range(1, 9)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -36,9 +36,9 @@ def _prepared() -> Iterator[None]:
 
 
 @cache
-def history(seed: int) -> Result:
-    """The same one for all tests of a process: each takes seconds."""
-    return World(seed).run()
+def history(seed: int, form: str = WHOLE.name) -> Result:
+    """The same one for all tests of a process: each takes a second."""
+    return World(seed, form=FORMS[form]).run()
 
 
 @pytest.mark.parametrize("seed", SOME_SEEDS)
@@ -46,14 +46,27 @@ def test_a_history_has_no_violation(seed: int) -> None:
     assert history(seed).violations == []
 
 
-def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
+@pytest.mark.parametrize("seed", SHORT_SEEDS)
+def test_two_leaders_contradict_each_other_in_nothing(seed: int) -> None:
+    assert history(seed, TWO_LEADERS.name).violations == []
+
+
+def test_two_lead_in_short_histories() -> None:
+    counts = sum((history(seed, TWO_LEADERS.name).counts for seed in SHORT_SEEDS), Counter())
+    assert counts["takeovers that were forced"] > 8
+    assert counts["answers while two led"] > 8
+
+
+# One with jobs and groups on a journal in the bucket, and one in PostgreSQL, in which two lead.
+@pytest.mark.parametrize(("seed", "form"), [(7, WHOLE), (3, TWO_LEADERS)], ids=["bucket", "short"])
+def test_a_seed_gives_the_same_bytes_in_every_process(seed: int, form: Form) -> None:
     """Whatever the hashes of strings are, and whatever ran in the process before or runs beside."""
-    history(17)
+    history(52)
     with _others_log():
-        _, lines = World(QUICK_SEED).traced()
-    assert len(lines) > 1_000
+        _, lines = World(seed, form=form).traced()
+    assert len(lines) > 300
     other = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    printed = _traced(QUICK_SEED, other)
+    printed = _traced(seed, form, other)
     differ = [at for at, line in enumerate(lines) if printed[at : at + 1] != [line]]
     assert not differ, (printed[differ[0] : differ[0] + 1], lines[differ[0]])
 
@@ -76,15 +89,16 @@ def _others_log() -> Iterator[None]:
         thread.join()
 
 
-def _traced(seed: int, hash_seed: str) -> list[str]:
-    command = [sys.executable, "-m", "tests.simulation", "--seed", str(seed), "--trace"]
+def _traced(seed: int, form: Form, hash_seed: str) -> list[str]:
+    options = [*form.option.split(), "--seed", str(seed), "--trace"]
+    command = [sys.executable, "-m", "tests.simulation", *options]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout.splitlines()
 
 
 def test_another_seed_is_another_history() -> None:
-    assert history(17).steps != history(18).steps
+    assert history(52).steps != history(60).steps
 
 
 def test_faults_can_be_left_out() -> None:
@@ -100,8 +114,8 @@ def test_shrinking_leaves_only_what_is_needed(needed: set[int]) -> None:
     assert {each.number for each in left} == needed
 
 
-#: One of the store, of producers, of compaction, of transactions and of groups, each found by the first seeds. The
-#: others are for `python -m tests.simulation --safeguards`, which takes all away.
+#: Some of the store, of producers, of compaction, of transactions, of groups and of leaders, each found by the first
+#: seeds. The others are for `python -m tests.simulation --safeguards`, which takes all away.
 SOON_FOUND: Final = (
     "last stable offset",
     "commit after the PUT",
@@ -109,6 +123,10 @@ SOON_FOUND: Final = (
     "dead ranges of plans",
     "transaction timeouts",
     "offsets of aborted",
+    "fence of an append",
+    "openings of the bucket's journal",
+    "tenure of a leader",
+    "state read anew",
 )
 
 

@@ -45,9 +45,10 @@ class Verifier(TransactionalProducer):
     async def _look(self, isolation: int, end: int, values: list[bytes]) -> str:
         """Asks one agent, a few times until it answers; returns what is wrong with the answer."""
         for _ in range(3):
-            address = self.random.choice(self.client.agents)
+            address, asked = self.random.choice(self.client.agents), self.history.now()
             try:
-                return await self._look_at(address, isolation, end, values)
+                found = await self._look_at(address, isolation, end, values)
+                return "" if self.history.may_be_stale(asked) else found
             except (Unanswered, KafkaError):
                 await self.client.pause()
         return ""

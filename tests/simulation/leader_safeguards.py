@@ -1,0 +1,104 @@
+"""Safeguards by which several control planes on one journal do not contradict each other (`safeguards.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Final
+from unittest import mock
+
+from lacuna.controlplane import node, tenure
+from lacuna.controlplane.client.session import SessionClient
+from lacuna.controlplane.journal import bucket_calls
+from lacuna.controlplane.journal.bucket import BucketJournal
+from lacuna.controlplane.journal.bucket_manifest import Manifest, Mark
+from lacuna.controlplane.node import Node
+from lacuna.controlplane.tenure import LeasedTenure
+from tests.simulation import database
+
+Remove = Callable[[], AbstractContextManager[Any]]
+patch = mock.patch.object
+
+
+def _no_fence() -> AbstractContextManager[Any]:
+    """An append in PostgreSQL counts whoever leads."""
+    return patch(database._Server, "is_fence_passed", lambda *_: True)
+
+
+def _no_row_lock() -> AbstractContextManager[Any]:
+    """A takeover does not wait for an append that is under way."""
+    held = database._RowLock.held
+    return patch(database._RowLock, "held", lambda self, **_: held(self, is_shared=True))
+
+
+def _no_openings() -> AbstractContextManager[Any]:
+    """Whoever takes over a journal in the bucket creates nothing at its end."""
+
+    async def fence(self: BucketJournal, manifest: Manifest, _: Mark) -> Mark:
+        following = await self._following(manifest.last)
+        if not following:
+            return manifest.last
+        return await self._read_on(manifest.last, following[-1], manifest.epoch)
+
+    return patch(BucketJournal, "_fence", fence)
+
+
+def _unread_refusals() -> AbstractContextManager[Any]:
+    """An append that is answered 412 is taken for an earlier attempt of one's own."""
+
+    async def create(self: bucket_calls.Bucket, key: str, data: bytes, **given: Any) -> bool:
+        await create_or_not(self, key, data, **given)
+        return True
+
+    create_or_not = bucket_calls.Bucket.create
+    return patch(bucket_calls.Bucket, "create", create)
+
+
+def _no_tenure() -> AbstractContextManager[Any]:
+    """A leader answers until it hears of the next."""
+    return patch(LeasedTenure, "holds", lambda _: True)
+
+
+def _kept_state() -> AbstractContextManager[Any]:
+    """Who led goes on with the state that it had, of which not all was durable."""
+    start = Node._start
+
+    async def remember(self: Any, *given: Any) -> Any:
+        kept = self._replica
+        plane = await start(self, *given)
+        self._kept = (kept, plane)
+        return plane
+
+    follow = Node._follow
+
+    async def go_on(self: Any, *given: Any) -> None:
+        kept = getattr(self, "_kept", None)
+        if kept is None:
+            return await follow(self, *given)
+        replica, plane = kept
+        replica.position = plane._durable
+        with patch(node, "Replica", lambda: replica):
+            following = asyncio.ensure_future(follow(self, *given))
+            await asyncio.sleep(0)
+        return await following
+
+    return mock.patch.multiple(Node, _start=remember, _follow=go_on)
+
+
+def _any_journal() -> AbstractContextManager[Any]:
+    """A client goes on with a control plane whose journal is shorter than it was."""
+    return patch(SessionClient, "_is_older", lambda *_: False)
+
+
+#: Name → what takes it away. Short histories find them.
+LEADER_SAFEGUARDS: Final[Mapping[str, Remove]] = {
+    "fence of an append": _no_fence,
+    "row lock of an append": _no_row_lock,
+    "openings of the bucket's journal": _no_openings,
+    "comparison after a 412": _unread_refusals,
+    "tenure of a leader": _no_tenure,
+    "margin of the tenure": lambda: patch(tenure, "_MARGIN", 0.0),
+    "state read anew": _kept_state,
+    "shorter journal refused": _any_journal,
+}

@@ -1,0 +1,236 @@
+"""Watches who leads: one control plane an epoch, nothing decided under an old one, and a journal that says one thing.
+
+What a journal told a leader is durable must be what everybody reads at these positions. A takeover must find all of it,
+and no later append of an earlier epoch may count. A lease that was judged rightly leaves no time at which two lead; one
+that was forced does, and then an earlier leader may answer from what it knows, but no longer than a lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+from lacuna.controlplane.client.repeating import may_be_repeated
+from lacuna.controlplane.client.session import SessionLimits
+from lacuna.controlplane.journal.journal import (
+    JournalBatch,
+    JournalReader,
+    Leader,
+    OpenedJournal,
+    SharedJournal,
+    Snapshot,
+)
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.session import PlaneSession
+from lacuna.controlplane.v1.control_pb2 import Command
+from tests.simulation.history import History
+from tests.simulation.loop import Process
+from tests.simulation.sessions import CLIENT
+
+
+@dataclass(slots=True)
+class Reign:
+    """One epoch: who leads, from which position on, and when it had the journal."""
+
+    epoch: int
+    who: str
+    position: int
+    since: float
+    is_forced: bool
+
+
+class Reigns:
+    """All epochs of one history, and the records that were seen at each position of the journal."""
+
+    def __init__(self, history: History, lease: float) -> None:
+        self._history = history
+        self._lease = lease
+        #: In the order in which they began.
+        self._reigns: dict[int, Reign] = {}
+        self.newest = 0
+        self._records: dict[int, bytes] = {}
+        #: How often a client's command was decided, by the client's process and the command's id.
+        self._decisions: Counter[tuple[Process, int]] = Counter()
+        #: The last position of which a leader was told that it is durable.
+        self._acknowledged = 0
+
+    def began(self, who: str, opened: OpenedJournal, *, is_forced: bool) -> None:
+        """A control plane has opened the journal."""
+        epoch, history = opened.fencing_token, self._history
+        if epoch in self._reigns:
+            history.wrong(f"{who} leads in epoch {epoch}, and so does {self._reigns[epoch].who}")
+        if epoch < self.newest:
+            history.wrong(f"{who} leads in epoch {epoch}, after epoch {self.newest} had begun")
+        if opened.position < self._acknowledged:
+            history.wrong(
+                f"{who} finds {opened.position} records in the journal; {self._acknowledged} had been acknowledged"
+            )
+        self._reigns[epoch] = Reign(epoch, who, opened.position, history.now(), is_forced)
+        self.newest = max(self.newest, epoch)
+        history.counts["takeovers"] += 1
+        history.counts["takeovers that were forced"] += is_forced
+
+    def decides(self, who: str, epoch: int) -> None:
+        """A control plane is about to decide or to answer something."""
+        if epoch == self.newest:
+            return
+        now = self._history.now()
+        later = next(each for each in self._reigns.values() if each.epoch > epoch)
+        if later.is_forced and now < later.since + self._lease:
+            self._history.two_led()
+            return
+        self._history.wrong(
+            f"{who} decides in epoch {epoch} at {now:.3f} s, and {later.who} leads in epoch {later.epoch} since "
+            f"{later.since:.3f} s"
+        )
+
+    def decided(self, client: Process, command: Command) -> None:
+        """A control plane has decided a command, which its client may send again if it was not answered."""
+        key = (client, command.command_id)
+        self._decisions[key] += 1
+        most = 1 + SessionLimits().max_repeats if may_be_repeated(command) else 1
+        if self._decisions[key] > most:
+            verb = command.WhichOneof("verb")
+            self._history.wrong(
+                f"a {verb} of {client.name} is decided {self._decisions[key]} times, and may be {most} times"
+            )
+
+    def appended(self, who: str, epoch: int, end: int, records: Sequence[bytes]) -> None:
+        """A leader was told that its records are durable."""
+        self._acknowledged = max(self._acknowledged, end)
+        self._see(f"{who} was told", end, records)
+        for later in self._reigns.values():
+            if later.epoch > epoch and end > later.position:
+                self._history.wrong(
+                    f"{who} has appended position {end} in epoch {epoch}, and epoch {later.epoch} began after "
+                    f"{later.position}"
+                )
+
+    def read(self, who: str, batch: JournalBatch) -> None:
+        """Somebody has read records."""
+        self._see(f"{who} reads", batch.position, batch.records)
+
+    def _see(self, who: str, end: int, records: Sequence[bytes]) -> None:
+        for position, record in enumerate(records, end - len(records) + 1):
+            if self._records.setdefault(position, record) != record:
+                self._history.wrong(f"{who} another record at position {position} than was there")
+
+
+class WatchedRuntime(Runtime):
+    """A control plane that tells whenever it decides."""
+
+    reigns: Reigns
+    who: str
+
+    def _leads(self) -> bool:
+        leads = super()._leads()
+        if leads:
+            self.reigns.decides(self.who, self.epoch)
+        return leads
+
+    def _decide(self, session: PlaneSession, command: Command) -> None:
+        super()._decide(session, command)
+        client = CLIENT.get(None)
+        if client is not None:
+            self.reigns.decided(client, command)
+
+
+class WatchedJournal:
+    """A shared journal, of which `reigns` learns what it does. `is_impatient` says whether to take it over at once."""
+
+    def __init__(
+        self,
+        journal: SharedJournal,
+        reigns: Reigns,
+        who: str,
+        is_impatient: Callable[[], bool],
+    ) -> None:
+        self._journal = journal
+        self._reigns = reigns
+        self._who = who
+        self._is_impatient = is_impatient
+        self.lease = journal.lease
+
+    @property
+    def place(self) -> str:
+        return self._journal.place
+
+    async def check(self) -> None:
+        await self._journal.check()
+
+    async def open(self, cluster_id: str | None) -> OpenedJournal:
+        is_forced = self._is_impatient()
+        self._journal.lease = 0.0 if is_forced else self.lease
+        opened = await self._journal.open(cluster_id)
+        self._reigns.began(self._who, opened, is_forced=is_forced)
+        return opened
+
+    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
+        async for batch in self._journal.read(after_position):
+            self._reigns.read(self._who, batch)
+            yield batch
+
+    def append(self, records: Sequence[bytes], fencing_token: int) -> asyncio.Future[int]:
+        def note(appended: asyncio.Future[int]) -> None:
+            if not appended.cancelled() and appended.exception() is None:
+                self._reigns.appended(self._who, fencing_token, appended.result(), records)
+
+        appended = self._journal.append(records, fencing_token)
+        appended.add_done_callback(note)
+        return appended
+
+    async def renew(self, fencing_token: int) -> None:
+        await self._journal.renew(fencing_token)
+
+    def abandon(self) -> None:
+        self._journal.abandon()
+
+    async def load_snapshot(self) -> Snapshot | None:
+        return await self._journal.load_snapshot()
+
+    async def store_snapshot(self, snapshot: Snapshot) -> None:
+        await self._journal.store_snapshot(snapshot)
+
+    async def trim(self) -> None:
+        await self._journal.trim()
+
+    async def close(self) -> None:
+        await self._journal.close()
+
+    def reader(self) -> JournalReader:
+        return _WatchedReader(self._journal.reader(), self._reigns, self._who, self._is_impatient)
+
+
+class _WatchedReader:
+    """A reader, of which `reigns` learns what it read."""
+
+    def __init__(
+        self,
+        reader: JournalReader,
+        reigns: Reigns,
+        who: str,
+        is_impatient: Callable[[], bool],
+    ) -> None:
+        self._reader = reader
+        self._reigns = reigns
+        self._who = who
+        self._is_impatient = is_impatient
+
+    async def load_snapshot(self) -> Snapshot | None:
+        return await self._reader.load_snapshot()
+
+    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
+        async for batch in self._reader.read(after_position):
+            self._reigns.read(self._who, batch)
+            yield batch
+
+    async def leader(self) -> Leader | None:
+        leader = await self._reader.leader()
+        if leader is not None and self._is_impatient():
+            return Leader(leader.epoch, leader.address, float("inf"))
+        return leader
+
+    async def close(self) -> None:
+        await self._reader.close()
