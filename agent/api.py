@@ -41,18 +41,16 @@ class MalformedRequest(Exception):
 
 
 class Once:
-    """Tells the first call of `is_now` on a connection from later ones."""
+    """Whether something is still to be done, once for each connection."""
 
-    __slots__ = ("_has_happened",)
+    __slots__ = ("is_due",)
 
     def __init__(self) -> None:
-        self._has_happened = False
+        self.is_due = True
 
-    def is_now(self) -> bool:
-        """Return True at the first call, and False afterwards."""
-        is_first = not self._has_happened
-        self._has_happened = True
-        return is_first
+    def done(self) -> None:
+        """Note that it was done."""
+        self.is_due = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,7 +179,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def is_handed_over(self) -> bool:
         """Whether clients are told to go to other agents."""
-        return self._server.is_handing_over
+        return self._server.is_handing_over or self._server.context.lease.trust.is_replaced
 
     @property
     def is_abandoned(self) -> bool:

@@ -11,6 +11,7 @@ from lacuna.agent.settings import AgentSettings
 
 if TYPE_CHECKING:
     from lacuna.agent.fetch.service import FetchService
+    from lacuna.agent.members import Members
     from lacuna.agent.produce.service import ProduceService
     from lacuna.controlplane.client import ControlClient
     from lacuna.logstore.objects.store import ObjectStore
@@ -45,3 +46,4 @@ class AgentContext:
     metrics: AgentMetrics
     produce: "ProduceService"
     fetch: "FetchService"
+    members: "Members"

@@ -181,6 +181,7 @@ class AgentLease:
         if cluster.sessions != self._session:
             self._session = cluster.sessions
             self._wake.set()
+            self.trust.is_replaced = False
         is_hidden = self.lease_id in cluster.hidden_lease_ids
         if is_hidden and not self._is_hidden and not self._is_leaving:
             self._wake.set()

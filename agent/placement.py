@@ -21,8 +21,13 @@ _LONGEST_REMEMBERED: Final = 256
 
 
 def live_agents(context: "AgentContext") -> Sequence[Agent]:
-    """Return the live agents, one for each node id, in order of node id; this agent if the control plane names none."""
+    """Return the live agents, one for each node id, in order of node id; this agent if the control plane names none.
+
+    Without this agent, if it is cut off and other agents are known to serve its clients.
+    """
     found = {agent.node_id: agent for agent in context.control.cluster.agents}
+    if context.lease.trust.is_replaced:
+        found.pop(context.lease.node_id, None)
     if not found and context.lease.node_id >= 0:
         return (_ourselves(context),)
     return [found[node_id] for node_id in sorted(found)]

@@ -6,11 +6,14 @@ answer from views as old as its sleep before it has read what came meanwhile. So
 as right at the time when the call began, since a reply comes after all changes that it saw (adr/0003). Time is that
 of the event loop, which goes on while the process is suspended. Renewing the lease is such a call; a request that
 needs younger views makes one.
+
+Views that are not trusted still show what was there, and no offset ever gets other records. So while no control plane
+can be reached, fetches read on in them, but are told of no end (adr/0034).
 """
 
 import asyncio
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lacuna.controlplane.client import confirm
 
@@ -19,11 +22,18 @@ if TYPE_CHECKING:
     from lacuna.controlplane.client import ControlClient
 
 
+#: For how long fetches read on without a control plane. After that, objects that were replaced meanwhile are deleted
+#: (COLLECTION_GRACE_MS), and what was deleted meanwhile is to be gone.
+READ_ON_SECONDS: Final = 300.0
+
+
 class Trust:
     """Tracks how old the views of one agent are. They are trusted for `lasts` seconds, as long as a lease lasts."""
 
     def __init__(self, control: "ControlClient", metrics: "AgentMetrics") -> None:
         self.lasts = math.inf
+        #: Whether the control plane, which cannot be reached, has sent our clients to other agents.
+        self.is_replaced = False
         self._control = control
         self._metrics = metrics
         self._as_of = -math.inf
@@ -37,6 +47,15 @@ class Trust:
         """Whether the views are trusted now, and have every change answered anywhere before `since` (loop time)."""
         now = asyncio.get_running_loop().time()
         return self._as_of >= since and self._as_of >= now - self.lasts
+
+    def is_alone(self, longest: float) -> bool:
+        """Whether there is no control plane to ask, and there was one `longest` seconds ago.
+
+        False as well once others are known to serve our clients.
+        """
+        now = asyncio.get_running_loop().time()
+        is_cut_off = not self._control.cluster.is_current
+        return is_cut_off and not self.is_replaced and self._as_of >= now - longest
 
     async def restore(self, since: float = -math.inf) -> None:
         """Wait until `holds(since)`; concurrent waiters share one call. Raises ControlPlaneUnavailable."""

@@ -387,9 +387,10 @@ class Runtime:
 
     def _appended(self, append: "asyncio.Future[int]") -> None:
         self._append = None
+        # Looked at even if nobody waits for it any more: asyncio would log an error that nobody has seen.
+        error = append.exception()
         if self._stopped is not None:
             return
-        error = append.exception()
         if error is not None:
             self._fail(error)
             return

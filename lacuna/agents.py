@@ -11,7 +11,9 @@ from lacuna.agent.fetch.service import FetchService
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping import Housekeeping, HousekeepingSettings
 from lacuna.agent.lease import AgentLease
+from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.peers import AskPeer, Named, Peers
 from lacuna.agent.placement import others_are_live
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.produce.settings import ProduceSettings
@@ -20,12 +22,21 @@ from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.pace import Pace
+from lacuna.controlplane.v1.cluster_pb2 import Agent
 from lacuna.errors import UserError
+from lacuna.kafka import BootstrapUnavailable, KafkaConnection
 from lacuna.logstore.objects import ObjectStore
 from lacuna.pace import LoopLoad, MeasuredPace
+from lacuna.wire.messages.describe_cluster import (
+    DESCRIBE_CLUSTER_REQUEST,
+    DESCRIBE_CLUSTER_RESPONSE,
+    DescribeClusterRequest,
+)
 
 #: How long a stop waits for the control plane to send clients elsewhere; without it, they find out by themselves.
 _LEAVE_SECONDS = 1.0
+#: How long another agent has for an answer.
+_PEER_SECONDS = 1.0
 
 
 class ListenError(UserError):
@@ -50,11 +61,16 @@ class RunningAgent:
     """An agent that is serving clients. `start_agent` makes one; `stop` ends it."""
 
     def __init__(
-        self, context: AgentContext, server: AgentServer, housekeeping: Housekeeping | None
+        self,
+        context: AgentContext,
+        server: AgentServer,
+        housekeeping: Housekeeping | None,
+        peers: Peers,
     ) -> None:
         self.context = context
         self.server = server
         self.housekeeping = housekeeping
+        self._peers = peers
 
     @property
     def bootstrap(self) -> str:
@@ -67,6 +83,7 @@ class RunningAgent:
 
         The caller still has to close the control client.
         """
+        await self._peers.stop()
         has_left = await self.context.lease.leave(_LEAVE_SECONDS)
         if self.housekeeping is not None:
             await self.housekeeping.stop()
@@ -82,6 +99,7 @@ class RunningAgent:
     async def abort(self) -> None:
         """Ends as if it had crashed: connections break, nothing is flushed, and the lease is left to expire."""
         self.server.abort()
+        await self._peers.stop()
         if self.housekeeping is not None:
             await self.housekeeping.stop()
         await self.context.lease.stop_renewing()
@@ -98,10 +116,12 @@ async def start_agent(
     port: int,
     reuse_port: bool = False,
     pace: Pace | None = None,
+    ask_peer: AskPeer | None = None,
 ) -> RunningAgent:
     """Starts an agent: it listens on `host`:`port`, then takes its lease from the control plane.
 
-    `pace` decides which small PUTs run in the event loop; by default, it is measured.
+    `pace` decides which small PUTs run in the event loop; by default, it is measured. `ask_peer` asks another agent,
+    by default over the Kafka protocol.
     Raises ListenError, ControlPlaneUnavailable, CommandRefused.
     """
     context = _context(control, store, parts, clock, randomness, pace or MeasuredPace(LoopLoad()))
@@ -122,7 +142,21 @@ async def start_agent(
     housekeeping = None
     if parts.housekeeping is not None:
         housekeeping = Housekeeping(context, parts.housekeeping).start()
-    return RunningAgent(context, server, housekeeping)
+    peers = Peers(control, context.lease, ask_peer or _ask_peer)
+    peers.start()
+    return RunningAgent(context, server, housekeeping, peers)
+
+
+async def _ask_peer(agent: Agent) -> Named | None:
+    address = join_address(agent.host, agent.port)
+    try:
+        async with KafkaConnection(address, _PEER_SECONDS) as connection:
+            response = await connection.ask(
+                DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
+            )
+    except BootstrapUnavailable:
+        return None
+    return Named(response.cluster_id, [broker.broker_id for broker in response.brokers])
 
 
 def _context(
@@ -164,4 +198,5 @@ def _context(
         metrics=metrics,
         produce=produce,
         fetch=fetch,
+        members=Members(control, lease.trust),
     )

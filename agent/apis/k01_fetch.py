@@ -7,7 +7,8 @@ one is UNKNOWN_LEADER_EPOCH. An answer never names a diverging epoch or a prefer
 every partition. The service is agent/fetch/service.py.
 
 This agent may not know yet what another one has just acknowledged. So that a new consumer finds all of it, the first
-fetch of a connection and of a session is answered after a confirming read (S7).
+fetch of a connection and of a session is answered after a confirming read (S7). While no control plane can be reached,
+fetches read on in what was there before, and get KAFKA_STORAGE_ERROR at its end (adr/0034).
 
 v0-v3, of clients before 0.11 (S24): read_uncommitted, as message sets of magic 0 (v0-v1) or 1. Headers and the
 producer's id, epoch and sequence are lost, as when Kafka converts; batches of zstd become gzip, where Kafka has an
@@ -21,6 +22,8 @@ from lacuna.agent.api import Api, Call
 from lacuna.agent.fetch.answers import failed
 from lacuna.agent.fetch.message_sets import fetch_message_sets
 from lacuna.agent.fetch.sessions import INITIAL_EPOCH, NO_SESSION
+from lacuna.agent.trust import READ_ON_SECONDS
+from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.fetch import (
     FETCH_REQUEST,
@@ -50,10 +53,20 @@ async def handle(call: Call, request: FetchRequest) -> FetchResponse:
 
 
 async def _catch_up(call: Call, request: FetchRequest) -> None:
-    """Where a consumer begins: once the views have all that was answered before, by whichever agent."""
-    begins_session = request.session_epoch == INITIAL_EPOCH
-    if call.peer.first_fetch.is_now() or begins_session:
-        await call.context.lease.trust.restore(asyncio.get_running_loop().time())
+    """Where a consumer begins: once the views have all that was answered before, by whichever agent.
+
+    Without a control plane it begins all the same, but is not told that there is nothing.
+    """
+    first_fetch, trust = call.peer.first_fetch, call.context.lease.trust
+    if not (first_fetch.is_due or request.session_epoch == INITIAL_EPOCH):
+        return
+    try:
+        await trust.restore(asyncio.get_running_loop().time())
+    except ControlPlaneUnavailable:
+        if not trust.is_alone(READ_ON_SECONDS):
+            raise
+    else:
+        first_fetch.done()
 
 
 def refuse(call: Call, request: FetchRequest, error_code: int) -> FetchResponse:

@@ -1,9 +1,10 @@
 """Heartbeat v0-v4: keeps a member's session alive, and tells it of a rebalance (REBALANCE_IN_PROGRESS).
 
-From v3 on there are static members (KIP-345).
+From v3 on there are static members (KIP-345). While no control plane can be reached, members stay (adr/0034).
 """
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.members import IN_GENERATION
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import Heartbeat
@@ -23,8 +24,15 @@ async def handle(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
         member_id=request.member_id,
         group_instance_id=request.group_instance_id or "",
     )
-    reply = await call.context.control.call(Command(heartbeat=command))
-    return refuse(call, request, reply.heartbeat_answered.error_code)
+    members = call.context.members
+    member = (request.group_id, request.member_id, request.generation_id)
+    reply = await members.ask(member, Command(heartbeat=command))
+    error_code = reply.heartbeat_answered.error_code
+    if error_code:
+        members.forget(member)
+    else:
+        members.keep(member, IN_GENERATION)
+    return refuse(call, request, error_code)
 
 
 def refuse(_call: Call, _request: HeartbeatRequest, error_code: int) -> HeartbeatResponse:

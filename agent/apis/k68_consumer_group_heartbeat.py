@@ -2,7 +2,8 @@
 
 The coordinator assigns partitions, by `uniform` or `range`. From v1 on the client chooses the member id, and may
 subscribe by a regular expression in RE2's syntax. Epoch 0 joins, -1 leaves, -2 lets a static member leave for a while.
-The first member that joins a classic group with this request upgrades it.
+The first member that joins a classic group with this request upgrades it. While no control plane can be reached,
+members stay (adr/0034).
 """
 
 from lacuna.agent.api import Api, Call
@@ -12,7 +13,7 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     ConsumerGroupHeartbeatAnswered,
     TopicIdPartitions,
 )
-from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.wire.messages.consumer_group_heartbeat import (
     CONSUMER_GROUP_HEARTBEAT_REQUEST,
     CONSUMER_GROUP_HEARTBEAT_RESPONSE,
@@ -31,17 +32,45 @@ async def handle(
     """Send one ConsumerGroupHeartbeat command."""
     if request.instance_id == "":
         return _failed(ErrorCode.INVALID_REQUEST, "InstanceId can't be empty.")
-    reply = await call.context.control.call(
-        Command(consumer_group_heartbeat=_command(call, request))
+    members, group_id = call.context.members, request.group_id
+    member = (group_id, request.member_id, request.member_epoch)
+    reply = await members.ask(
+        member if _brings_nothing(request) else None,
+        Command(consumer_group_heartbeat=_command(call, request)),
     )
     answered = reply.consumer_group_heartbeat_answered
     if answered.error_code:
+        members.forget(member)
         return _failed(answered.error_code, answered.error_message)
+    if answered.member_epoch > 0:
+        member = (group_id, answered.member_id or request.member_id, answered.member_epoch)
+        members.keep(member, _without_assignment(answered))
     return ConsumerGroupHeartbeatResponse(
         member_id=answered.member_id or None,
         member_epoch=answered.member_epoch,
         heartbeat_interval_ms=answered.heartbeat_interval_ms,
         assignment=_assignment(answered) if answered.has_assignment else None,
+    )
+
+
+def _brings_nothing(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether it only says that the member is alive, so that nothing is lost if nobody hears it."""
+    changes = (
+        request.subscribed_topic_names,
+        request.subscribed_topic_regex,
+        request.server_assignor,
+        request.topic_partitions,
+    )
+    return request.member_epoch > 0 and all(change is None for change in changes)
+
+
+def _without_assignment(answered: ConsumerGroupHeartbeatAnswered) -> Reply:
+    return Reply(
+        consumer_group_heartbeat_answered=ConsumerGroupHeartbeatAnswered(
+            member_id=answered.member_id,
+            member_epoch=answered.member_epoch,
+            heartbeat_interval_ms=answered.heartbeat_interval_ms,
+        )
     )
 
 

@@ -1,16 +1,21 @@
 """From interests to plans: looks at the views, and waits until there is enough to send (S7, S13).
 
 It never polls: a fetch that finds nothing listens to the views of its partitions, and plans those that changed again.
+
+While no control plane can be reached, plans are made from what was there before (adr/0034). These say nothing of what
+is not there: an offset out of range, an unknown partition and the end of the records are errors after which clients
+ask again.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.plan import NOTHING, FetchPlan, plan_fetch, refuse
 from lacuna.agent.fetch.sessions import Interest, Opened, Watch
 from lacuna.agent.fetch.tails import Tails
+from lacuna.agent.trust import READ_ON_SECONDS
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -23,6 +28,17 @@ if TYPE_CHECKING:
 
 # A partition may take this much of an answer, even if others have records too.
 SMALLEST_SHARE_BYTES: Final = 2 << 20
+
+
+class Plans(NamedTuple):
+    """The plan of each interest that may have something, and how many bytes the answer may hold.
+
+    `is_reading_on` if they are made without a control plane.
+    """
+
+    plans: dict[Interest, FetchPlan]
+    limit: int
+    is_reading_on: bool
 
 
 class Planner:
@@ -38,13 +54,8 @@ class Planner:
         self._waiting: dict[Watch, None] = {}  # an ordered set
         self._is_ending = False
 
-    async def plan(
-        self, request: FetchRequest, opened: Opened
-    ) -> tuple[dict[Interest, FetchPlan], int]:
-        """Wait until there is enough to send or no time left (S13).
-
-        Return the plan of each interest that may have something, and how many bytes the answer may hold.
-        """
+    async def plan(self, request: FetchRequest, opened: Opened) -> Plans:
+        """Wait until there is enough to send or no time left (S13), and return the plans."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         deadline = began + request.max_wait_ms / 1000
@@ -52,7 +63,8 @@ class Planner:
         plans: dict[Interest, FetchPlan] = {}
         while True:
             limit = self._limit_of(request)
-            plans.update(await self._survey(request, watch, limit))
+            is_reading_on, surveyed = await self._survey(request, watch, limit)
+            plans.update(surveyed)
             if opened.session is not None:
                 for interest in plans:
                     watch.listen_to(interest)
@@ -61,12 +73,17 @@ class Planner:
             # As in Kafka, a fetch does not wait for more bytes than its answer may hold.
             enough = min(request.min_bytes, limit)
             is_over = self._is_ending or loop.time() >= deadline or enough <= 0
-            if is_failed or total >= max(enough, 1) or (is_over and total):
-                return plans, limit
+            has_enough = is_failed or total >= max(enough, 1) or (is_over and total > 0)
             # A fetch that waited has heard by then of changes answered before it began; one that did not has to ask.
             has_waited = request.max_wait_ms > 0 and enough > 0
-            if is_over and (has_waited or self._is_ending or self._trust.holds(began)):
-                return plans, limit
+            is_certain = has_waited or self._is_ending or self._trust.holds(began)
+            if has_enough or (is_over and (is_reading_on or is_certain)):
+                if is_reading_on:
+                    are_all_told = not (opened.is_incremental and total)
+                    _tell_no_end(
+                        plans, watch, watch.interests.values() if are_all_told else [*plans]
+                    )
+                return Plans(plans, limit, is_reading_on)
             if opened.session is None:
                 watch.listen()
             if is_over:
@@ -120,12 +137,15 @@ class Planner:
 
     async def _survey(
         self, request: FetchRequest, watch: Watch, max_bytes: int
-    ) -> dict[Interest, FetchPlan]:
-        """Plan the dirty interests; those that have nothing are not dirty any more."""
+    ) -> tuple[bool, dict[Interest, FetchPlan]]:
+        """Plan the dirty interests; those that have nothing are not dirty any more.
+
+        Return whether the plans are made without a control plane, and the plans.
+        """
         is_committed = request.isolation_level == READ_COMMITTED
         confirmed: set[Interest] = set()
         while True:
-            await self._make_ready(watch)
+            is_reading_on = await self._make_ready(watch)
             left = max_bytes
             plans: dict[Interest, FetchPlan] = {}
             waiting = len(watch.dirty)
@@ -139,6 +159,10 @@ class Planner:
                     del watch.dirty[interest]
                 if left <= 0:
                     break
+            if is_reading_on:
+                return True, {
+                    interest: _certain(interest, plan) for interest, plan in plans.items()
+                }
             # Their views may be out of date, so a confirming read (S7) must come first.
             suspects = [
                 interest
@@ -146,28 +170,32 @@ class Planner:
                 if plan.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and interest not in confirmed
             ]
             if not suspects:
-                return plans
+                return False, plans
             await self.confirm(one.view for one in suspects if one.view is not None)
             confirmed.update(suspects)
 
-    async def _make_ready(self, watch: Watch) -> None:
+    async def _make_ready(self, watch: Watch) -> bool:
         """Find the views of the dirty interests, and wait until they are current (S3) and trusted (S7).
 
         While no control plane leads, views that were current when the session ended will do as long as they are
-        trusted, so that who reads what is there notices nothing of a takeover.
+        trusted, so that who reads what is there notices nothing of a takeover. After that, return True: they show what
+        was there, and no more.
         """
         cluster = self._control.cluster
         while True:
             if not cluster.is_current and self._trust.holds():
                 views = self._find_views(watch)
                 if len(views) == len(watch.dirty) and all(view.is_as_left for view in views):
-                    return
+                    return False
+            elif self._trust.is_alone(READ_ON_SECONDS):
+                self._find_views(watch)
+                return True
             while not cluster.is_current:
                 await cluster.ready()
             views = self._find_views(watch)
             stale = [view for view in views if not view.is_current]
             if not stale and self._trust.holds():
-                return
+                return False
             await asyncio.gather(self._trust.restore(), *(view.ready() for view in stale))
 
     def _find_views(self, watch: Watch) -> "list[PartitionView]":
@@ -182,3 +210,20 @@ class Planner:
                 continue
             interest.view = self._control.partition(topic.topic_id, interest.partition)
         return [interest.view for interest in watch.dirty if interest.view is not None]
+
+
+def _certain(interest: Interest, plan: FetchPlan) -> FetchPlan:
+    """Return the plan if it stays right whatever others know, else a refusal after which clients ask again."""
+    view = interest.view
+    if view is None or not view.has_been_current or plan.error_code:
+        return refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+    return plan
+
+
+def _tell_no_end(
+    plans: dict[Interest, FetchPlan], watch: Watch, interests: Iterable[Interest]
+) -> None:
+    """Refuse the interests that have nothing: an empty answer would say that there is nothing."""
+    for interest in interests:
+        if interest not in watch.dirty:
+            plans[interest] = refuse(ErrorCode.KAFKA_STORAGE_ERROR)

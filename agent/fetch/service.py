@@ -71,12 +71,12 @@ class FetchService:
             return FetchResponse(error_code=opened.error_code)
         opened.watch.read_at(request.isolation_level)
         try:
-            plans, limit = await self._planner.plan(request, opened)
-            gathered = await self._gather(request, plans)
+            plans, limit, is_reading_on = await self._planner.plan(request, opened)
+            gathered = await self._gather(request, plans, is_reading_on)
             records = await self._emit(request, plans, gathered, limit)
-            await (
-                self._trust.restore()
-            )  # reading may have taken long, and the bounds must be current
+            if not is_reading_on:
+                # Reading may have taken long, and the bounds must be current.
+                await self._trust.restore()
             answers = self._answers(request, opened, plans, records)
         finally:
             if opened.session is None:
@@ -117,11 +117,11 @@ class FetchService:
         return min(request.max_bytes, self.settings.max_response_bytes, share)
 
     async def _gather(
-        self, request: FetchRequest, plans: dict[Interest, FetchPlan]
+        self, request: FetchRequest, plans: dict[Interest, FetchPlan], is_reading_on: bool
     ) -> dict[Interest, PlanSpans]:
         """Return what was gathered for each plan that promises something.
 
-        A plan that met a collected object is made again, once."""
+        A plan that met a collected object is made again, once, if there is a control plane to ask."""
         planned = {interest: plan for interest, plan in plans.items() if plan.promise}
         gathered = dict(zip(planned, await gather(self.cache, [*planned.values()]), strict=True))
         gone = [
@@ -129,7 +129,7 @@ class FetchService:
             for interest, found in gathered.items()
             if isinstance(found.error, ExtentGoneError) and not found.spans
         ]
-        if gone:
+        if gone and not is_reading_on:
             await self._planner.confirm(one.view for one in gone if one.view is not None)
             is_committed = request.isolation_level == READ_COMMITTED
             for interest in gone:

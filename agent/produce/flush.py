@@ -359,8 +359,13 @@ class Flusher:
                     await self._control.call(Command(commit_segment=command))
                 ).segment_committed
             except ControlPlaneUnavailable as error:
-                log.warning(
-                    "segment %s could not be committed, trying again: %s", _name(command), error
+                # An outage can last for minutes, in which each attempt fails like the one before.
+                level = logging.DEBUG if flight.is_repeated else logging.WARNING
+                log.log(
+                    level,
+                    "segment %s could not be committed, trying again: %s",
+                    _name(command),
+                    error,
                 )
                 if loop.time() + pause > deadline:
                     return MAYBE_PERSISTED

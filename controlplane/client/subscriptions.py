@@ -80,8 +80,10 @@ class Subscriptions:
             view.fail(error)
 
     def restore(self) -> None:
-        """Let callers wait for views again, since there is a session."""
+        """Let callers wait for views again, since there is a session, before which none is as it was left any more."""
         self._failure = None
+        for view in self._subscribed.values():
+            view.is_as_left = False
 
     def _add(self, key: PartitionKey, view: PartitionView) -> None:
         self._subscribed[key] = view
@@ -94,6 +96,6 @@ class Subscriptions:
         for key, view in self._subscribed.items():
             if key != kept and not view.is_in_use:
                 del self._subscribed[key]
-                view.is_current = view.is_as_left = False
+                view.forget()
                 self._unsubscribe((key,))
                 return

@@ -128,7 +128,7 @@ class PartitionView:
         self.is_deleted = False
         #: False until the first snapshot, and while a version may have been missed.
         self.is_current = False
-        #: Whether it was current when the session ended, and so shows the partition as it was then.
+        #: Whether it was current when the last session ended, and so shows the partition as it was then.
         self.is_as_left = False
         self._feed = feed
         self._listeners = _Listeners()
@@ -148,6 +148,11 @@ class PartitionView:
     def remove_listener(self, callback: Listener) -> None:
         """Undo one `add_listener`. Raises ValueError if `callback` was not added."""
         self._listeners.remove(callback)
+
+    @property
+    def has_been_current(self) -> bool:
+        """Whether it shows the partition at some version, since which it is subscribed."""
+        return self.version >= 0
 
     @property
     def is_in_use(self) -> bool:
@@ -182,6 +187,11 @@ class PartitionView:
         """Note that the session has ended: from now on versions may be missed."""
         self.is_as_left = self.is_as_left or self.is_current
         self.is_current = False
+
+    def forget(self) -> None:
+        """Note that the view is not subscribed any more."""
+        self.is_current = self.is_as_left = False
+        self.version = -1
 
     def _apply_changes(self, delta: PartitionDelta) -> None:
         if rows := delta.appended:

@@ -12,6 +12,7 @@ from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.service import FetchService
 from lacuna.agent.lease import AgentLease
+from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.registry import (
@@ -117,6 +118,7 @@ def make_context(
         metrics=metrics,
         produce=ProduceService(control=control, store=store, lease=lease, clock=clock, fetch=fetch),
         fetch=fetch,
+        members=Members(control, lease.trust),
     )
 
 

@@ -59,7 +59,7 @@ class Load:
                 count = self.progress.count + 1
                 left = deadline - time.monotonic()
                 assert self.progress.wait_for(count, left), f"{client.kind} does not go on"
-                assert client.fatal == []
+                assert client.fatal == [], client.fatal
 
     def violations(self) -> list[str]:
         """Stops the clients, reads everything, and returns what is wrong with it."""

@@ -1,16 +1,27 @@
-"""Transactional producers in other languages, as processes: kafka-clients and franz-go.
+"""Clients in processes of their own: librdkafka, kafka-clients and franz-go.
 
-    PROGRAM BOOTSTRAP TOPIC PARTITIONS NAME PAUSE
+    load BOOTSTRAP TOPIC PARTITIONS NAME PAUSE
 
-writes transactions under the transactional id NAME, some of which it aborts, until its standard input ends. It waits
-for PAUSE milliseconds between two of them, and prints lines of JSON:
+writes transactions under the transactional id NAME, some of which it aborts, and waits for PAUSE milliseconds between
+two of them.
+
+    follow BOOTSTRAP TOPIC PARTITIONS GROUP PROTOCOL
+
+reads as a member of GROUP, under the `classic` or the `consumer` protocol, and commits what it has read. If GROUP is
+empty, it reads the partitions from offset 0, in small steps: first some records of each, and after a line on its
+standard input the others. An offset out of range ends it.
+
+Both run until their standard input ends, and print lines of JSON:
 
     {"values": {"0": ["java 0 0", ...], ...}}    the next transaction, by partition, before any of it is sent
     {"committed": [12.5, 12.6]}                  when the commit was asked for and answered, by CLOCK_MONOTONIC
     {"aborted": true}                            on purpose, or because the client said that it must be
+    {"record": [0, 7, "value"]}                  partition, offset, value
+    {"assigned": [0, 1]}                         partitions; as well "revoked" and "lost"
     {"fatal": "what"}                            the client can only be thrown away; the program ends
 
-The programs are `Load.java` in tests/compat/java, and tests/compat/franz-go/load.
+The programs are in tests/compat/java and tests/compat/franz-go. For librdkafka there is `follow.py`, and
+`load.TransactionalClient`, which is no process.
 """
 
 from __future__ import annotations
@@ -18,9 +29,11 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import threading
 from collections import deque
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from tests.compat import programs
 from tests.compat.clients import chosen
@@ -30,8 +43,9 @@ from tests.compat.java.build import main as build_java
 from .history import Transaction
 from .load import SECONDS, Progress
 
-#: The clients, each with the programs without which it cannot be built.
+#: The foreign clients, each with the programs without which it cannot be built.
 NEEDS: Final = {"java": ("java", "mvn"), "franz-go": ("go",)}
+ROOT: Final = Path(__file__).parents[2]
 _KAFKA_CLIENTS: Final = "4.4.0"
 
 
@@ -40,37 +54,28 @@ def missing() -> list[str]:
     return [program for needs in NEEDS.values() for program in needs if not shutil.which(program)]
 
 
-def command(kind: str) -> list[str]:
-    """Builds a client's program if it has changed, and returns how it is called."""
+def command(kind: str, program: str) -> list[str]:
+    """Builds a client's programs if they have changed, and returns how one of them is called."""
+    if kind == "librdkafka":
+        return [sys.executable, "-m", f"tests.faults.{program}"]
     if kind == "java":
         assert build_java() == 0
         libs = JAVA / "target" / "versions" / _KAFKA_CLIENTS / "target" / "libs"
         path = f"{JAVA / 'target' / 'classes'}:{libs}/*"
-        return ["java", f"@{JAVA / 'jvm.options'}", "-cp", path, "lacuna.compat.Load"]
+        main = f"lacuna.compat.{program.capitalize()}"
+        return ["java", f"@{JAVA / 'jvm.options'}", "-cp", path, main]
     (row,) = chosen([kind])
     programs.build(row)
-    return [str(row.out / "load")]
+    return [str(row.out / program)]
 
 
-class ForeignClient:
-    """One such process, with the interface of `load.TransactionalClient`."""
+class ForeignProcess:
+    """A client's program, which runs from `start` to `stop`; `fatal` has what it could not go on after."""
 
-    def __init__(
-        self,
-        kind: str,
-        bootstrap: str,
-        topic: str,
-        progress: Progress,
-        partitions: int,
-        pause: float = 0.0,
-    ) -> None:
+    def __init__(self, kind: str, program: str, *arguments: str) -> None:
         self.kind = kind
-        self.transactions: list[Transaction] = []
-        self.commits: list[tuple[float, float]] = []
         self.fatal: list[str] = []
-        self._progress = progress
-        pause_ms = str(round(1000 * pause))
-        self._command = [*command(kind), bootstrap, topic, str(partitions), kind, pause_ms]
+        self._command = [*command(kind, program), *arguments]
         self._said: deque[str] = deque(maxlen=100)
         self._process: subprocess.Popen[str]
         self._readers: list[threading.Thread] = []
@@ -79,14 +84,20 @@ class ForeignClient:
         """Starts the process."""
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
-            self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+            self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT
         )
         for read in (self._read, self._keep_errors):
             self._readers.append(threading.Thread(target=read, daemon=True))
             self._readers[-1].start()
 
+    def say(self, line: str) -> None:
+        """Writes a line to its standard input."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
     def stop(self) -> None:
-        """Ends the process after the transaction under way."""
+        """Ends the process after what it is doing."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -98,30 +109,86 @@ class ForeignClient:
         assert code == 0 or self.fatal, f"{self.kind} ended with {code}:\n{self.errors}"
 
     @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
     def errors(self) -> str:
         """The last lines that it has written to standard error."""
         return "\n".join(self._said)
 
+    def hear(self, what: str, value: Any) -> None:
+        """Takes in a line that was printed; subclasses must define it."""
+        raise NotImplementedError
+
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            told = json.loads(line)
-            if "values" in told:
-                values = {
-                    int(partition): [value.encode() for value in rows]
-                    for partition, rows in told["values"].items()
-                }
-                self.transactions.append(Transaction(values=values))
-                continue
-            if "fatal" in told:
-                self.fatal.append(f"{self.kind}: {told['fatal']}\n{self.errors}")
-                continue
-            self.transactions[-1].is_committed = "committed" in told
-            if "committed" in told:
-                asked, answered = told["committed"]
-                self.commits.append((asked, answered))
-            self._progress.add()
+            ((what, value),) = json.loads(line).items()
+            if what == "fatal":
+                self.fatal.append(f"{self.kind}: {value}\n{self.errors}")
+            else:
+                self.hear(what, value)
 
     def _keep_errors(self) -> None:
         assert self._process.stderr is not None
         self._said.extend(line.rstrip() for line in self._process.stderr)
+
+
+class ForeignClient(ForeignProcess):
+    """A transactional producer, with the interface of `load.TransactionalClient`."""
+
+    def __init__(
+        self,
+        kind: str,
+        bootstrap: str,
+        topic: str,
+        progress: Progress,
+        partitions: int,
+        pause: float = 0.0,
+    ) -> None:
+        pause_ms = str(round(1000 * pause))
+        super().__init__(kind, "load", bootstrap, topic, str(partitions), kind, pause_ms)
+        self.transactions: list[Transaction] = []
+        self.commits: list[tuple[float, float]] = []
+        self._progress = progress
+
+    def hear(self, what: str, value: Any) -> None:
+        if what == "values":
+            values = {
+                int(partition): [row.encode() for row in rows] for partition, rows in value.items()
+            }
+            self.transactions.append(Transaction(values=values))
+            return
+        self.transactions[-1].is_committed = what == "committed"
+        if what == "committed":
+            asked, answered = value
+            self.commits.append((asked, answered))
+        self._progress.add()
+
+
+class Follower(ForeignProcess):
+    """A consumer. `progress` counts records; `events` has what happened to its partitions, with the partitions."""
+
+    def __init__(
+        self, kind: str, bootstrap: str, topic: str, partitions: int, group: str, protocol: str
+    ) -> None:
+        super().__init__(kind, "follow", bootstrap, topic, str(partitions), group, protocol)
+        self.name = f"{kind} in a {protocol} group" if group else kind
+        self.progress = Progress()
+        self.rows: dict[int, list[tuple[int, bytes]]] = {p: [] for p in range(partitions)}
+        self.events: list[tuple[str, list[int]]] = []
+
+    def hear(self, what: str, value: Any) -> None:
+        if what == "record":
+            partition, offset, row = value
+            self.rows[partition].append((offset, row.encode()))
+            self.progress.add()
+        else:
+            self.events.append((what, value))
+
+    def await_more(self, count: int) -> None:
+        """Waits for so many further records."""
+        is_there = self.progress.wait_for(self.progress.count + count, SECONDS)
+        assert is_there, f"{self.kind} reads no more:\n{self.errors}"

@@ -112,7 +112,7 @@ class PlainClient(Client):
             None,
             enable_idempotence=True,
             linger_ms=1,
-            message_timeout_ms=int(SECONDS * 1000),
+            message_timeout_ms=int(3 * SECONDS * 1000),  # more than an outage
             **config,
         )
 
@@ -189,7 +189,8 @@ class TransactionalClient(Client):
             self.bootstrap,
             None,
             **{"transactional.id": self._name},
-            transaction_timeout_ms=int(SECONDS * 1000),
+            # More than an outage: librdkafka gives up messages after this time, too.
+            transaction_timeout_ms=int(3 * SECONDS * 1000),
             metadata_recovery_strategy="none",  # as in eos_worker.py
             **self._config,
         )

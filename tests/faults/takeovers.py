@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import faulthandler
 import os
 import sys
 import tempfile
@@ -38,6 +39,10 @@ WAYS: Final[dict[str, Callable[[Process], None]]] = {"kill": Process.kill, "stop
 #: Between two transactions of a client: the machine is to have time left.
 PAUSE_SECONDS: Final = 0.03
 STANDBY_SECONDS: Final = 60.0
+#: What a standby that follows is behind at most, since it tells how far it is every second.
+STANDBY_RECORDS: Final = 500
+#: Of a longer pause, what the control planes said is printed to standard error.
+LONG_SECONDS: Final = 5.0
 
 
 @contextmanager
@@ -63,11 +68,13 @@ def deployment(kind: str, folder: Path) -> Iterator[Deployment]:
 
 
 def await_standby(leader: Process) -> None:
-    """Waits until a standby follows the leader."""
+    """Waits until a standby has replayed almost everything that the leader has appended."""
     deadline = time.monotonic() + STANDBY_SECONDS
     while True:
         status = asyncio.run(ask_status(leader.address))
-        if status is not None and status.standbys:
+        if status is not None and any(
+            status.position - standby.position < STANDBY_RECORDS for standby in status.standbys
+        ):
             return
         assert time.monotonic() < deadline, "there is no standby"
 
@@ -122,8 +129,42 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def explain(cluster: Deployment, number: int) -> None:
+    """Prints the last lines of the control planes."""
+    for control in cluster.controls:
+        lines = "\n".join(list(control.lines)[-12:])
+        sys.stderr.write(f"{number}: {control.name} at {control.address}\n{lines}\n")
+
+
+def measure(cluster: Deployment, journal: str, way: str, times: int) -> int:
+    """Ends so many leaders, prints what was measured, and returns the exit code."""
+    load = Load(cluster, list(NEEDS), PAUSE_SECONDS)
+    leading: list[float] = []
+    pauses: dict[str, list[float]] = {kind: [] for kind in load.commits()}
+    say(f"{'':5}{'led':>10}{''.join(f'{kind:>12}' for kind in pauses)}\n")
+    for number in range(1, times + 1):
+        led, paused = take_over(cluster, load, WAYS[way])
+        leading.append(led)
+        for kind, pause in paused.items():
+            pauses[kind].append(pause)
+        say(f"{number:5}{led:10.2f}{''.join(f'{pause:12.2f}' for pause in paused.values())}\n")
+        if max(paused.values()) > LONG_SECONDS:
+            explain(cluster, number)
+    commits = sum(map(len, load.commits().values()))
+    violations = load.violations()
+    say(f"{journal}, {way}, {times} times; seconds until another one led:\n")
+    say(shown("", leading))
+    say("seconds without a commit:\n")
+    for kind, durations in pauses.items():
+        say(shown(kind, durations))
+    average = os.getloadavg()[1]
+    say(f"{commits} commits, {len(violations)} violations; load {average:.1f}\n")
+    say("".join(f"{line}\n" for line in violations))
+    return 1 if violations else 0
+
+
 def main() -> int:
-    """Measures, prints, and returns the exit code."""
+    """Measures, and returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.takeovers")
     parser.add_argument("--journal", choices=["postgresql", "bucket"], default="postgresql")
     parser.add_argument("--way", choices=list(WAYS), default="kill")
@@ -135,28 +176,9 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="lacuna-takeovers-") as folder,
         deployment(given.journal, Path(folder)) as cluster,
     ):
-        load = Load(cluster, list(NEEDS), PAUSE_SECONDS)
-        leading: list[float] = []
-        pauses: dict[str, list[float]] = {kind: [] for kind in load.commits()}
-        say(f"{'':5}{'led':>10}{''.join(f'{kind:>12}' for kind in pauses)}\n")
-        for number in range(1, given.times + 1):
-            led, paused = take_over(cluster, load, WAYS[given.way])
-            leading.append(led)
-            for kind, pause in paused.items():
-                pauses[kind].append(pause)
-            say(f"{number:5}{led:10.2f}{''.join(f'{pause:12.2f}' for pause in paused.values())}\n")
-        commits = sum(map(len, load.commits().values()))
-        violations = load.violations()
-    say(f"{given.journal}, {given.way}, {len(leading)} times; seconds until another one led:\n")
-    say(shown("", leading))
-    say("seconds without a commit:\n")
-    for kind, durations in pauses.items():
-        say(shown(kind, durations))
-    average = os.getloadavg()[1]
-    say(f"{commits} commits, {len(violations)} violations; load {average:.1f}\n")
-    sys.stdout.writelines(f"{line}\n" for line in violations)
-    return 1 if violations else 0
+        return measure(cluster, given.journal, given.way, given.times)
 
 
 if __name__ == "__main__":
+    faulthandler.enable()
     sys.exit(main())

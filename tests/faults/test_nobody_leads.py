@@ -1,17 +1,22 @@
-"""Between two leaders: agents go on with what they know, for as long as it is trusted (S3, S7)."""
+"""Between two leaders, and while nobody leads for long: agents go on with what they know (S3, S7, S26, adr/0034)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from lacuna.agent.trust import READ_ON_SECONDS
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.settings import LEASE_DURATION_MS
 from tests.clients.batch import batch
-from tests.simulation.stage import Stage, staged
+from tests.clients.probing import Target
+from tests.simulation.stage import COMMITTED, UNCOMMITTED, Stage, StagedAgent, staged
 
 LEASE_SECONDS = LEASE_DURATION_MS / 1000
+#: After so many seconds nothing that agents know is trusted any more.
+UNTRUSTED = 1.2 * LEASE_SECONDS
 
 
 @pytest.fixture
@@ -19,18 +24,190 @@ def stage() -> Iterator[Stage]:
     yield from staged(agents=2)
 
 
-def test_s7_what_is_there_is_read_on_for_a_lease(stage: Stage) -> None:
+def fetched(target: Target, topic: str, offset: int, **options: Any) -> str | int:
+    """The high watermark of an answer with records, else its error, or EMPTY."""
+    found = target.fetch(topic, offset, max_wait_ms=100, min_bytes=1, **options)
+    if found["error_code"]:
+        return ErrorCode(found["error_code"]).name
+    return int(found["high_watermark"]) if found["records"] else "EMPTY"
+
+
+def test_s7_what_is_there_is_read_on(stage: Stage) -> None:
+    """For as long as a lease, the end is told as well; after that somebody may know more."""
     one = stage.agents[0].target()
     topic = one.topic()
-    assert one.verdict(topic, batch([b"value"])) == "NONE"
-    assert one.fetch(topic, 0)["error_code"] == 0
-    stage.control.kill(back_after=2 * LEASE_SECONDS)
+    for value in (b"a", b"b"):
+        assert one.verdict(topic, batch([value])) == "NONE"
+    assert fetched(one, topic, 0) == 2
+    stage.control.kill(back_after=60)
     killed = stage.loop.time()
-    found = one.fetch(topic, 0)
-    assert (found["error_code"], found["high_watermark"]) == (0, 1)
-    assert found["records"]
-    assert stage.loop.time() < killed + 0.1
-    stage.advance(1.1 * LEASE_SECONDS)
-    # Somebody may know more by now, so clients are to ask again later.
-    assert ErrorCode(one.fetch(topic, 0)["error_code"]) is ErrorCode.KAFKA_STORAGE_ERROR
-    stage.until(lambda: one.fetch(topic, 0)["error_code"] == 0)
+    assert fetched(one, topic, 0) == 2
+    assert fetched(one, topic, 2) == "EMPTY"
+    assert stage.loop.time() < killed + 1
+    stage.advance(UNTRUSTED)
+    for isolation in (COMMITTED, UNCOMMITTED):
+        assert fetched(one, topic, 0, isolation=isolation) == 2
+        assert fetched(one, topic, 1, isolation=isolation) == 2
+        assert fetched(one, topic, 2, isolation=isolation) == "KAFKA_STORAGE_ERROR"
+    again = stage.agents[0].target()
+    assert fetched(again, topic, 0) == 2
+    assert fetched(again, topic, 2) == "KAFKA_STORAGE_ERROR"
+    stage.until(lambda: fetched(again, topic, 2) == "EMPTY")
+    assert one.verdict(topic, batch([b"c"])) == "NONE"
+    assert fetched(one, topic, 2) == 3
+
+
+def test_s7_nothing_is_denied_that_others_may_know(stage: Stage) -> None:
+    one = stage.agents[0].target()
+    topic, unread = one.topic(), one.topic()
+    assert one.verdict(topic, batch([b"a"])) == "NONE"
+    assert fetched(one, topic, 0) == 1
+    stage.control.kill(back_after=60)
+    stage.advance(UNTRUSTED)
+    assert fetched(one, topic, 7) == "KAFKA_STORAGE_ERROR", "no OFFSET_OUT_OF_RANGE"
+    assert fetched(one, unread, 0) == "KAFKA_STORAGE_ERROR", "nobody has read it here before"
+    assert fetched(one, "created-meanwhile", 0) == "KAFKA_STORAGE_ERROR"
+    assert one.list_offset(topic, -1)["error_code"] == ErrorCode.LEADER_NOT_AVAILABLE
+    stage.until(lambda: fetched(one, topic, 7) == "OFFSET_OUT_OF_RANGE")
+
+
+def test_what_is_there_is_not_read_for_ever(stage: Stage) -> None:
+    """What is deleted is to be gone some time, even where an agent does not hear of it."""
+    one = stage.agents[0].target()
+    topic = one.topic()
+    assert one.verdict(topic, batch([b"a"])) == "NONE"
+    assert fetched(one, topic, 0) == 1
+    stage.control.kill(back_after=2 * READ_ON_SECONDS)
+    stage.advance(0.9 * READ_ON_SECONDS)
+    assert fetched(one, topic, 0) == 1
+    stage.advance(0.2 * READ_ON_SECONDS)
+    assert fetched(one, topic, 0) == "KAFKA_STORAGE_ERROR"
+
+
+class Member:
+    """The only member of a classic group."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        joined = target.call(
+            "join_group",
+            3,
+            group_id="classic",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b""}],
+        )
+        self._who = {"generation_id": joined["generation_id"], "member_id": joined["member_id"]}
+        assignments = [{"member_id": joined["member_id"], "assignment": b"all"}]
+        synced = target.call(
+            "sync_group", 2, group_id="classic", assignments=assignments, **self._who
+        )
+        assert synced["error_code"] == 0
+
+    def heartbeat(self, **changed: Any) -> str:
+        who = {**self._who, **changed}
+        answer = self._target.call("heartbeat", 2, group_id="classic", **who)
+        return ErrorCode(answer["error_code"]).name
+
+
+class Consumer:
+    """The only member of a consumer group (KIP-848)."""
+
+    def __init__(self, target: Target, topic: str) -> None:
+        self._target = target
+        self._epoch = 0
+        joins = {"rebalance_timeout_ms": 10_000, "topic_partitions": []}
+        assert self.heartbeat(subscribed_topic_names=[topic], **joins) == "NONE"
+
+    def heartbeat(self, **fields: Any) -> str:
+        given: dict[str, Any] = {
+            "group_id": "consumer",
+            "member_id": "m",
+            "member_epoch": self._epoch,
+            "instance_id": None,
+            "rack_id": None,
+            "rebalance_timeout_ms": -1,
+            "subscribed_topic_names": None,
+            "subscribed_topic_regex": None,
+            "server_assignor": None,
+            "topic_partitions": None,
+        }
+        answer = self._target.call("consumer_group_heartbeat", 1, **{**given, **fields})
+        if not answer["error_code"]:
+            self._epoch = answer["member_epoch"]
+        return ErrorCode(answer["error_code"]).name
+
+
+def test_s26_members_stay_in_their_groups(stage: Stage) -> None:
+    """Nobody's session ends while nobody leads, and afterwards each begins anew."""
+    one = stage.agents[0].target()
+    topic = one.topic()
+    member, consumer = Member(one), Consumer(one, topic)
+    stage.control.kill(back_after=60)
+    for _ in range(10):
+        began = stage.loop.time()
+        assert (member.heartbeat(), consumer.heartbeat()) == ("NONE", "NONE")
+        assert stage.loop.time() < began + 8
+        stage.advance(3)
+    # What only the control plane can decide is not answered here.
+    refused = "COORDINATOR_NOT_AVAILABLE"
+    assert member.heartbeat(generation_id=7) == refused
+    assert member.heartbeat(member_id="nobody") == refused
+    assert consumer.heartbeat(subscribed_topic_names=["other"]) == refused
+    stage.until(lambda: member.heartbeat(generation_id=7) == "ILLEGAL_GENERATION")
+    stage.advance(3)
+    assert (member.heartbeat(), consumer.heartbeat()) == ("NONE", "NONE")
+
+
+def cut_off(stage: Stage, host: StagedAgent, seconds: float) -> None:
+    """Lets an agent and the control plane not reach each other, which both notice at once."""
+    network = stage.around.network
+    assert host.process is not None
+    for link in network.links_of(host.process):
+        if stage.control.name in {end.process.name for end in link.ends}:
+            network.break_link(link)
+    network.cut(stage.control.name, host.name, seconds)
+
+
+def test_s3_an_agent_that_alone_is_cut_off_sends_its_clients_to_the_others(stage: Stage) -> None:
+    one, two = stage.targets()
+    topic = one.topic(partitions=8)
+    member = Member(one)
+    assert one.verdict(topic, batch([b"a"])) == "NONE"
+    assert fetched(one, topic, 0) == 1
+    assert leaders(one, topic) == {"agent-1", "agent-2"}
+    waiting = stage.agents[0].target()
+    cut_off(stage, stage.agents[0], 60)
+    late = waiting.later(lambda each: each.verdict(topic, batch([b"b"])))
+    stage.until(lambda: leaders(one, topic) == {"agent-2"}, within=4)
+    assert leaders(two, topic) == {"agent-2"}
+    assert one.verdict(topic, batch([b"b"])) == "NOT_LEADER_OR_FOLLOWER"
+    assert fetched(one, topic, 0) == "NOT_LEADER_OR_FOLLOWER"
+    assert member.heartbeat() == "NOT_COORDINATOR"
+    assert two.verdict(topic, batch([b"b"])) == "NONE"
+    assert late.result() != "NONE", "it is not done late"
+    stage.until(lambda: leaders(two, topic) == {"agent-1", "agent-2"}, within=90)
+    assert leaders(stage.agents[0].target(), topic) == {"agent-1", "agent-2"}
+    assert fetched(stage.agents[0].target(), topic, 1) == 2
+
+
+def test_agents_that_are_all_cut_off_keep_their_clients(stage: Stage) -> None:
+    one = stage.agents[0].target()
+    topic = one.topic(partitions=8)
+    stage.control.kill(back_after=60)
+    stage.advance(UNTRUSTED)
+    assert leaders(one, topic) == {"agent-1", "agent-2"}
+    stage.until(lambda: one.verdict(topic, batch([b"a"])) == "NONE", within=70)
+
+
+def leaders(target: Target, topic: str) -> set[str]:
+    """The hosts that lead, by what this agent's Metadata says."""
+    answer = target.call("metadata", 12, topics=[{"topic_id": None, "name": topic}])
+    hosts = {broker["node_id"]: broker["host"] for broker in answer["brokers"]}
+    return {
+        hosts[partition["leader_id"]]
+        for found in answer["topics"]
+        for partition in found["partitions"]
+    }

@@ -17,6 +17,7 @@ from lacuna.stores import bucket_url, open_checked
 
 from .checked_load import Load
 from .foreign import NEEDS, missing
+from .outages import Outage
 from .processes import Deployment
 
 
@@ -99,13 +100,12 @@ def test_a_leader_that_was_suspended_never_answers_under_its_old_epoch(cluster: 
 
 
 @pytest.mark.slow
+@pytest.mark.java
 @pytest.mark.timeout(600)
+@pytest.mark.skipif(bool(missing()), reason="needs a JDK, Maven and Go")
+@pytest.mark.parametrize("cluster", ["postgresql"], indirect=True)
 def test_all_of_them_are_away_for_a_while(cluster: Deployment) -> None:
-    with loaded(cluster) as load:
-        for control in cluster.controls:
-            control.kill()
-        # Longer than agents wait for a control plane and than their leases last.
-        assert not load.progress.wait_for(load.progress.count + 1000, 15)
-        for control in cluster.controls:
-            control.start()
-        load.await_more()
+    """S7, S26: for longer than what agents know is trusted, and than the session of a member."""
+    outage = Outage(cluster, 25)
+    outage.watch()
+    assert outage.wrong == []

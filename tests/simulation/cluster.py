@@ -15,14 +15,18 @@ from typing import TypeVar
 
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping import HousekeepingSettings
+from lacuna.agent.peers import Named
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts, RunningAgent, start_agent
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.journal.journal import JournalError
+from lacuna.controlplane.v1.cluster_pb2 import Agent
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError
 from lacuna.logstore.segments import ForeignStoreError
 from lacuna.stores import claim
+from tests.messages import REQUESTS, make
+from tests.simulation.kafka import Client, Unanswered
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.network import Network
 from tests.simulation.sessions import new_client
@@ -244,8 +248,20 @@ class AgentHost(Host):
             host=self.name,
             port=KAFKA_PORT,
             pace=NeverInline(),
+            ask_peer=self._ask_peer,
         )
         await around.loop.create_future()
+
+    async def _ask_peer(self, agent: Agent) -> Named | None:
+        address = (agent.host, agent.port)
+        client = Client(self.around.network, [address], self.random, request_timeout=1.0)
+        try:
+            answer = await client.ask(address, 60, 0, make(REQUESTS[60].body, 0))
+        except Unanswered:
+            return None
+        finally:
+            client.disconnect()
+        return Named(answer.cluster_id, [broker.broker_id for broker in answer.brokers])
 
     def _open_store(self, process: Process) -> ObjectStore:
         return SimulatedStore(self.around.bucket, process)

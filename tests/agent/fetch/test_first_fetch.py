@@ -12,6 +12,7 @@ from lacuna.agent.apis import k01_fetch as api
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.answers import size_of
+from lacuna.agent.members import Members
 from lacuna.agent.registry import discover
 from lacuna.agent.settings import AgentSettings
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -37,6 +38,7 @@ class Consumers:
             metrics=log.lease.trust._metrics,
             produce=log.produce_service,
             fetch=log.fetch_service,
+            members=Members(log.control, log.lease.trust),
         )
 
     @property

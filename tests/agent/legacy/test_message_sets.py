@@ -29,6 +29,7 @@ from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping.merging import Merger, MergeSettings
+from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.registry import discover
 from lacuna.agent.settings import AgentSettings
@@ -79,6 +80,7 @@ async def served(
             metrics=AgentMetrics(),
             produce=log.produce_service,
             fetch=log.fetch_service,
+            members=Members(log.control, log.lease.trust),
         )
         async with serving(context) as server:
             client = await RawClient.connect(server.port)

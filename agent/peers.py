@@ -1,0 +1,95 @@
+"""Asks other agents, while no control plane can be reached, whether clients have been sent to them (adr/0034).
+
+If this agent alone is cut off, its clients are to go where the others are. If nobody leads, there is nowhere to go, and
+clients are best left where they are. Only the other agents know which it is: an agent that has a session does not name
+this one any more, a second after the control plane has lost it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from lacuna.agent.lease import NO_LEASE
+from lacuna.controlplane.v1.cluster_pb2 import Agent
+
+if TYPE_CHECKING:
+    from lacuna.agent.lease import AgentLease
+    from lacuna.controlplane.client import ControlClient
+
+log = logging.getLogger("lacuna.agent")
+
+_PAUSE_SECONDS: Final = 1.0
+
+
+class Named(NamedTuple):
+    """Which nodes an agent names to its clients, and of which cluster it is."""
+
+    cluster_id: str
+    node_ids: Collection[int]
+
+
+AskPeer: TypeAlias = Callable[[Agent], Awaitable[Named | None]]
+"""Asks another agent whom it names; None if it does not answer in a second or two."""
+
+
+class Peers:
+    """Asks another agent each second, as long as there is no session."""
+
+    def __init__(self, control: "ControlClient", lease: "AgentLease", ask: AskPeer) -> None:
+        self._control = control
+        self._lease = lease
+        self._ask = ask
+        self._asked = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.get_running_loop().create_task(self._watch(), name="peers")
+
+    async def stop(self) -> None:
+        """Ask nobody any more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            if not self._is_cut_off or self._lease.trust.is_replaced:
+                continue
+            # Looked at again after the answer: the session may be back.
+            if await self._is_replaced() and self._is_cut_off:
+                self._give_clients_up()
+
+    @property
+    def _is_cut_off(self) -> bool:
+        return not self._control.cluster.is_current and self._lease.lease_id != NO_LEASE
+
+    async def _is_replaced(self) -> bool:
+        """Ask the next one of the other agents."""
+        own_id = self._lease.node_id
+        others = [each for each in self._control.cluster.agents if each.node_id != own_id]
+        if not others:
+            return False
+        self._asked += 1
+        named = await self._ask(others[self._asked % len(others)])
+        return (
+            named is not None
+            and named.cluster_id == self._lease.cluster_id
+            and own_id not in named.node_ids
+        )
+
+    def _give_clients_up(self) -> None:
+        """From now on clients are told that others lead and coordinate.
+
+        What they have asked here and was not sent must not reach the control plane after what they ask there.
+        """
+        log.warning(
+            "no control plane can be reached, but other agents have one: clients are sent to them until this agent has "
+            "a session again"
+        )
+        self._lease.trust.is_replaced = True
+        self._control.give_up_unsent(
+            "the agent is cut off, and its clients are sent to other agents"
+        )
