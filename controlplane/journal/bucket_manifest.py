@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 from lacuna.controlplane.journal.bucket_calls import Bucket
 from lacuna.controlplane.journal.formats import check_journal_format
@@ -54,8 +55,16 @@ class Manifest:
 def encode_manifest(manifest: Manifest, format_version: int | None = None) -> bytes:
     """Return the manifest as JSON, for people too. Without `format_version` it has this version's."""
     version = _FORMAT_VERSION if format_version is None else format_version
-    fields = {"format": _FORMAT, "format_version": version, **asdict(manifest)}
-    return json.dumps(fields, indent=1).encode() + b"\n"
+    return encode_fields({"format": _FORMAT, "format_version": version, **asdict(manifest)})
+
+
+def encode_fields(fields: dict[str, Any]) -> bytes:
+    """Return fields as JSON with their checksum. Whoever takes over writes again what it has read."""
+    return json.dumps({**fields, "crc": _checksum(fields)}, indent=1).encode() + b"\n"
+
+
+def _checksum(fields: dict[str, Any]) -> int:
+    return crc32(json.dumps(fields).encode())
 
 
 def decode_manifest(data: bytes) -> Manifest:
@@ -72,6 +81,9 @@ def decode_manifest(data: bytes) -> Manifest:
         raise JournalForeign(f"{JOURNAL_MANIFEST_KEY} is not the manifest of a Lacuna journal")
     check_journal_format("the journal's format", fields.get("format_version"), _FORMAT_VERSION)
     try:
+        # The first manifests of this format had none.
+        if fields.pop("crc", None) not in (None, _checksum(fields)):
+            raise ValueError("the checksum is wrong")
         return _checked(fields)
     except (KeyError, TypeError, ValueError) as error:
         raise JournalCorrupt(
