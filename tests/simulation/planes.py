@@ -75,8 +75,12 @@ class Planes(Protocol):
         """The state that the leader holds now."""
         ...
 
+    def are_level(self) -> bool:
+        """Whether everything is durable and all standbys have replayed it."""
+        ...
+
     def differing(self) -> list[str]:
-        """The standbys that have replayed all, and have another state than the leader. For when nothing changes."""
+        """The standbys that have another state than the leader, although all are level."""
         ...
 
     def in_place(self) -> AbstractContextManager[None]:
@@ -157,6 +161,9 @@ class LonePlane:
 
     def state(self) -> State | None:
         return self.host.state()
+
+    def are_level(self) -> bool:
+        return True
 
     def differing(self) -> list[str]:
         return []
@@ -334,18 +341,27 @@ class SharedPlanes:
         leader = self.leader()
         return None if leader is None or leader.plane is None else leader.plane._state
 
-    def differing(self) -> list[str]:
+    def are_level(self) -> bool:
         leader = self.leader()
         plane = None if leader is None else leader.plane
-        if plane is None:
+        return plane is not None and all(
+            replica.position == plane.durable_position == plane._position
+            for _, replica in self._replicas()
+        )
+
+    def differing(self) -> list[str]:
+        leader = self.leader()
+        if leader is None or leader.plane is None:
             return []
-        expected, position = plane.serialized_state(), plane.durable_position
-        replicas = {host.name: host.node._replica for host in self.standbys() if host.node}
+        expected = leader.plane.serialized_state()
         return [
             name
-            for name, replica in replicas.items()
-            if replica.position == position and machine.snapshot(replica.state) != expected
+            for name, replica in self._replicas()
+            if machine.snapshot(replica.state) != expected
         ]
+
+    def _replicas(self) -> list[tuple[str, Replica]]:
+        return [(host.name, host.node._replica) for host in self.standbys() if host.node]
 
     def open_journal(self, process: Process, address: str = "") -> SharedJournal:
         """The journal as a process opens it, as `lacuna.journals` makes it."""

@@ -39,6 +39,8 @@ from tests.simulation.trace import Trace
 SERVED_WITHIN: Final = 30.0
 #: When everything that was open must have ended, and all garbage be collected.
 SETTLED_WITHIN: Final = 150.0
+#: When standbys must have replayed everything.
+LEVEL_WITHIN: Final = 10.0
 #: The grace of a collection, and after a lease. It is longer than a PUT can be late.
 GRACE_MS: Final = 8_000
 LEASE_MS: Final = int(LEASE_SECONDS * 1000)
@@ -231,10 +233,7 @@ class World:
         if self.cast.keyed_places:
             self._read_keyed()
         self._look_for_garbage()
-        for name in self.planes.differing():
-            self.history.wrong(
-                f"{name} has replayed the whole journal to another state than the leader's"
-            )
+        self._compare_standbys()
         self._audit()
 
     def _apply(self, fault: Fault) -> None:
@@ -365,6 +364,18 @@ class World:
             )
 
         self._do(read, 60.0, "read the keyed topic")
+
+    def _compare_standbys(self) -> None:
+        limit = self.loop.time() + LEVEL_WITHIN
+        while not self.planes.are_level() and self.loop.time() < limit:
+            self.loop.run(self.loop.time() + 0.1)
+        if not self.planes.are_level():
+            self.history.wrong(f"standbys are behind {LEVEL_WITHIN:g} s after everything has ended")
+        else:
+            for name in self.planes.differing():
+                self.history.wrong(
+                    f"{name} has replayed the journal to another state than the leader's"
+                )
 
     def _audit(self) -> None:
         try:
