@@ -52,15 +52,23 @@ def s3(moto_endpoint: str) -> Iterator[ConditionalStore]:
     # botocore takes a third of a second to import
     from lacuna.logstore.objects.s3 import S3Store
 
-    store = S3Store(
-        f"journal-{next(_numbers)}",
-        "cluster",
-        endpoint=moto_endpoint,
-        access_key_id="test",
-        secret_access_key="test",
-        is_impatient=True,
-    )
-    store.create_bucket()
+    bucket = f"journal-{next(_numbers)}"
+
+    def opened(*, is_impatient: bool) -> S3Store:
+        return S3Store(
+            bucket,
+            "cluster",
+            endpoint=moto_endpoint,
+            access_key_id="test",
+            secret_access_key="test",
+            is_impatient=is_impatient,
+        )
+
+    # moto imports what it needs at its first request, which can take longer than a journal waits.
+    patient = opened(is_impatient=False)
+    patient.create_bucket()
+    patient.close()
+    store = opened(is_impatient=True)
     yield store
     store.close()
 
