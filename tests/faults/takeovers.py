@@ -2,6 +2,7 @@
 
     python -m tests.faults.takeovers --journal postgresql --times 50
     python -m tests.faults.takeovers --journal bucket --way stop
+    python -m tests.faults.takeovers --way suspend --times 5    # for 20 s each; it must not answer when it wakes up
 
 Clients of librdkafka, Java and Go write transactions meanwhile. For each leader it prints when the next one led, and
 for each kind of client the longest time in which no commit was answered, from when the leader was told to end until the
@@ -31,11 +32,18 @@ from lacuna.moto import CREDENTIALS, MotoServer
 from lacuna.stores import bucket_url, open_checked
 from tests.postgresql import PostgresqlServer, binaries
 
+from .asking import Asking
 from .checked_load import Load
 from .foreign import NEEDS, missing
 from .processes import Deployment, Process
 
-WAYS: Final[dict[str, Callable[[Process], None]]] = {"kill": Process.kill, "stop": Process.stop}
+WAYS: Final[dict[str, Callable[[Process], None]]] = {
+    "kill": Process.kill,
+    "stop": Process.stop,
+    "suspend": Process.pause,
+}
+#: For how long a leader is suspended.
+SUSPENDED_SECONDS: Final = 20.0
 #: Between two transactions of a client: the machine is to have time left.
 PAUSE_SECONDS: Final = 0.03
 STANDBY_SECONDS: Final = 60.0
@@ -86,21 +94,26 @@ def led_at(process: Process) -> float:
     return said.timestamp() - time.time() + time.monotonic()
 
 
-def take_over(
-    cluster: Deployment, load: Load, end: Callable[[Process], None]
-) -> tuple[float, dict[str, float]]:
-    """Ends the leader.
+def take_over(cluster: Deployment, load: Load, way: str) -> tuple[float, dict[str, float]]:
+    """Ends the leader, and has it come back.
 
     Returns after how many seconds the next one led, and the longest time without a commit for each kind of client.
     """
     leader = cluster.leader()
     await_standby(leader)
-    began = time.monotonic()
-    end(leader)
-    ended = time.monotonic()
-    load.await_commits(ended)
-    led = led_at(cluster.leader()) - began
-    leader.start()
+    with Asking(leader.address) as asking:
+        began = time.monotonic()
+        WAYS[way](leader)
+        ended = time.monotonic()
+        load.await_commits(ended)
+        led = led_at(cluster.leader()) - began
+        if way == "suspend":
+            time.sleep(max(0.0, began + SUSPENDED_SECONDS - time.monotonic()))
+            leader.resume()
+            await_standby(cluster.leader())
+            assert asking.answered_late(ended) == [], "it answers under its old epoch"
+        else:
+            leader.start()
     return led, {
         kind: _longest_pause(commits, began, ended) for kind, commits in load.commits().items()
     }
@@ -143,7 +156,7 @@ def measure(cluster: Deployment, journal: str, way: str, times: int) -> int:
     pauses: dict[str, list[float]] = {kind: [] for kind in load.commits()}
     say(f"{'':5}{'led':>10}{''.join(f'{kind:>12}' for kind in pauses)}\n")
     for number in range(1, times + 1):
-        led, paused = take_over(cluster, load, WAYS[way])
+        led, paused = take_over(cluster, load, way)
         leading.append(led)
         for kind, pause in paused.items():
             pauses[kind].append(pause)

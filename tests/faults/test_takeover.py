@@ -15,6 +15,7 @@ from lacuna.controlplane.shared_service import ask_status
 from lacuna.moto import CREDENTIALS
 from lacuna.stores import bucket_url, open_checked
 
+from .asking import Asking
 from .checked_load import Load
 from .foreign import NEEDS, missing
 from .outages import Outage
@@ -84,19 +85,24 @@ def test_a_standby_takes_over(cluster: Deployment, way: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_leader_that_was_suspended_never_answers_under_its_old_epoch(cluster: Deployment) -> None:
+    """What it is asked while it sleeps reaches it when it wakes up, over connections that are still open."""
     with loaded(cluster) as load:
         old = cluster.leader()
         before = epoch(old.address)
-        old.pause()
-        load.await_more()
-        new = next(each for each in cluster.controls if each is not old)
-        assert epoch(new.address) > before
-        old.resume()
-        load.await_more()
-        assert cluster.leader() is new
-        # It stands by for the new leader now, whose epoch it tells.
-        while epoch(old.address) != epoch(new.address):
-            pass
+        with Asking(old.address) as asking:
+            old.pause()
+            suspended = time.monotonic()
+            load.await_more()
+            new = next(each for each in cluster.controls if each is not old)
+            assert epoch(new.address) > before
+            old.resume()
+            load.await_more()
+            assert cluster.leader() is new
+            # It stands by for the new leader now, whose epoch it tells.
+            while epoch(old.address) != epoch(new.address):
+                pass
+            assert max(asking.asked.values()) > suspended + 1, "it was asked while it slept"
+            assert asking.answered_late(suspended) == []
 
 
 @pytest.mark.slow
