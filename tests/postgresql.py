@@ -104,6 +104,15 @@ class PostgresqlServer:
         host = quote(folder or str(self.folder), safe="")
         return f"postgresql://{user}:{password}@/{database}?host={host}"
 
+    @property
+    def socket_path(self) -> str:
+        """The Unix socket at which it serves."""
+        return str(self.folder / _SOCKET)
+
+    def tcp_url(self, database: str, address: str) -> str:
+        """The URL of a database, for who reaches the server at a HOST:PORT."""
+        return f"postgresql://lacuna:{PASSWORD}@{address}/{database}"
+
     def make_database(self, name: str) -> str:
         """Make an empty database and return its URL."""
         self.run("createdb", name)
@@ -185,7 +194,7 @@ class Line:
             end.transport.abort()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        path = str(self._server.folder / _SOCKET)
+        path = self._server.socket_path
         server_reader, server_writer = await asyncio.open_unix_connection(path)
         self._ends |= {writer, server_writer}
         await asyncio.gather(

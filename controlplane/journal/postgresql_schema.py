@@ -90,6 +90,10 @@ async def _create(connection: Connection, cluster_id: str) -> None:
     ):
         # Two that create one name: the later waits for the earlier, and then fails at PostgreSQL's own catalog.
         return
+    except JournalForeign:
+        # The other one's tables are no strangers', if they were not there yet when the caller looked.
+        if not await is_there(connection):
+            raise
 
 
 async def make_tables(

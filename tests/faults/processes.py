@@ -143,7 +143,7 @@ class Deployment:
     """A context manager that runs control planes and agents over one store, each in a separate process.
 
     `store` has the options of `lacuna agent` that name the store, and `journal` those of `lacuna controlplane` that
-    name the journal of several.
+    name the journal of several; or `journals` has those of each.
     """
 
     def __init__(
@@ -155,17 +155,18 @@ class Deployment:
         *,
         control_planes: int = 1,
         journal: Sequence[str] = (),
+        journals: Sequence[Sequence[str]] = (),
     ) -> None:
         self.controls = [
             Process(
                 f"control plane {number}",
                 "lacuna",
-                ["controlplane", f"--data={data}", "--verbose", *journal],
+                ["controlplane", f"--data={data}", "--verbose", *options],
                 ready="control plane: ",
                 listens=True,
                 environment=environment,
             )
-            for number in range(control_planes)
+            for number, options in enumerate(journals or [journal] * control_planes)
         ]
         self.control = self.controls[0]
         self.agents: list[Process] = []

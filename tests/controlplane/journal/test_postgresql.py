@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from lacuna.controlplane.client import ControlPlaneUnavailable
-from lacuna.controlplane.journal import postgresql_connection
+from lacuna.controlplane.journal import postgresql_connection, postgresql_schema
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
     JournalCorrupt,
@@ -167,6 +167,27 @@ async def test_of_openings_at_the_same_time_the_last_one_appends(database: str) 
         await asyncio.gather(*(journal.close() for journal in journals))
     assert epochs == set(range(1, 21))
     assert await records_of(database) == [b"4", b"8", b"12", b"16", b"20"]
+
+
+async def test_tables_that_another_one_has_just_made_are_no_strangers(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two that begin at the same time, one makes them after the other one has looked."""
+    is_there = postgresql_schema.is_there
+    looks: list[Connection] = []
+
+    async def looks_too_early(connection: Connection) -> bool:
+        found = await is_there(connection)
+        looks.append(connection)
+        if len(looks) == 1:
+            await journal_of(database).open("cluster")
+        return found
+
+    monkeypatch.setattr(postgresql_schema, "is_there", looks_too_early)
+    journal = journal_of(database)
+    opened = await journal.open(None)
+    assert (opened.cluster_id, opened.fencing_token) == ("cluster", 2)
+    await journal.close()
 
 
 async def test_a_takeover_waits_for_the_append_under_way(database: str, admin: Connection) -> None:

@@ -49,6 +49,9 @@ func run(arguments []string) error {
 		kgo.ClientID(name),
 		kgo.TransactionalID(name),
 		kgo.TransactionTimeout(time.Minute),
+		// More than an outage: after that, it does not know any more whether a commit was made.
+		kgo.RetryTimeout(3*time.Minute),
+		kgo.RequestRetries(1000),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 	)
 	if err != nil {
