@@ -91,8 +91,7 @@ func (l *load) transaction() error {
 	}
 	asked := monotonic()
 	if err := l.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
-		fmt.Fprintln(os.Stderr, "the commit failed:", err)
-		return l.abort(ctx)
+		return fmt.Errorf("nobody knows what became of a commit: %w", err)
 	}
 	tell("committed", []float64{asked, monotonic()})
 	return nil
