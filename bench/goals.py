@@ -28,6 +28,9 @@ from bench.memory import AMOUNTS, AN_EXTENT, CONSUMERS, RESIDENT, TOGETHER
 from bench.results import Results
 from bench.rounds import FULL
 from bench.sections import KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
+from bench.standby import AMOUNTS as EXTENTS
+from bench.standby import BUCKET, LATER, READY
+from bench.standby import work_of as standby_with
 from bench.tail import ANSWERS, STORE, WIRE_PER_PARTITION
 from bench.tail import work_of as tail_of
 from bench.tiny import PRODUCE, READ_AGAIN, REQUESTS
@@ -89,6 +92,12 @@ def _journals() -> Iterable[Goal]:
         yield Goal(work, CPU_PER_1000, 1.25, SQLITE, target=POSTGRESQL)
 
 
+def _standby() -> Iterable[Goal]:
+    for target in (POSTGRESQL, BUCKET):
+        for later in (0, LATER):
+            yield Goal(standby_with(EXTENTS[FULL.name], later), READY, 5.0, target=target)
+
+
 def _memory() -> Iterable[Goal]:
     yield Goal(AN_EXTENT, TOGETHER, 1536)
     size = AMOUNTS[FULL.name].read_bytes / GIBIBYTE
@@ -115,6 +124,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
     "journals": tuple(_journals()),
     "others": tuple(_others()),
     "memory": tuple(_memory()),
+    "standby": tuple(_standby()),
 }
 
 

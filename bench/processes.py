@@ -38,13 +38,17 @@ class Process:
             self._process.kill()
             self._process.wait()
             self._close()
-            told = "\n".join(self._lines)
-            raise BenchError(f"lacuna {' '.join(arguments)} did not start:\n{told}")
+            raise BenchError(f"lacuna {' '.join(arguments)} did not start:\n{self.said}")
 
     @property
     def pid(self) -> int:
         """The process id."""
         return self._process.pid
+
+    @property
+    def said(self) -> str:
+        """The last lines that it has written."""
+        return "\n".join(self._lines)
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -61,6 +65,12 @@ class Process:
         if self._process.stdin is not None:
             self._process.stdin.close()
 
+    def kill(self) -> None:
+        """Ends the process with SIGKILL, if it still runs."""
+        self._process.kill()
+        self._process.wait()
+        self._close()
+
     def stop(self) -> None:
         """Ends the process with SIGINT. Raises BenchError if it does not end cleanly."""
         self._process.send_signal(signal.SIGINT)
@@ -73,5 +83,4 @@ class Process:
         finally:
             self._close()
         if code:
-            told = "\n".join(self._lines)
-            raise BenchError(f"process {self.pid} ended with {code}:\n{told}")
+            raise BenchError(f"process {self.pid} ended with {code}:\n{self.said}")

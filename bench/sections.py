@@ -14,6 +14,7 @@ from bench.messages import messages
 from bench.million import million
 from bench.rounds import Bench
 from bench.scale import scale
+from bench.standby import standby
 from bench.tail import tail
 from bench.throughput import throughput
 from bench.tiny import tiny
@@ -50,5 +51,6 @@ SECTIONS: dict[str, Section] = {
     "memory": Section(memory, everyday=False),
     "scale": Section(scale, everyday=False),
     "million": Section(million, everyday=False),
+    "standby": Section(standby, everyday=False),
     "costs": Section(costs, everyday=False),
 }

@@ -72,7 +72,8 @@ class Runtime:
 
     `on_fatal` is called once with the error if the runtime has to stop; it cannot be started again. `prepare` is
     called with the state before the first command is decided. `replica` is what was replayed of the journal already.
-    Nothing is decided once `tenure` does not hold: another control plane may have taken over.
+    Nothing is decided once `tenure` does not hold: another control plane may have taken over. A snapshot is also made
+    after `snapshot_appends` appends.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Runtime:
         snapshotter: Snapshotter | None = None,
         replica: Replica | None = None,
         tenure: Tenure | None = None,
+        snapshot_appends: int | None = None,
         prepare: Callable[[State], None] = lambda _: None,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
@@ -97,6 +99,7 @@ class Runtime:
         self._on_fatal = on_fatal
         self._replica = replica or Replica()
         self._tenure = tenure or LockedTenure()
+        self._snapshot_appends = snapshot_appends
         self._state = State()
         self.cluster_id = ""
         self._fencing_token = 0
@@ -123,6 +126,7 @@ class Runtime:
         self._snapshot: asyncio.Task[None] | None = None
         self._records_since_snapshot = 0
         self._bytes_since_snapshot = 0
+        self._appends_since_snapshot = 0
 
     async def start(self, cluster_id: str | None = None) -> None:
         """Open and replay the journal, and begin to serve.
@@ -155,6 +159,7 @@ class Runtime:
         self._position = self._durable = replica.position
         self._records_since_snapshot = replica.records
         self._bytes_since_snapshot = replica.bytes
+        self._appends_since_snapshot = replica.appends
 
     async def close(self) -> None:
         """Stop after writing and answering what was decided; later commands are refused. Closing again is harmless."""
@@ -374,6 +379,7 @@ class Runtime:
         records, self._records = self._records, []
         self._records_since_snapshot += len(records)
         self._bytes_since_snapshot += self._records_bytes
+        self._appends_since_snapshot += 1
         self._records_bytes = 0
         try:
             self._append = self._journal.append(records, self._fencing_token)
@@ -442,12 +448,15 @@ class Runtime:
     def _snapshot_if_due(self) -> None:
         if self._snapshotter is None or self._snapshot is not None:
             return
+        appends = self._snapshot_appends
         if (
             self._records_since_snapshot >= self._settings.snapshot_records
             or self._bytes_since_snapshot >= self._settings.snapshot_bytes
+            or (appends is not None and self._appends_since_snapshot >= appends)
         ):
             self._records_since_snapshot = 0
             self._bytes_since_snapshot = 0
+            self._appends_since_snapshot = 0
             self._snapshot = asyncio.create_task(self._make_snapshot(self._snapshotter))
 
     async def _make_snapshot(self, snapshotter: Snapshotter) -> None:

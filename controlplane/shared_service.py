@@ -121,6 +121,7 @@ async def serve_shared(
             snapshotter=make_snapshotter(journal),
             replica=replica,
             tenure=tenure,
+            snapshot_appends=journal.snapshot_appends,
             prepare=prepare,
             on_fatal=on_fatal,
         )

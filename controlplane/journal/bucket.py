@@ -67,6 +67,8 @@ _log = logging.getLogger("lacuna.controlplane")
 _LOOKS_A_LEASE: Final = 20
 #: How many appends of a leader that goes on may get ahead of the opening. It stops at its next renewal.
 _LOST_RACES: Final = 1000
+#: A new control plane reads each append by a request of its own, which costs a millisecond of CPU.
+_SNAPSHOT_APPENDS: Final = 2_000
 
 
 def _random_id() -> bytes:
@@ -82,6 +84,8 @@ class BucketJournal:
     doubt. Snapshots are in the same bucket unless `snapshots` is another store. `place` names it to the snapshot
     process. `new_id` returns 16 random bytes.
     """
+
+    snapshot_appends: int | None = _SNAPSHOT_APPENDS
 
     def __init__(
         self,

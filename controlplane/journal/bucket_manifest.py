@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from lacuna.controlplane.journal.bucket_calls import Bucket
-from lacuna.controlplane.journal.formats import check_journal_format
+from lacuna.controlplane.journal.formats import UNFINISHED, check_format, check_journal_format
 from lacuna.controlplane.journal.journal import (
     JournalCorrupt,
     JournalFenced,
@@ -79,16 +79,21 @@ def decode_manifest(data: bytes) -> Manifest:
         is_ours = False
     if not is_ours:
         raise JournalForeign(f"{JOURNAL_MANIFEST_KEY} is not the manifest of a Lacuna journal")
-    check_journal_format("the journal's format", fields.get("format_version"), _FORMAT_VERSION)
+    version = fields.get("format_version")
+    if version != UNFINISHED:
+        check_format("the journal's format", version, _FORMAT_VERSION)
     try:
         # The first manifests of this format had none.
         if fields.pop("crc", None) not in (None, _checksum(fields)):
             raise ValueError("the checksum is wrong")
-        return _checked(fields)
+        manifest = _checked(fields)
     except (KeyError, TypeError, ValueError) as error:
         raise JournalCorrupt(
             f"{JOURNAL_MANIFEST_KEY} is damaged: restore it from a backup or an earlier version in the bucket"
         ) from error
+    # Only if it is whole: another copy would write over it.
+    check_journal_format("the journal's format", version, _FORMAT_VERSION)
+    return manifest
 
 
 def _checked(fields: dict[str, Any]) -> Manifest:

@@ -191,6 +191,9 @@ class SharedJournal(Journal, Protocol):
     lease: float
     """Seconds without a renewal after which a leader may be taken over."""
 
+    snapshot_appends: int | None
+    """After how many appends another snapshot should be made, if many appends take long to read."""
+
     async def check(self) -> None:
         """Find out, before the journal is opened, whether what holds it can be relied on.
 

@@ -100,6 +100,8 @@ class PostgresqlJournal:
     Raises JournalRefused if `url` is not the URL of a PostgreSQL database.
     """
 
+    snapshot_appends: int | None = None
+
     def __init__(
         self,
         url: str,

@@ -34,7 +34,8 @@ class Replica:
     def __init__(self) -> None:
         self.state = State()
         self.position = 0
-        #: How many records, and bytes of them, were replayed since the snapshot.
+        #: How many appends, records, and bytes of them, were replayed since the snapshot.
+        self.appends = 0
         self.records = 0
         self.bytes = 0
 
@@ -75,6 +76,7 @@ class Replica:
         for data in batch.records:
             machine.replay(self.state, JournalRecord.FromString(data))
             self.bytes += len(data)
+        self.appends += 1
         self.records += len(batch.records)
         self.position = batch.position
 

@@ -287,12 +287,14 @@ def _pins(table: SegmentTable) -> PinsSnapshot:
 
 
 def _read_segments(table: SegmentTable, message: SegmentsSnapshot, pins: PinsSnapshot) -> None:
-    count = len(message.live_extents) - message.live_extents[:].count(0)
     found = LiveSegments()
-    found.lease_ids.extend(message.lease_ids[:count])
-    found.sequences.extend(message.sequences[:count])
-    found.sizes.extend(message.object_sizes[:count])
-    found.live_extents.extend(message.live_extents[:count])
+    found.lease_ids.extend(message.lease_ids)
+    found.sequences.extend(message.sequences)
+    found.sizes.extend(message.object_sizes)
+    found.live_extents.extend(message.live_extents)
+    count = len(found.live_extents) - found.live_extents.count(0)
+    for column in (found.lease_ids, found.sequences, found.sizes, found.live_extents):
+        del column[count:]
     table.add_live(found)
     replaced = zip(
         message.lease_ids[count:],

@@ -152,6 +152,7 @@ class WatchedJournal:
         self._who = who
         self._is_impatient = is_impatient
         self.lease = journal.lease
+        self.snapshot_appends = journal.snapshot_appends
 
     @property
     def place(self) -> str:

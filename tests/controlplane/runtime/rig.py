@@ -32,11 +32,13 @@ class Rig:
         journal: Journal | None = None,
         settings: RuntimeSettings | None = None,
         snapshotter: Snapshotter | None = None,
+        snapshot_appends: int | None = None,
     ) -> None:
         self.memory = MemoryJournal("cluster")
         self.journal: Journal = journal or self.memory
         self.settings = settings or RuntimeSettings()
         self.snapshotter = snapshotter
+        self.snapshot_appends = snapshot_appends
         self.clock = ManualClock()
         self.fatal: list[BaseException] = []
         self._ids = itertools.count(1)
@@ -52,6 +54,7 @@ class Rig:
             self.new_id,
             self.settings,
             snapshotter=self.snapshotter,
+            snapshot_appends=self.snapshot_appends,
             prepare=await_members,
             on_fatal=self.fatal.append,
         )

@@ -376,14 +376,24 @@ class Maker:
         self.is_closed = True
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [RuntimeSettings(snapshot_records=5), RuntimeSettings(snapshot_bytes=250)],
-    ids=["records", "bytes"],
+SNAPSHOTS = pytest.mark.parametrize(
+    ("settings", "appends"),
+    [
+        (RuntimeSettings(snapshot_records=5), None),
+        (RuntimeSettings(snapshot_bytes=150), None),
+        (RuntimeSettings(), 5),
+    ],
+    ids=["records", "bytes", "appends"],
 )
-async def test_snapshots_bound_what_a_restart_replays(settings: RuntimeSettings) -> None:
+
+
+@SNAPSHOTS
+async def test_snapshots_bound_what_a_restart_replays(
+    settings: RuntimeSettings, appends: int | None
+) -> None:
     maker = Maker()
-    rig = maker.rig = await Rig(settings=settings, snapshotter=maker).start()
+    rig = Rig(settings=settings, snapshotter=maker, snapshot_appends=appends)
+    maker.rig = await rig.start()
     client = rig.client()
     topic_id = await created(client)
     maker.failure = JournalError("no room on the disk")
@@ -400,16 +410,18 @@ async def test_snapshots_bound_what_a_restart_replays(settings: RuntimeSettings)
     await rig.plane.close()
 
 
-async def test_a_long_replay_asks_for_a_snapshot_at_once() -> None:
+@SNAPSHOTS
+async def test_a_long_replay_asks_for_a_snapshot_at_once(
+    settings: RuntimeSettings, appends: int | None
+) -> None:
     first = await Rig().start()
     client = first.client()
     for name in "abcdef":
         await client.call(create_topic(name))
     await first.plane.close()
     maker = Maker()
-    settings = RuntimeSettings(snapshot_records=5)
-    rig = maker.rig = Rig(journal=first.memory, settings=settings, snapshotter=maker)
-    await rig.start()
+    rig = Rig(journal=first.memory, settings=settings, snapshotter=maker, snapshot_appends=appends)
+    maker.rig = await rig.start()
     await maker.made.wait()
     assert maker.positions == [7]
     await rig.plane.close()
