@@ -3,7 +3,7 @@
     server = AgentServer(context)
     await server.start("127.0.0.1", 9092)     # port 0: any; server.port says which
     ...
-    await server.hand_over()                  # tells clients to go to other agents, within shutdown_grace_ms
+    await server.hand_over()                  # tells clients to go to other agents, within hand_over_ms
     await server.stop()                       # answers what was read, within shutdown_grace_ms
 
 Start an agent's lease after its listener (`context.lease.start(server.port)`), so that no client is sent to a port
@@ -75,7 +75,7 @@ class AgentServer:
         self._plan_sweep()
 
     async def hand_over(self) -> None:
-        """Tell clients to go to other agents, until they have gone or for shutdown_grace_ms.
+        """Tell clients to go to other agents, until they have gone or for hand_over_ms.
 
         The control plane must have been told (`AgentLease.leave`), or they would be sent back. A client that is told
         asks who serves it now, over the connection that it has, and connects there. If its connection closed first,
@@ -83,12 +83,21 @@ class AgentServer:
         """
         self.is_handing_over = True
         loop = asyncio.get_running_loop()
-        end = loop.time() + self.context.settings.shutdown_grace_ms / 1000
-        while loop.time() < end and not self._are_gone(loop.time()):
+        most_ms = self.context.settings.hand_over_ms
+        end = loop.time() + most_ms / 1000
+        while remaining := self._remaining(loop.time()):
+            if loop.time() >= end:
+                log.warning(
+                    "connections are cut off whose clients have not gone to other agents within %d ms: %d",
+                    most_ms,
+                    remaining,
+                )
+                return
             await asyncio.sleep(_LOOK_SECONDS)
 
-    def _are_gone(self, now: float) -> bool:
-        return all(connection.has_left(now) for connection in self._connections)
+    def _remaining(self, now: float) -> int:
+        """Return over how many connections a client still asks this agent."""
+        return sum(not connection.has_left(now) for connection in self._connections)
 
     async def stop(self) -> None:
         """Accept no more connections, answer what was read for at most shutdown_grace_ms, and close."""

@@ -61,10 +61,16 @@ class AgentSettings:
         "Unanswered requests of all connections together. Beyond it, the agent reads no more requests.",
         least=1024,
     )
+    hand_over_ms: int = setting(
+        "shutdown.handover.ms",
+        10_000,
+        "How long a stopping agent waits for its clients to go to other agents, before it answers what it has read.",
+        most=_LONGEST_WAIT_MS,
+    )
     shutdown_grace_ms: int = setting(
         "shutdown.grace.ms",
         3_000,
-        "How long a stopping agent tells its clients to go to others, and then goes on answering what it has read.",
+        "How long a stopping agent goes on answering the requests that it has read.",
         most=_LONGEST_WAIT_MS,
     )
 

@@ -25,7 +25,8 @@ from lacuna.cli.running import READY, SUPERVISED, say_ready
 
 #: Set in the environment of a worker, which shares its port.
 WORKER = "LACUNA_WORKER"
-_STOP_SECONDS = 15.0
+#: More than the time in which an agent ends by itself.
+_STOP_SECONDS = 30.0
 
 
 def is_worker() -> bool:

@@ -13,8 +13,9 @@ from tests.clients.probing import Target
 from tests.clients.wire import ClosedError
 from tests.simulation.stage import CommitLink, Stage, StagedAgent, staged
 
-#: Simulated seconds in which a client that is told at once has gone, and those of the longest wait for one.
-SOON, GRACE = 1.5, 3.0
+#: Simulated seconds in which a client that is told at once has gone, those between two heartbeats, and those of the
+#: longest wait for a client.
+SOON, HEARTBEAT, LONGEST = 1.5, 3.0, 10.0
 
 
 @pytest.fixture
@@ -98,10 +99,23 @@ def test_a_member_is_waited_for_until_its_heartbeat(stage: Stage) -> None:
     one = stage.agents[0].target()
     assert heartbeat(one) == "UNKNOWN_MEMBER_ID"
     leaving = Leaving(stage, stage.agents[0])
-    stage.advance(0.8 * GRACE)
+    stage.advance(0.8 * HEARTBEAT)
     assert not leaving.work.done()
     assert heartbeat(one) == "NOT_COORDINATOR"
-    assert leaving.seconds() < 0.8 * GRACE + SOON
+    assert leaving.seconds() < 0.8 * HEARTBEAT + SOON
+
+
+def test_who_does_not_go_is_cut_off_in_the_end(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = stage.agents[0].target()
+    topic = one.topic()
+    leaving = Leaving(stage, stage.agents[0])
+    while not leaving.work.done():
+        assert one.verdict(topic, batch([b"now"])) == "NOT_LEADER_OR_FOLLOWER"
+        stage.advance(0.5)
+    assert LONGEST <= leaving.seconds() < LONGEST + 1
+    assert "have not gone to other agents within 10000 ms: 1" in caplog.text
 
 
 def test_records_for_which_nobody_waits_are_kept(stage: Stage) -> None:

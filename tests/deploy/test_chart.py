@@ -177,6 +177,9 @@ def test_the_parts_fit_together(manifests: list[Manifest]) -> None:
         for each in of(manifests, kind):
             wanted = each["spec"]["selector"]["matchLabels"]
             assert sum(wanted.items() <= labels.items() for labels, _ in found_pods) == 1
+    for labels, spec in found_pods:
+        for constraint in spec["topologySpreadConstraints"]:
+            assert constraint["labelSelector"]["matchLabels"].items() <= labels.items()
     services = {each["metadata"]["name"] for each in of(manifests, "Service")}
     (agents,) = of(manifests, "StatefulSet")
     environment = environment_of(agents["spec"]["template"]["spec"])

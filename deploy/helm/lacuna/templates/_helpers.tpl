@@ -80,8 +80,13 @@ affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 topologySpreadConstraints:
-{{- if $values.topologySpreadConstraints }}
-  {{- toYaml $values.topologySpreadConstraints | nindent 2 }}
+{{- range $values.topologySpreadConstraints }}
+  - {{- toYaml . | nindent 4 }}
+    {{- if not .labelSelector }}
+    labelSelector:
+      matchLabels:
+        {{- include "lacuna.selector" $ | nindent 8 }}
+    {{- end }}
 {{- else }}
 {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
   - maxSkew: 1
