@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from lacuna.controlplane.journal.bucket_appends import Appends
 from lacuna.controlplane.journal.bucket_calls import Bucket
 from lacuna.controlplane.journal.bucket_manifest import Manifest, decode_manifest
+from lacuna.controlplane.journal.formats import formats_of
 from lacuna.controlplane.journal.journal import JournalBatch, Leader, Snapshot
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
@@ -21,6 +22,11 @@ class ManifestWatch:
         self._found: VersionedObject | None = None
         #: What a reader has seen last.
         self.seen: Manifest | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages call the bucket."""
+        return self._bucket.name
 
     @property
     def silent(self) -> float:
@@ -64,7 +70,8 @@ class BucketReader:
     async def leader(self) -> Leader | None:
         """Return who leads, by one request, or None if nobody does. Raises JournalUnreachable."""
         found = await self._watch.look()
-        manifest = self._watch.seen = None if found is None else decode_manifest(found.data)
+        with formats_of(self._watch.name):
+            manifest = self._watch.seen = None if found is None else decode_manifest(found.data)
         if manifest is None or manifest.address is None:
             return None
         return Leader(manifest.epoch, manifest.address, self._watch.silent)

@@ -3,6 +3,8 @@
 Whoever leads raises the number that it finds to its own, so an earlier version refuses the journal from then on.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from lacuna.controlplane.journal.journal import JournalOfAnotherVersion, JournalUnfinished
@@ -22,3 +24,12 @@ def check_format(what: str, found: object, newest: int) -> None:
     """Raise JournalOfAnotherVersion unless `found`, the format of `what`, is one from 1 to `newest`."""
     if type(found) is not int or not 1 <= found <= newest:
         raise JournalOfAnotherVersion(f"{what} is {found} and this version reads up to {newest}")
+
+
+@contextmanager
+def formats_of(name: str) -> Iterator[None]:
+    """Run the body, and put the name of the journal before what the two above say of it."""
+    try:
+        yield
+    except (JournalOfAnotherVersion, JournalUnfinished) as error:
+        raise type(error)(f"{name}: {error.what}") from error

@@ -6,7 +6,7 @@ from typing import Final
 
 import asyncpg
 
-from lacuna.controlplane.journal.formats import check_journal_format
+from lacuna.controlplane.journal.formats import check_journal_format, formats_of
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
     JournalCorrupt,
@@ -134,7 +134,7 @@ class PostgresqlReader:
         if self._connection is None or self._connection.is_closed():
             self._connection = await connect(self._url, statement_seconds=_READ_SECONDS)
         try:
-            with errors_of(self._name):
+            with errors_of(self._name), formats_of(self._name):
                 yield self._connection
         except JournalUnreachable:
             connection, self._connection = self._connection, None

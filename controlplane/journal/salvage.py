@@ -21,6 +21,7 @@ from lacuna.controlplane.journal.connections import (
     errors_of,
 )
 from lacuna.controlplane.journal.evidence import Evidence, gather
+from lacuna.controlplane.journal.formats import formats_of
 from lacuna.controlplane.journal.intact import Salvage, replayed
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
@@ -108,12 +109,12 @@ def _owner(path: str, problems: list[str]) -> tuple[str, int]:
     JournalUnfinished.
     """
     try:
-        with _reading(path) as connection:
+        with formats_of(path), _reading(path) as connection:
             stored = read_meta(connection)
         if stored is not None:
             return str(stored["cluster_id"]), int(stored["fencing_token"])
-    except (JournalOfAnotherVersion, JournalUnfinished) as error:
-        raise type(error)(f"{path}: {error.what}") from error
+    except (JournalOfAnotherVersion, JournalUnfinished):
+        raise
     except JournalError as error:
         problems.append(f"the id of the journal's cluster cannot be read: {error}")
     with suppress(JournalError), _reading(snapshots_path(path)) as connection:
