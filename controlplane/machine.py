@@ -1,6 +1,7 @@
 """The pure state machine: commands are decided into journal records, and only records change durable state.
 
     handle(state, command, context) -> Decision    # decides a command; changes nothing durable
+    fenced(command, decision, context) -> Decision # for a leader by a lease: its answer waits for the journal
     replay(state, record)                          # applies one record completely
     tick(state, context) -> Decision               # decides what is overdue
     found(state, cluster_id, context) -> Decision  # the first record of a new journal
@@ -19,7 +20,7 @@ from lacuna.controlplane.state.snapshot import restore, snapshot
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.telling import describe
 from lacuna.controlplane.v1.control_pb2 import Command, Failure, Reply
-from lacuna.controlplane.v1.journal_pb2 import ClusterFounded, JournalRecord
+from lacuna.controlplane.v1.journal_pb2 import ClusterFounded, JournalRecord, LeasesEnded
 from lacuna.controlplane.verbs import (
     agents,
     commits,
@@ -59,6 +60,7 @@ __all__ = [
     "accept_loss",
     "describe",
     "end_session",
+    "fenced",
     "found",
     "handle",
     "replay",
@@ -121,6 +123,27 @@ VERBS: Final[Mapping[str, _Decide]] = {
 }
 
 
+#: Verbs that only look. Their answers may be a lease old if two control planes lead at a time, against all rules.
+LOOKS: Final = frozenset(
+    {
+        "renew_lease",
+        "describe_leases",
+        "read_partitions",
+        "plan_merge",
+        "plan_compaction",
+        "describe_producers",
+        "describe_transactions",
+        "list_transactions",
+        "heartbeat",
+        "describe_groups",
+        "list_groups",
+        "describe_group_configs",
+        "consumer_group_heartbeat",
+        "describe_consumer_groups",
+    }
+)
+
+
 def _replay_founded(state: State, record: ClusterFounded, _now_ms: int) -> None:
     if state.cluster_id:
         raise ValueError(f"the journal of cluster {state.cluster_id} has a second founding record")
@@ -177,6 +200,19 @@ def handle(state: State, command: Command, context: Context) -> Decision:
         decision = Decision(reply=Reply(failure=failure))
     if decision.reply is not None:
         decision.reply.command_id = command.command_id
+    return decision
+
+
+def fenced(command: Command, decision: Decision, context: Context) -> Decision:
+    """Give a decision a record that changes nothing, if it has none and is more than a look.
+
+    Then its reply waits for the journal, as one that changes something does. Without it, an earlier leader could say
+    that a transaction has been committed already, and know only of the one before.
+    """
+    is_look = command.WhichOneof("verb") in LOOKS
+    if decision.reply is not None and not decision.records and not is_look:
+        nothing = JournalRecord(now_ms=context.now_ms, leases_ended=LeasesEnded())
+        decision.records.append(nothing)
     return decision
 
 

@@ -314,6 +314,8 @@ class Runtime:
         token = self._last_token
         context = self._context(token, session.number)
         decision = machine.handle(self._state, command, context)
+        if self._tenure.is_leased:
+            decision = machine.fenced(command, decision, context)
         reply = decision.reply
         if reply is None:
             self._parked[token] = session

@@ -157,15 +157,20 @@ def _kill_all(world: World, fault: Fault) -> None:
 def _force(world: World, fault: Fault) -> None:
     """Has a standby take over, whoever leads: its lease was set to nothing by hand.
 
-    In half of the cases the leader does not reach the journal any more, so that it leads on for longer.
+    In half of the cases the leader does not reach the journal any more, so that it leads on for longer. In half, an
+    agent does not reach the standby, and so stays with the leader.
     """
     standbys = _shared(world).standbys()
     if not standbys:
         return
     chosen = standbys[int(fault.rate * len(standbys))]
     _for_a_while(world, fault, chosen, "is_impatient", True, False)
-    if int(fault.rate * 1000) % 2:
+    case = int(fault.rate * 1000)
+    if case & 1:
         _cut_from_journal(world, fault)
+    if case & 2:
+        agent = world.agents[case % len(world.agents)]
+        world.around.network.cut(chosen.name, agent.name, fault.lasts)
 
 
 def _clock(world: World, fault: Fault) -> None:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 from unittest import mock
 
-from lacuna.controlplane import node, tenure
+from lacuna.controlplane import machine, node, tenure
 from lacuna.controlplane.client.session import SessionClient
 from lacuna.controlplane.journal import bucket_calls
 from lacuna.controlplane.journal.bucket import BucketJournal
@@ -24,6 +24,11 @@ patch = mock.patch.object
 def _no_fence() -> AbstractContextManager[Any]:
     """An append in PostgreSQL counts whoever leads."""
     return patch(database._Server, "is_fence_passed", lambda *_: True)
+
+
+def _unfenced_answers() -> AbstractContextManager[Any]:
+    """What changes nothing is answered without asking the journal."""
+    return patch(machine, "fenced", lambda _command, decision, _context: decision)
 
 
 def _no_row_lock() -> AbstractContextManager[Any]:
@@ -95,6 +100,7 @@ def _any_journal() -> AbstractContextManager[Any]:
 LEADER_SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "fence of an append": _no_fence,
     "row lock of an append": _no_row_lock,
+    "fence of an answer": _unfenced_answers,
     "openings of the bucket's journal": _no_openings,
     "comparison after a 412": _unread_refusals,
     "tenure of a leader": _no_tenure,

@@ -223,7 +223,7 @@ class NodeHost(Host):
         tenure: Tenure,
         on_fatal: Callable[[BaseException], None],
     ) -> Runtime:
-        self._snapshotter = _SnapshotProcess(self._planes, process, journal)
+        self._snapshotter = _SnapshotProcess(process, journal)
         plane = WatchedRuntime(
             journal,
             process,
@@ -238,10 +238,8 @@ class NodeHost(Host):
         return plane
 
     async def _show_leading(self) -> None:
-        assert self.node is not None
-        if self.node.plane is not None:
+        if self.plane is not None:
             self.is_impatient = False
-        self.around.tell("leads" if self.node.plane is not None else "leads no more")
 
     async def _stop(self) -> None:
         """As `lacuna.controlplane.shared_service` does."""
@@ -259,8 +257,7 @@ class NodeHost(Host):
 class _SnapshotProcess:
     """A `Snapshotter` whose snapshots are made by a process of the same machine, which may outlive its parent."""
 
-    def __init__(self, planes: SharedPlanes, parent: Process, journal: SharedJournal) -> None:
-        self._planes = planes
+    def __init__(self, parent: Process, journal: SharedJournal) -> None:
         self._parent = parent
         self._journal = journal
         self._child: Process | None = None

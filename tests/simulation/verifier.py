@@ -48,7 +48,7 @@ class Verifier(TransactionalProducer):
             address, asked = self.random.choice(self.client.agents), self.history.now()
             try:
                 found = await self._look_at(address, isolation, end, values)
-                return "" if self.history.may_be_stale(asked) else found
+                return "" if found and self.history.may_be_stale(asked) else found
             except (Unanswered, KafkaError):
                 await self.client.pause()
         return ""

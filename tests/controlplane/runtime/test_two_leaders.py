@@ -1,0 +1,120 @@
+"""An earlier leader that does not know that it was taken over, because somebody set a lease or a clock wrongly."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.client import ControlClient, ControlPlaneUnavailable, InProcessClient
+from lacuna.controlplane.journal.bucket import BucketJournal
+from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.tenure import LeasedTenure
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from lacuna.logstore.objects import MemoryStore
+from tests.controlplane.runtime.commands import created, heartbeat, read
+from tests.doubles.clock import ManualClock
+
+
+class Two:
+    """Leaders of one journal in a bucket, each of which is taken over at once by the next."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self._stack = stack
+        self._store = MemoryStore()
+        self._ids = iter(range(1, 1000))
+
+    async def lead(self) -> ControlClient:
+        """A client of another leader."""
+        clock = ManualClock()
+        tenure = LeasedTenure(clock, 60.0)
+        tenure.renewed(clock.passed_ms())
+        plane = Runtime(
+            BucketJournal(self._store, lambda: "made"),
+            clock,
+            lambda: next(self._ids).to_bytes(16, "big"),
+            RuntimeSettings(),
+            tenure=tenure,
+            on_fatal=lambda _: None,
+        )
+        await plane.start()
+        self._stack.push_async_callback(plane.abort)
+        client = InProcessClient(plane)
+        self._stack.push_async_callback(client.close)
+        await client.cluster.ready()
+        return client
+
+
+@pytest.fixture
+async def two() -> AsyncIterator[Two]:
+    async with AsyncExitStack() as stack:
+        yield Two(stack)
+
+
+class Producer:
+    """Of transactions under the first protocol, whose epoch stays the same."""
+
+    def __init__(self, topic_id: bytes) -> None:
+        self._partition = TopicPartition(topic_id=topic_id)
+        self._id = self._epoch = -1
+
+    async def init(self, client: ControlClient) -> None:
+        init = InitProducerId(
+            transactional_id="id",
+            has_transactional_id=True,
+            transaction_timeout_ms=60_000,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        reply = (await client.call(Command(init_producer_id=init))).producer_id_initialized
+        self._id, self._epoch = reply.producer_id, reply.producer_epoch
+
+    async def begin(self, client: ControlClient) -> None:
+        add = AddPartitionsToTxn(
+            transactional_id="id",
+            producer_id=self._id,
+            producer_epoch=self._epoch,
+            partitions=[self._partition],
+        )
+        reply = await client.call(Command(add_partitions_to_txn=add))
+        assert reply.partitions_added_to_txn.error_code == 0
+
+    async def commit(self, client: ControlClient) -> Reply:
+        end = EndTxn(
+            transactional_id="id",
+            producer_id=self._id,
+            producer_epoch=self._epoch,
+            committed=True,
+        )
+        return await client.call(Command(end_txn=end))
+
+
+async def test_an_earlier_leader_does_not_take_a_commit_for_the_one_before(two: Two) -> None:
+    """It knows that the transaction before was committed, and that it has ended under the same epoch."""
+    earlier = await two.lead()
+    producer = Producer(await created(earlier))
+    await producer.init(earlier)
+    await producer.begin(earlier)
+    assert (await producer.commit(earlier)).txn_ended.error_code == 0
+    assert (await producer.commit(earlier)).txn_ended.error_code == 0  # its answer was lost
+    later = await two.lead()
+    await producer.begin(later)
+    with pytest.raises(ControlPlaneUnavailable, match="another control plane has taken over"):
+        await producer.commit(earlier)
+    assert (await producer.commit(later)).txn_ended.error_code == 0
+
+
+async def test_an_earlier_leader_lets_others_look(two: Two) -> None:
+    """It may do so for a lease, and its journal is asked for none of it."""
+    earlier = await two.lead()
+    topic_id = await created(earlier)
+    await two.lead()
+    answers = await asyncio.gather(earlier.call(heartbeat()), earlier.call(read(topic_id)))
+    assert answers[1].partitions_read.partitions[0].error_code == 0
+
+
+def test_looks_are_verbs() -> None:
+    assert set(machine.VERBS) >= machine.LOOKS
