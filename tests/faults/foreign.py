@@ -31,6 +31,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from pathlib import Path
 from typing import Any, Final
@@ -179,11 +180,14 @@ class Follower(ForeignProcess):
         self.progress = Progress()
         self.rows: dict[int, list[tuple[int, bytes]]] = {p: [] for p in range(partitions)}
         self.events: list[tuple[str, list[int]]] = []
+        #: When records of each partition came, by the monotonic clock.
+        self.times: dict[int, list[float]] = {p: [0.0] for p in range(partitions)}
 
     def hear(self, what: str, value: Any) -> None:
         if what == "record":
             partition, offset, row = value
             self.rows[partition].append((offset, row.encode()))
+            self.times[partition].append(time.monotonic())
             self.progress.add()
         else:
             self.events.append((what, value))

@@ -115,11 +115,12 @@ def take_over(cluster: Deployment, load: Load, way: str) -> tuple[float, dict[st
         else:
             leader.start()
     return led, {
-        kind: _longest_pause(commits, began, ended) for kind, commits in load.commits().items()
+        kind: longest_pause(commits, began, ended) for kind, commits in load.commits().items()
     }
 
 
-def _longest_pause(commits: Sequence[tuple[float, float]], began: float, ended: float) -> float:
+def longest_pause(commits: Sequence[tuple[float, float]], began: float, ended: float) -> float:
+    """The longest time without an answer, from `began` until that of the first commit asked for after `ended`."""
     answered = sorted(done for _, done in commits)
     first = min(done for asked, done in commits if asked >= ended)
     near = [began, *(done for done in answered if began < done <= first)]

@@ -106,7 +106,11 @@ func poll(client *kgo.Client) ([]*kgo.Record, error) {
 	defer cancel()
 	fetches := client.PollFetches(ctx)
 	for _, failed := range fetches.Errors() {
-		if !errors.Is(failed.Err, context.DeadlineExceeded) {
+		var session *kgo.ErrGroupSession // told for information: it joins again by itself
+		switch {
+		case errors.As(failed.Err, &session):
+			fmt.Fprintln(os.Stderr, failed.Err)
+		case !errors.Is(failed.Err, context.DeadlineExceeded):
 			return nil, failed.Err
 		}
 	}
