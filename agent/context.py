@@ -12,6 +12,7 @@ from lacuna.agent.settings import AgentSettings
 if TYPE_CHECKING:
     from lacuna.agent.fetch.service import FetchService
     from lacuna.agent.members import Members
+    from lacuna.agent.peer_lines import PeerLines
     from lacuna.agent.produce.service import ProduceService
     from lacuna.controlplane.client import ControlClient
     from lacuna.logstore.objects.store import ObjectStore
@@ -47,3 +48,4 @@ class AgentContext:
     produce: "ProduceService"
     fetch: "FetchService"
     members: "Members"
+    lines: "PeerLines"

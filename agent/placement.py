@@ -39,14 +39,19 @@ def known_agents(context: "AgentContext") -> Sequence[Agent]:
     Nothing is placed on a hidden agent, but Metadata still names it, so that a client that waits for it goes on
     trying: librdkafka ends a wait for a broker that has left Metadata only when some broker comes or goes.
     """
-    found = {agent.node_id: agent for agent in context.control.cluster.hidden_agents}
-    found.update((agent.node_id, agent) for agent in live_agents(context))
+    cluster = context.control.cluster
+    named = (*cluster.hidden_agents, *cluster.agents, *live_agents(context))
+    found = {agent.node_id: agent for agent in named}
     return [found[node_id] for node_id in sorted(found)]
 
 
 def candidates(context: "AgentContext") -> Sequence[Agent]:
-    """Return the live agents on which work is placed: those of our zone if there are any, else all."""
+    """Return the live agents on which work is placed: those of our zone if there are any, else all.
+
+    Without those that have just died, as far as this agent sees, if there are others.
+    """
     agents = live_agents(context)
+    agents = [each for each in agents if not context.lines.are_broken(each.node_id)] or agents
     near = [agent for agent in agents if agent.zone == context.settings.zone]
     return near or agents
 

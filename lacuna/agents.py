@@ -1,5 +1,6 @@
 """Putting one agent together: its context, its services, its listener, its lease."""
 
+import asyncio
 import os
 import random
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from lacuna.agent.housekeeping import Housekeeping, HousekeepingSettings
 from lacuna.agent.lease import AgentLease
 from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.peer_lines import ConnectPeer, PeerLines
 from lacuna.agent.peers import AskPeer, Named, Peers
 from lacuna.agent.placement import others_are_live
 from lacuna.agent.produce.service import ProduceService
@@ -35,7 +37,7 @@ from lacuna.wire.messages.describe_cluster import (
 
 #: How long a stop waits for the control plane to send clients elsewhere; without it, they find out by themselves.
 _LEAVE_SECONDS = 1.0
-#: How long another agent has for an answer.
+#: How long another agent has for a connection or an answer.
 _PEER_SECONDS = 1.0
 
 
@@ -84,6 +86,7 @@ class RunningAgent:
         The caller still has to close the control client.
         """
         await self._peers.stop()
+        await self.context.lines.stop()
         has_left = await self.context.lease.leave(_LEAVE_SECONDS)
         if self.housekeeping is not None:
             await self.housekeeping.stop()
@@ -100,6 +103,7 @@ class RunningAgent:
         """Ends as if it had crashed: connections break, nothing is flushed, and the lease is left to expire."""
         self.server.abort()
         await self._peers.stop()
+        await self.context.lines.stop()
         if self.housekeeping is not None:
             await self.housekeeping.stop()
         await self.context.lease.stop_renewing()
@@ -117,14 +121,17 @@ async def start_agent(
     reuse_port: bool = False,
     pace: Pace | None = None,
     ask_peer: AskPeer | None = None,
+    connect_peer: ConnectPeer | None = None,
 ) -> RunningAgent:
     """Starts an agent: it listens on `host`:`port`, then takes its lease from the control plane.
 
-    `pace` decides which small PUTs run in the event loop; by default, it is measured. `ask_peer` asks another agent,
-    by default over the Kafka protocol.
+    `pace` decides which small PUTs run in the event loop; by default, it is measured. `ask_peer` and `connect_peer`
+    reach another agent, by default at the address that its clients use.
     Raises ListenError, ControlPlaneUnavailable, CommandRefused.
     """
-    context = _context(control, store, parts, clock, randomness, pace or MeasuredPace(LoopLoad()))
+    pace = pace or MeasuredPace(LoopLoad())
+    connect_peer = connect_peer or _connect_peer
+    context = _context(control, store, parts, clock, randomness, pace, connect_peer)
     server = AgentServer(context)
     context.lease.on_lost = server.drop_clients
     try:
@@ -144,7 +151,26 @@ async def start_agent(
         housekeeping = Housekeeping(context, parts.housekeeping).start()
     peers = Peers(control, context.lease, ask_peer or _ask_peer)
     peers.start()
+    context.lines.start()
     return RunningAgent(context, server, housekeeping, peers)
+
+
+async def _connect_peer(agent: Agent) -> "asyncio.Future[None]":
+    loop = asyncio.get_running_loop()
+    broken: asyncio.Future[None] = loop.create_future()
+    async with asyncio.timeout(_PEER_SECONDS):
+        transport, _ = await loop.create_connection(lambda: _Line(broken), agent.host, agent.port)
+    broken.add_done_callback(lambda _: transport.close())
+    return broken
+
+
+class _Line(asyncio.Protocol):
+    def __init__(self, broken: "asyncio.Future[None]") -> None:
+        self._broken = broken
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        if not self._broken.done():
+            self._broken.set_result(None)
 
 
 async def _ask_peer(agent: Agent) -> Named | None:
@@ -166,6 +192,7 @@ def _context(
     clock: WallClock,
     randomness: random.Random,
     pace: Pace,
+    connect_peer: ConnectPeer,
 ) -> AgentContext:
     """Everything of one agent except its listener."""
     metrics = AgentMetrics()
@@ -199,4 +226,5 @@ def _context(
         produce=produce,
         fetch=fetch,
         members=Members(control, lease.trust),
+        lines=PeerLines(control, lease, connect_peer),
     )

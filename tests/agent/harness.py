@@ -14,6 +14,7 @@ from lacuna.agent.fetch.service import FetchService
 from lacuna.agent.lease import AgentLease
 from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.peer_lines import PeerLines
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.registry import (
     Registry,
@@ -34,6 +35,11 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 TOPIC_ID = bytes(range(16))
+
+
+async def unreachable(agent: Agent) -> "asyncio.Future[None]":
+    """No other agent can be connected to."""
+    raise ConnectionRefusedError
 
 
 class NoFeed:
@@ -119,6 +125,7 @@ def make_context(
         produce=ProduceService(control=control, store=store, lease=lease, clock=clock, fetch=fetch),
         fetch=fetch,
         members=Members(control, lease.trust),
+        lines=PeerLines(control, lease, unreachable),
     )
 
 

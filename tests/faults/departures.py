@@ -40,6 +40,8 @@ TOPIC: Final = "feed"
 PARTITIONS: Final = 8
 FEED_SECONDS: Final = 0.05
 SUSPENDED_SECONDS: Final = 20.0
+#: Where librdkafka was refused, it pauses for up to ten seconds before it connects again (reconnect.backoff.max.ms).
+REST_SECONDS: Final = 11.0
 #: By then a client that uses the agent has noticed that it was killed.
 NOTICE_SECONDS: Final = 6.0
 SECONDS: Final = 60.0
@@ -134,6 +136,7 @@ class Stage:
         }
         pauses |= {f"{each.kind} consumer": longest_gap(each, began) for each in self.followers}
         self._bring_back(agent, way, began)
+        time.sleep(REST_SECONDS)
         return pauses
 
     def _bring_back(self, agent: Process, way: str, began: float) -> None:

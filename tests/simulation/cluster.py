@@ -249,8 +249,21 @@ class AgentHost(Host):
             port=KAFKA_PORT,
             pace=NeverInline(),
             ask_peer=self._ask_peer,
+            connect_peer=self._connect_peer,
         )
         await around.loop.create_future()
+
+    async def _connect_peer(self, agent: Agent) -> asyncio.Future[None]:
+        end = await self.around.network.connect(agent.host, agent.port)
+        broken: asyncio.Future[None] = self.around.loop.create_future()
+
+        def lost(_: Exception | None) -> None:
+            if not broken.done():
+                broken.set_result(None)
+
+        end.open(lambda _: None, lost)
+        broken.add_done_callback(lambda _: end.reset())
+        return broken
 
     async def _ask_peer(self, agent: Agent) -> Named | None:
         address = (agent.host, agent.port)

@@ -13,10 +13,12 @@ from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.answers import size_of
 from lacuna.agent.members import Members
+from lacuna.agent.peer_lines import PeerLines
 from lacuna.agent.registry import discover
 from lacuna.agent.settings import AgentSettings
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from tests.agent.fetch.log import Log, fetch_request, make_batch, open_log
+from tests.agent.harness import unreachable
 from tests.loop_iterations import iterations
 
 WAITS = {"max_wait_ms": 20}
@@ -39,6 +41,7 @@ class Consumers:
             produce=log.produce_service,
             fetch=log.fetch_service,
             members=Members(log.control, log.lease.trust),
+            lines=PeerLines(log.control, log.lease, unreachable),
         )
 
     @property

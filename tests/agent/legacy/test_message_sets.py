@@ -31,11 +31,12 @@ from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping.merging import Merger, MergeSettings
 from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.peer_lines import PeerLines
 from lacuna.agent.registry import discover
 from lacuna.agent.settings import AgentSettings
 from lacuna.logstore.records.layout import Codec
 from tests.agent.fetch.log import TIME, Log, make_batch, open_log, records_of
-from tests.agent.harness import RawClient, serving
+from tests.agent.harness import RawClient, serving, unreachable
 from tests.agent.legacy.asking import ask, send
 
 PRODUCE = [ProduceRequest_v0, ProduceRequest_v1, ProduceRequest_v2]
@@ -81,6 +82,7 @@ async def served(
             produce=log.produce_service,
             fetch=log.fetch_service,
             members=Members(log.control, log.lease.trust),
+            lines=PeerLines(log.control, log.lease, unreachable),
         )
         async with serving(context) as server:
             client = await RawClient.connect(server.port)

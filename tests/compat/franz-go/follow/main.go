@@ -35,7 +35,9 @@ func run(arguments []string) error {
 		kgo.SeedBrokers(strings.Split(bootstrap, ",")...),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxWait(500 * time.Millisecond),
-		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, nil)),
+		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, func() string {
+			return time.Now().Format("15:04:05.000 ")
+		})),
 	}
 	if group == "" {
 		client, err = kgo.NewClient(append(common, reader(topic, count)...)...)

@@ -1,0 +1,82 @@
+"""A connection to each other agent, which breaks the moment that its process dies (adr/0018).
+
+The control plane hides an agent a second after its session has broken. But clients of an agent that dies ask another
+one at once, and franz-go then not again for five seconds. So an agent does not name one whose connection has just
+broken. Any agent serves any partition, so it does no harm if that was wrong for a moment.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from lacuna.controlplane.v1.cluster_pb2 import Agent
+
+if TYPE_CHECKING:
+    from lacuna.agent.lease import AgentLease
+    from lacuna.controlplane.client import ControlClient
+
+#: After that the control plane knows better: it hides an agent that is gone, and names one that we alone do not reach.
+_DOUBT_SECONDS: Final = 3.0
+_PAUSE_SECONDS: Final = 1.0
+
+ConnectPeer: TypeAlias = Callable[[Agent], Awaitable["asyncio.Future[None]"]]
+"""Connects to another agent, and returns a future that is done once the connection has broken. Raises OSError."""
+
+
+class PeerLines:
+    """Keeps a connection to each agent that the control plane names, and knows which of them have just broken."""
+
+    def __init__(self, control: "ControlClient", lease: "AgentLease", connect: ConnectPeer) -> None:
+        self._control = control
+        self._lease = lease
+        self._connect = connect
+        self._lines: dict[int, tuple[Agent, asyncio.Task[None]]] = {}
+        #: Until when (loop time) the nodes are not named whose connections have broken.
+        self._doubted: dict[int, float] = {}
+
+    def start(self) -> None:
+        """Begin."""
+        self._control.cluster.add_listener(self._keep_lines)
+        self._keep_lines()
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        self._control.cluster.remove_listener(self._keep_lines)
+        tasks = [task for _, task in self._lines.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def are_broken(self, node_id: int) -> bool:
+        """Whether the connection to an agent has just broken, and none could be made since."""
+        until = self._doubted.get(node_id)
+        return until is not None and asyncio.get_running_loop().time() < until
+
+    def _keep_lines(self) -> None:
+        """Have a connection to each of the other agents."""
+        wanted = {
+            agent.node_id: agent
+            for agent in self._control.cluster.agents
+            if agent.node_id != self._lease.node_id
+        }
+        for node_id, (agent, task) in list(self._lines.items()):
+            if wanted.get(node_id) != agent:
+                task.cancel()
+                del self._lines[node_id]
+                self._doubted.pop(node_id, None)
+        loop = asyncio.get_running_loop()
+        for node_id, agent in wanted.items():
+            if node_id not in self._lines:
+                self._lines[node_id] = (agent, loop.create_task(self._keep_line(agent)))
+
+    async def _keep_line(self, agent: Agent) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                broken = await self._connect(agent)
+            except OSError:
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            self._doubted.pop(agent.node_id, None)
+            await broken
+            self._doubted[agent.node_id] = loop.time() + _DOUBT_SECONDS
