@@ -78,5 +78,9 @@ class PeerLines:
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
             self._doubted.pop(agent.node_id, None)
+            made = loop.time()
             await broken
             self._doubted[agent.node_id] = loop.time() + _DOUBT_SECONDS
+            if loop.time() - made < _PAUSE_SECONDS:
+                # One that closes at once is not asked again and again.
+                await asyncio.sleep(_PAUSE_SECONDS)

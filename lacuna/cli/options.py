@@ -228,7 +228,7 @@ LeaseMs = Annotated[
         key="controlplane.lease.ms",
         min=500,
         max=60_000,
-        help="A leader that its shared journal has not heard of for so long is taken over. The same for all control planes.",
+        help="A leader that its shared journal has not heard of for so long is taken over. Set it alike everywhere.",
     ),
 ]
 AcceptLoss = Annotated[
