@@ -1,21 +1,30 @@
 """Finding and opening a control plane from outside its process."""
 
+import asyncio
+import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from lacuna.addresses import parse_addresses
-from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.client import ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.client.grpc import GrpcClient
 from lacuna.controlplane.client.session import SessionLimits
 from lacuna.errors import UserError
+
+log = logging.getLogger("lacuna")
+
+T = TypeVar("T")
 
 DEFAULT_DATA = Path("data")
 ADDRESS_NAME = "control.address"
 STORE_NAME = "store.url"
 #: Somebody is waiting at a prompt, but a busy machine may need seconds for its first answer.
 _QUESTION = SessionLimits(give_up_after=5.0)
+_PAUSE_SECONDS = 1.0
+_TELL_SECONDS = 60.0
 
 
 @asynccontextmanager
@@ -27,15 +36,38 @@ async def connect(
     `address` is HOST:PORT, several with commas between of which one leads, or unix:PATH. Raises UserError for a
     malformed address, ControlPlaneUnavailable if nothing answers.
     """
+    async with client_of(address, settings) as client:
+        await client.cluster.ready()
+        yield client
+
+
+@asynccontextmanager
+async def client_of(
+    address: str, settings: SessionLimits | None = None
+) -> AsyncIterator[ControlClient]:
+    """A client that looks for the control plane at `address`, as `connect` does, and does not wait for it."""
     if not address.startswith("unix:"):
         parse_addresses(address)
     client = GrpcClient(address, random.SystemRandom().random, settings)
     client.start()
     try:
-        await client.cluster.ready()
         yield client
     finally:
         await client.close()
+
+
+async def until_answered(step: Callable[[], Awaitable[T]]) -> T:
+    """Takes a step again and again until a control plane answers, and says once a minute why it still waits."""
+    loop = asyncio.get_running_loop()
+    tell_at = loop.time()
+    while True:
+        try:
+            return await step()
+        except ControlPlaneUnavailable as error:
+            if loop.time() >= tell_at:
+                tell_at = loop.time() + _TELL_SECONDS
+                log.warning("%s; trying again until one answers", error)
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 @asynccontextmanager

@@ -35,7 +35,7 @@ from lacuna.cli.options import (
 )
 from lacuna.cli.running import READY, forever, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, is_worker, start_workers
-from lacuna.control import connect
+from lacuna.control import client_of, until_answered
 from lacuna.stores import bucket_url, claim, folder_url, open_when_there
 
 
@@ -114,9 +114,9 @@ async def _serve(options: AgentOptions, control: str, readiness: Readiness) -> N
     host, port = options.address()
     store = await open_when_there(options.url, create_bucket=options.create_bucket)
     try:
-        async with connect(control) as client:
-            await claim(store, client)
-            running = await start_agent(
+        async with client_of(control) as client:
+            start = partial(
+                start_agent,
                 control=client,
                 store=store,
                 parts=options.parts(),
@@ -126,6 +126,8 @@ async def _serve(options: AgentOptions, control: str, readiness: Readiness) -> N
                 port=port,
                 reuse_port=is_worker(),
             )
+            await until_answered(partial(claim, store, client))
+            running = await until_answered(start)
             try:
                 readiness.context = running.context
                 say_ready(f"{READY}{running.bootstrap}")

@@ -31,7 +31,7 @@ from tests.clients.probing import Target
 
 from .checked_load import Load
 from .foreign import NEEDS, Follower, missing
-from .processes import Deployment, Process
+from .processes import Deployment, Process, end_by_exception
 from .takeovers import PAUSE_SECONDS, longest_pause, say, shown
 
 WAYS: Final = ("kill", "suspend")
@@ -198,6 +198,7 @@ def main() -> int:
     given = parser.parse_args()
     if programs := missing():
         parser.error(f"clients cannot be built without {', '.join(programs)}")
+    end_by_exception()
     with (
         tempfile.TemporaryDirectory(prefix="lacuna-departures-") as folder,
         deployment(Path(folder)) as cluster,

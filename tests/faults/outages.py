@@ -28,7 +28,7 @@ from tests.clients.librd import producer, transaction
 
 from .checked_load import PARTITIONS, Load
 from .foreign import NEEDS, Follower, missing
-from .processes import Deployment
+from .processes import Deployment, end_by_exception
 from .takeovers import PAUSE_SECONDS, deployment, say
 
 #: (client, protocol) of each member; each has a group of its own.
@@ -198,6 +198,7 @@ def main() -> int:
     given = parser.parse_args()
     if programs := missing():
         parser.error(f"clients cannot be built without {', '.join(programs)}")
+    end_by_exception()
     with (
         tempfile.TemporaryDirectory(prefix="lacuna-outages-") as folder,
         deployment(given.journal, Path(folder)) as cluster,

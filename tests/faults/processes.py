@@ -27,6 +27,11 @@ ROOT = Path(__file__).parents[2]
 Heard = Callable[[str], None]
 
 
+def end_by_exception() -> None:
+    """Has SIGTERM end this program as an exception does, so that the processes which it started end with it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
 class Process:
     """A command that tests kill and start again.
 

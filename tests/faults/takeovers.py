@@ -35,7 +35,7 @@ from tests.postgresql import PostgresqlServer, binaries
 from .asking import Asking
 from .checked_load import Load
 from .foreign import NEEDS, missing
-from .processes import Deployment, Process
+from .processes import Deployment, Process, end_by_exception
 
 WAYS: Final[dict[str, Callable[[Process], None]]] = {
     "kill": Process.kill,
@@ -186,6 +186,7 @@ def main() -> int:
     given = parser.parse_args()
     if programs := missing():
         parser.error(f"clients cannot be built without {', '.join(programs)}")
+    end_by_exception()
     with (
         tempfile.TemporaryDirectory(prefix="lacuna-takeovers-") as folder,
         deployment(given.journal, Path(folder)) as cluster,
