@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import random
 import threading
 import time
@@ -113,9 +114,9 @@ def await_ports(bootstrap: str, expected: set[int]) -> None:
 
 
 @contextmanager
-def ports_beside_a_live_lease(control: str) -> Iterator[list[set[int]]]:
+def ports_beside_a_live_lease(control: str) -> Iterator[queue.SimpleQueue[set[int]]]:
     """Which ports the control plane has agents name, at each change at which one that has a lease is not among them."""
-    found: list[set[int]] = []
+    found: queue.SimpleQueue[set[int]] = queue.SimpleQueue()
     watching, is_over = threading.Event(), threading.Event()
 
     async def watch() -> None:
@@ -123,7 +124,7 @@ def ports_beside_a_live_lease(control: str) -> Iterator[list[set[int]]]:
 
         def look() -> None:
             if client.cluster.hidden_lease_ids:
-                found.append({agent.port for agent in client.cluster.agents})
+                found.put({agent.port for agent in client.cluster.agents})
 
         client.start()
         await client.cluster.ready()
@@ -162,7 +163,8 @@ def test_members_and_transactions_outlive_their_coordinator(tmp_path: Path) -> N
             cluster.agents[0].kill()
             died = time.monotonic()
             await_ports(survivor, {left})
-        assert {left} in named, "before its lease has ended"
+            assert named.get(timeout=SECONDS) == {left}, "before its lease has ended"
+            assert leading_ports(survivor) == {left}
         done = progress.count
         while time.monotonic() < died + 1.2 * SESSION_SECONDS:  # a lost session shows by then
             member.await_commits(1)

@@ -21,7 +21,7 @@ async def test_a_control_plane_that_comes_late_is_awaited(
     told = asyncio.Event()
 
     class Told(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:  # noqa: ARG002 - logging's signature
+        def emit(self, record: logging.LogRecord) -> None:
             told.set()
 
     handler = Told()
@@ -31,7 +31,9 @@ async def test_a_control_plane_that_comes_late_is_awaited(
             waiting = asyncio.create_task(until_answered(client.cluster.ready))
             await told.wait()
             assert not waiting.done()
-            served = await serve(address, str(tmp_path / "journal"), ServiceSettings(stop_grace=0.0))
+            served = await serve(
+                address, str(tmp_path / "journal"), ServiceSettings(stop_grace=0.0)
+            )
             try:
                 await waiting
                 assert client.cluster.cluster_id
