@@ -3,6 +3,9 @@
 Nobody can join, leave or be removed then, and sessions begin anew afterwards, so a member that was in its generation
 still is. But clients do not know this: after some time without an answer to their heartbeats, librdkafka and franz-go
 give up their partitions. So the agent itself answers the members that it has heard to be in their groups.
+
+A control plane may have decided the heartbeat all the same, and its answer, perhaps with what the member is to give up,
+is lost. So it tells each member its assignment again over the next session (adr/0016).
 """
 
 import asyncio

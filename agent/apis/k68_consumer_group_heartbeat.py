@@ -82,9 +82,13 @@ def refuse(
 
 
 def _command(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeat:
+    member_id = request.member_id
+    if not member_id and request.member_epoch == 0 and call.version < FIRST_MEMBER_ID_OF_CLIENT:
+        # Given here, so that whoever decides the command a second time adds no other member.
+        member_id = f"{call.context.randomness.getrandbits(128):032x}"
     return ConsumerGroupHeartbeat(
         group_id=request.group_id,
-        member_id=request.member_id,
+        member_id=member_id,
         member_epoch=request.member_epoch,
         group_instance_id=request.instance_id or "",
         rack_id=request.rack_id,

@@ -199,10 +199,14 @@ class SessionClient:
     async def _write(self, stream: WatchedStream) -> None:
         """Send the collected commands and subscriptions whenever there are any.
 
+        Nothing is sent before the cluster is current. So whoever stops waiting for a reply while it is not, as an
+        agent's Members do, can miss a reply of a session that has ended, but none of this one.
+
         If the stream ends, the reader finds out why. Any other error ends the session, since nothing more would be
         sent on it and calls would wait forever.
         """
         try:
+            await self.cluster.ready()
             while True:
                 await self._wake.wait()
                 await stream.write(self._next_request())

@@ -132,15 +132,26 @@ class Scene(Cluster):
             **given,
         )
 
-    def consumer(self, member_epoch: int) -> ConsumerGroupHeartbeat:
+    def consumer(self, member_epoch: int, member_id: str = "m") -> ConsumerGroupHeartbeat:
         return ConsumerGroupHeartbeat(
             group_id="kip-848",
-            member_id="m",
+            member_id=member_id,
             member_epoch=member_epoch,
             rebalance_timeout_ms=60_000,
             has_topic_names=True,
             topic_names=["a"],
             has_owned=True,
+            client_id="c",
+            client_host="h",
+        )
+
+    def plain(self, member_epoch: int, member_id: str = "m") -> ConsumerGroupHeartbeat:
+        """It only says that the member is alive."""
+        return ConsumerGroupHeartbeat(
+            group_id="kip-848",
+            member_id=member_id,
+            member_epoch=member_epoch,
+            rebalance_timeout_ms=-1,
             client_id="c",
             client_host="h",
         )
@@ -286,6 +297,74 @@ def test_a_verb_that_is_repeated_does_and_says_the_same(verb: str) -> None:
     again = scene.reply(verb, message)
     is_same = (again, _effect(scene, verb)) == (first, done)
     assert is_same == may_be_repeated(Command(**{verb: message})), (first, again)
+
+
+def _to_give_up(scene: Scene) -> ConsumerGroupHeartbeat:
+    """Another member has joined, so this one hears that it has one partition less."""
+    joined = scene.do("consumer_group_heartbeat", scene.consumer(0))
+    scene.do("consumer_group_heartbeat", scene.consumer(0, "n"))
+    return scene.plain(joined.member_epoch)
+
+
+def _to_take(scene: Scene) -> ConsumerGroupHeartbeat:
+    """The other member has given up a partition."""
+    giving = _to_give_up(scene)
+    told = scene.do("consumer_group_heartbeat", giving)
+    giving.has_owned = True
+    giving.owned.extend(told.assignment)
+    scene.do("consumer_group_heartbeat", giving)
+    return scene.plain(2, "n")
+
+
+def _to_move(scene: Scene) -> ConsumerGroupHeartbeat:
+    """There are more partitions, so the member hears of its next epoch."""
+    joined = scene.do("consumer_group_heartbeat", scene.consumer(0))
+    scene.do("create_partitions", COMMANDS["create_partitions"](scene))
+    return scene.plain(joined.member_epoch)
+
+
+def _to_confirm(scene: Scene) -> ConsumerGroupHeartbeat:
+    """The member says that it has given up a partition."""
+    giving = _to_give_up(scene)
+    told = scene.do("consumer_group_heartbeat", giving)
+    giving.has_owned = True
+    giving.owned.extend(told.assignment)
+    return giving
+
+
+def _to_join(scene: Scene) -> ConsumerGroupHeartbeat:
+    return scene.consumer(0)
+
+
+def _to_join_under_an_instance_id(scene: Scene) -> ConsumerGroupHeartbeat:
+    joining = scene.consumer(0)
+    joining.group_instance_id = "i"
+    return joining
+
+
+@pytest.mark.parametrize(
+    "make",
+    [_to_join, _to_join_under_an_instance_id, _to_give_up, _to_take, _to_move, _to_confirm],
+)
+def test_a_member_whose_heartbeat_is_repeated_is_told_all(
+    make: Callable[[Scene], ConsumerGroupHeartbeat],
+) -> None:
+    """It need not have heard the first answer, and its client does not know that there were two."""
+    scene = Scene()
+    message = make(scene)
+    first = scene.do("consumer_group_heartbeat", message)
+    done = _effect(scene, "consumer_group_heartbeat")
+    for _ in range(3):
+        scene.taken_over()
+        again = scene.do("consumer_group_heartbeat", message)
+        described = scene.do(
+            "describe_consumer_groups", DescribeConsumerGroups(group_ids=["kip-848"])
+        )
+        members = {each.member_id: each for each in described.groups[0].members}
+        assert again.has_assignment
+        assert again.assignment == members[message.member_id].assignment
+        assert (again.error_code, again.member_epoch) == (0, first.member_epoch)
+        assert _effect(scene, "consumer_group_heartbeat") == done
 
 
 def test_the_page_says_what_becomes_of_each_verb() -> None:

@@ -1,4 +1,4 @@
-"""The volatile part of consumer groups: their deadlines, which are not journalled (S26).
+"""The volatile part of consumer groups: their deadlines, and who was answered where. It is not journalled (S26).
 
 After a restart every member has its full session timeout, and a member that was revoking partitions has its full
 rebalance timeout.
@@ -27,6 +27,8 @@ class LiveConsumerGroup:
     """The deadlines of one group, in milliseconds, by (member id, kind)."""
 
     deadlines: dict[tuple[str, Deadline], int] = field(default_factory=dict)
+    # Member id → the number of the session over which its last heartbeat was answered.
+    answered_over: dict[str, int] = field(default_factory=dict)
     # A lower bound of all deadlines; heartbeats move deadlines later without changing it.
     due_ms: int | None = None
     # The version of the cluster's topics against which the group's epoch was last checked; None if never.
@@ -48,6 +50,14 @@ class LiveConsumerGroup:
         classic = member.subscription.classic
         timeout_ms = session_timeout_ms if classic is None else classic.session_timeout_ms
         self.set(member.member_id, Deadline.SESSION, now_ms + timeout_ms)
+
+    def has_heard(self, member_id: str, session: int) -> bool:
+        """Whether a member that is heard over this session certainly has the answer to its last heartbeat.
+
+        An answer to an agent is lost only with its session, and what an agent makes of a lost answer is not known: it
+        may have sent the heartbeat again, or have answered it itself (adr/0034).
+        """
+        return self.answered_over.get(member_id) == session
 
     def follow(self, before: Member | None, member: Member, now_ms: int) -> None:
         """Start or clear a member's revocation deadline if its state has changed since `before`."""
@@ -79,7 +89,8 @@ class LiveConsumerGroup:
         self.deadlines.pop((member_id, kind), None)
 
     def forget(self, member_id: str) -> None:
-        """Remove all deadlines of a member that left or was removed."""
+        """Remove what is kept of a member that left or was removed."""
+        self.answered_over.pop(member_id, None)
         for kind in Deadline:
             self.clear(member_id, kind)
 

@@ -6,7 +6,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.groups.consumer.assignments import Assignment, is_within
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup, Draft
 from lacuna.controlplane.state.groups.consumer.member import Current, Member
-from lacuna.controlplane.state.groups.consumer.states import LEAVING_STATIC_EPOCH
+from lacuna.controlplane.state.groups.consumer.states import JOINING_EPOCH, LEAVING_STATIC_EPOCH
 from lacuna.controlplane.state.groups.states import GroupState
 from lacuna.controlplane.verbs.groups.consumer.converting import upgrade
 from lacuna.controlplane.verbs.refusals import Refused
@@ -57,11 +57,14 @@ def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
         )
 
 
-def check_epoch(member: Member, member_epoch: int, owned: Assignment | None) -> None:
+def check_epoch(
+    member: Member, member_epoch: int, owned: Assignment | None, *, has_heard: bool
+) -> None:
     """Raise Refused if the epoch is not the member's current one.
 
     Its previous epoch is accepted if it owns only partitions that are assigned to it now, because the answer with the
-    current epoch may have been lost.
+    current epoch may have been lost. A member that does not say what it owns may only have missed an answer if it
+    may not have heard the last one.
     """
     current = member.current
     if member_epoch == current.member_epoch:
@@ -69,8 +72,7 @@ def check_epoch(member: Member, member_epoch: int, owned: Assignment | None) -> 
     is_retry = (
         member_epoch == current.previous_member_epoch
         and member_epoch < current.member_epoch
-        and owned is not None
-        and is_within(owned, current.assigned)
+        and (is_within(owned, current.assigned) if owned is not None else not has_heard)
     )
     if not is_retry:
         size = "greater" if member_epoch > current.member_epoch else "smaller"
@@ -107,16 +109,22 @@ def find_static(draft: Draft, member_id: str, instance_id: str) -> Member:
     return draft.members[existing]
 
 
-def join_static(draft: Draft, member_id: str, instance_id: str, *, is_classic: bool) -> Member:
+def join_static(
+    draft: Draft, member_id: str, instance_id: str, *, is_classic: bool, has_heard: bool = True
+) -> Member:
     """Return the static member that joins: a new one, or one that replaces the member with its instance id.
 
     A replacement takes over the target and the partitions of the earlier member. If both speak the consumer protocol
-    and the earlier one has not left, raises Refused with UNRELEASED_INSTANCE_ID.
+    and the earlier one has not left, raises Refused with UNRELEASED_INSTANCE_ID, which ends a client. But a member
+    that has just joined, and may not have heard so, joins again.
     """
     existing_id = draft.static_members.get(instance_id)
     if existing_id is None:
         return draft.members.get(member_id) or Member(member_id=member_id)
     existing = draft.members[existing_id]
+    has_just_joined = existing.current.previous_member_epoch == JOINING_EPOCH
+    if existing_id == member_id and has_just_joined and not has_heard:
+        return existing
     is_away = existing.current.member_epoch == LEAVING_STATIC_EPOCH
     if not is_away and not is_classic and not existing.is_classic:
         raise Refused(

@@ -3,6 +3,9 @@
 A heartbeat moves its own member by at most one step. It stores what the member says of itself, increases the group's
 epoch if that or the topics changed, computes new targets if they are older than the epoch, and moves the member
 towards its target. A heartbeat that changes nothing is not journalled.
+
+An answer can be lost between here and the agent, which hides that from its client. So a heartbeat that comes over
+another session than the one before is told the member's assignment, and may name its previous epoch (adr/0016).
 """
 
 from collections.abc import Collection
@@ -120,7 +123,8 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
     finding.check_room(turn, draft, command.member_id)
     member_id = command.member_id or turn.context.new_id().hex()
     owned = read_assignment(command.owned) if command.has_owned else None
-    before = _find_member(draft, command, member_id, owned)
+    has_heard = _has_heard(turn, draft, member_id)
+    before = _find_member(draft, command, member_id, owned, has_heard=has_heard)
     member = _updated(before, command)
     _check_regex(before, member)
     is_new = member_id not in draft.members
@@ -128,12 +132,24 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
     has_changed = is_new or _wants_other_topics(before.subscription, member.subscription)
     take_account(turn, draft, has_changed=has_changed)
     assign_if_stale(turn, draft)
-    draft.put(_reconciled(draft, member_id, owned))
-    return _end(turn, draft, command, before)
+    if command.member_epoch == before.current.member_epoch:
+        draft.put(_reconciled(draft, member_id, owned))
+    # Otherwise it has to hear of its last step first, or it might be two epochs behind.
+    return _end(turn, draft, command, before, has_heard=has_heard)
+
+
+def _has_heard(turn: Turn, draft: Draft, member_id: str) -> bool:
+    live = turn.groups.live_consumers.get(draft.group_id)
+    return live is not None and live.has_heard(member_id, turn.context.session)
 
 
 def _end(
-    turn: Turn, draft: Draft, command: ConsumerGroupHeartbeat, before: Member
+    turn: Turn,
+    draft: Draft,
+    command: ConsumerGroupHeartbeat,
+    before: Member,
+    *,
+    has_heard: bool,
 ) -> ConsumerGroupHeartbeatAnswered:
     """Journal the step, restart the session, and answer, with the member's assignment if it needs to know it."""
     timeout_ms = turn.groups.consumer_session_timeout_ms(draft.group_id)
@@ -144,6 +160,7 @@ def _end(
         for each in draft.members.values():
             live.expect_heartbeat(each, timeout_ms, turn.now_ms)
     live.expect_heartbeat(member, timeout_ms, turn.now_ms)
+    live.answered_over[member.member_id] = turn.context.session
     for kind in (Deadline.JOIN, Deadline.SYNC):
         live.clear(member.member_id, kind)
     answered = ConsumerGroupHeartbeatAnswered(
@@ -154,27 +171,35 @@ def _end(
     has_topics = command.has_topic_names or command.HasField("topic_regex")
     is_full = command.rebalance_timeout_ms != _SAME and has_topics and command.has_owned
     is_joining = command.member_epoch == JOINING_EPOCH
-    if is_joining or is_full or member.current.assigned != before.current.assigned:
+    has_changed = member.current.assigned != before.current.assigned
+    if is_joining or is_full or has_changed or not has_heard:
         answered.has_assignment = True
         answered.assignment.extend(write_assignment(member.current.assigned))
     return answered
 
 
 def _find_member(
-    draft: Draft, command: ConsumerGroupHeartbeat, member_id: str, owned: Assignment | None
+    draft: Draft,
+    command: ConsumerGroupHeartbeat,
+    member_id: str,
+    owned: Assignment | None,
+    *,
+    has_heard: bool,
 ) -> Member:
     """Return the member as it was before this heartbeat; if it joins, that may be a new one. Raises Refused."""
     instance_id = command.group_instance_id
     is_joining = command.member_epoch == JOINING_EPOCH
     if is_joining and instance_id:
-        return finding.join_static(draft, member_id, instance_id, is_classic=False)
+        return finding.join_static(
+            draft, member_id, instance_id, is_classic=False, has_heard=has_heard
+        )
     if is_joining:
         member = draft.members.get(member_id) or Member(member_id=member_id)
     elif instance_id:
         member = finding.find_static(draft, member_id, instance_id)
     else:
         member = finding.find_dynamic(draft, member_id)
-    finding.check_epoch(member, command.member_epoch, owned)
+    finding.check_epoch(member, command.member_epoch, owned, has_heard=has_heard)
     return member
 
 

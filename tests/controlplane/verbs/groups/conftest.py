@@ -87,6 +87,7 @@ class Bench:
     now_ms: int = 1_000_000
     next_token: int = 0
     next_id: int = 0
+    session: int = 1
     state: State = field(init=False)
     journal: list[Callable[[State], None]] = field(default_factory=list)
     member_ids: dict[str, str] = field(default_factory=dict)
@@ -109,7 +110,9 @@ class Bench:
 
     def context(self) -> Context:
         self.next_token += 1
-        return Context(now_ms=self.now_ms, new_id=self.new_id, token=self.next_token)
+        return Context(
+            now_ms=self.now_ms, new_id=self.new_id, token=self.next_token, session=self.session
+        )
 
     def new_id(self) -> bytes:
         self.next_id += 1
@@ -450,6 +453,11 @@ class Bench:
         """A new process reads the journal; whoever waited has lost its connection."""
         self.state.groups = self.replayed()
         self.waiting.clear()
+        return ""
+
+    def do_reconnect(self) -> str:
+        """The agent has a new session; what was on its way in the earlier one is lost."""
+        self.session += 1
         return ""
 
     def do_restart_from_snapshot(self) -> str:

@@ -102,7 +102,7 @@ def test_a_restart_in_the_middle() -> None:
         + """
     restart
     cbeat c               -> c: ok
-    beat a                -> a: 2
+    beat a                -> a: 2 t:2,3
     restart_from_snapshot
     csync c               -> c: synced t:0,1
     after 9s

@@ -59,6 +59,50 @@ def test_an_answer_that_got_lost_is_given_again() -> None:
     """)
 
 
+#: After each of these, the answer that a member was given last may never have come to its agent.
+LOSSES = pytest.mark.parametrize("lost", ["restart", "restart_from_snapshot", "reconnect"])
+
+
+@LOSSES
+def test_who_may_not_know_what_to_give_up_is_told_again(lost: str) -> None:
+    play(f"""
+    topic t 4
+    beat a topics=t       -> a: 1 t:0,1,2,3
+    beat b topics=t       -> b: 2 -
+    beat a                -> a: 1 t:0,1
+    {lost}
+    beat a                -> a: 1 t:0,1
+    beat a                -> a: 1
+    beat a owned          -> a: 2
+    {lost}
+    beat a owned epoch=1  -> a: 2 t:0,1
+    beat b                -> b: 2 t:2,3
+    {lost}
+    beat b                -> b: 2 t:2,3
+    beat b                -> b: 2
+    """)
+
+
+@LOSSES
+def test_who_may_not_know_its_epoch_is_told_again(lost: str) -> None:
+    """However often the answer is lost, and whatever changes meanwhile."""
+    play(f"""
+    topic t 2
+    beat a topics=t       -> a: 1 t:0,1
+    topic t 3
+    beat a                -> a: 2 t:0,1,2
+    {lost}
+    topic t 4
+    beat a epoch=1        -> a: 2 t:0,1,2
+    {lost}
+    beat a epoch=1        -> a: 2 t:0,1,2
+    beat a                -> a: 3 t:0,1,2,3
+    beat a epoch=2        -> a: FENCED_MEMBER_EPOCH
+    {lost}
+    beat a epoch=1        -> a: FENCED_MEMBER_EPOCH
+    """)
+
+
 def test_a_member_leaves_and_the_others_take_over() -> None:
     play(
         TWO
@@ -97,10 +141,10 @@ def test_after_a_restart_sessions_begin_anew() -> None:
     restart
     after 44s
     state                 -> Stable 2/2 a=2:t:0,1 b=2:t:2,3
-    beat a                -> a: 2
+    beat a                -> a: 2 t:0,1
     restart_from_snapshot
     after 1s
-    beat b                -> b: 2
+    beat b                -> b: 2 t:2,3
     after 44s
     state                 -> Stable 2/2 a=2:t:0,1 b=2:t:2,3
     after 2s
@@ -137,8 +181,8 @@ def test_who_does_not_revoke_in_time_is_out() -> None:
     restart
     after 1s
     after 40s
-    beat a                -> a: 1
-    beat b                -> b: 2
+    beat a                -> a: 1 t:0,1
+    beat b                -> b: 2 -
     after 21s
     beat a                -> a: UNKNOWN_MEMBER_ID
     beat b                -> b: 3 t:0,1,2,3
@@ -200,7 +244,7 @@ def test_what_all_members_say_of_themselves_has_a_bound() -> None:
     beat a topics=        -> a: 5 -
     restart
     beat a topics=t,u,v   -> a: GROUP_MAX_SIZE_REACHED
-    beat a                -> a: 5
+    beat a                -> a: 5 -
     """,
         group_metadata_max_bytes=27,
     )
