@@ -90,6 +90,7 @@ class Api(Generic[Q, R]):
       wait is cancelled. All its other requests are still served, as in Kafka: many clients send a LeaveGroup and leave.
     - `moved`: what a client is told once its requests of this kind go to another agent, because this one is about to
       stop; NONE if it answers them all the same.
+    - `heartbeat_ms`: how often members send this request from now on, as an answer to it says.
     - `notes` tells readers of docs/protocol.md how the API behaves here, in one line of Markdown.
     """
 
@@ -103,6 +104,7 @@ class Api(Generic[Q, R]):
     notes: str = ""
     unavailable: int = ErrorCode.COORDINATOR_NOT_AVAILABLE
     moved: int = ErrorCode.NONE
+    heartbeat_ms: Callable[[R], int] | None = None
 
     @property
     def key(self) -> int:

@@ -26,8 +26,6 @@ log = logging.getLogger("lacuna.agent")
 
 #: A busy client asks again within this time, unless it has gone to another agent.
 _PAUSE_SECONDS: Final = 1.0
-#: How often a member of a group asks its coordinator, by default (heartbeat.interval.ms).
-_HEARTBEAT_SECONDS: Final = 3.0
 
 _OPEN: Final = State.OPEN  # a member of an Enum is slow to look up in Python 3.11
 
@@ -143,8 +141,9 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def has_left(self, now: float) -> bool:
         """Whether the client has gone to other agents, as far as its silence tells at `now` (loop time)."""
-        expected = _HEARTBEAT_SECONDS if self._serving.asks_coordinator else _PAUSE_SECONDS
-        return not self._serving.is_busy and now - self.last_active > expected
+        serving = self._serving
+        expected = serving.heartbeat_seconds if serving.asks_coordinator else _PAUSE_SECONDS
+        return not serving.is_busy and now - self.last_active > expected
 
     @property
     def owes_offsets(self) -> bool:

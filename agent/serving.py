@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lacuna.agent.api import Api, Call, MalformedRequest, Peer
 from lacuna.agent.connection import RequestFrame, answer_buffers
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from lacuna.agent.client_connection import ClientConnection
 
 log = logging.getLogger("lacuna.agent")
+
+#: How often a member of a classic group sends a heartbeat, by default (heartbeat.interval.ms), which it does not tell.
+_CLASSIC_HEARTBEAT_SECONDS: Final = 3.0
+#: How much later than the interval that it was told a member's heartbeat may come: clients look at it now and then.
+_LATE_SECONDS: Final = 1.0
 
 
 def _for_clients(error_code: int) -> int:
@@ -65,6 +70,7 @@ class Serving:
         "_frames",
         "_slots",
         "asks_coordinator",
+        "heartbeat_seconds",
         "name",
         "owes_offsets",
         "peer",
@@ -82,6 +88,8 @@ class Serving:
         self.owes_offsets = False
         #: Whether the client takes this agent for the coordinator of its group or transactions.
         self.asks_coordinator = False
+        #: How long the client is silent at most between two heartbeats, if it is a member of a group.
+        self.heartbeat_seconds = _CLASSIC_HEARTBEAT_SECONDS
 
     @property
     def is_busy(self) -> bool:
@@ -181,7 +189,11 @@ class Serving:
             return answer
         try:
             response = await api.handle(call, request)
-            return None if response is None else api.write(response, frame.api_version)
+            if response is None:
+                return None
+            if api.heartbeat_ms is not None:
+                self.heartbeat_seconds = api.heartbeat_ms(response) / 1000 + _LATE_SECONDS
+            return api.write(response, frame.api_version)
         except ControlPlaneUnavailable as error:
             metrics.requests_unavailable += 1
             log.debug(

@@ -8,6 +8,7 @@ members stay (adr/0034).
 
 from lacuna.agent.api import Api, Call
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.group_configs import GROUP_CONFIGS, HEARTBEAT_INTERVAL
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatAnswered,
@@ -114,6 +115,10 @@ def _assignment(answered: ConsumerGroupHeartbeatAnswered) -> Assignment:
     )
 
 
+def _heartbeat_ms(response: ConsumerGroupHeartbeatResponse) -> int:
+    return response.heartbeat_interval_ms or GROUP_CONFIGS[HEARTBEAT_INTERVAL].default
+
+
 def _failed(error_code: int, message: str) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=error_code, error_message=message or None)
 
@@ -125,5 +130,6 @@ API = Api(
     handle=handle,
     refuse=refuse,
     moved=ErrorCode.NOT_COORDINATOR,
+    heartbeat_ms=_heartbeat_ms,
     notes="KIP-848: `uniform` and `range`, RE2 expressions, upgrade and downgrade of running classic groups",
 )

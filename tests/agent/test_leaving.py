@@ -10,12 +10,13 @@ import pytest
 from lacuna.controlplane.shared.errors import ErrorCode
 from tests.clients.batch import batch
 from tests.clients.probing import Target
-from tests.clients.wire import ClosedError
+from tests.clients.wire import ClosedError, Fields
 from tests.simulation.stage import CommitLink, Stage, StagedAgent, staged
 
-#: Simulated seconds in which a client that is told at once has gone, those between two heartbeats, and those of the
-#: longest wait for a client.
-SOON, HEARTBEAT, LONGEST = 1.5, 3.0, 10.0
+#: Simulated seconds in which a client that is told at once has gone, those between two heartbeats of a classic group
+#: and of a consumer group, and those of the longest wait for a client.
+SOON, HEARTBEAT, CONSUMER_HEARTBEAT, LONGEST = 1.5, 3.0, 5.0, 10.0
+OFFSETS = {"group_id": "g", "generation_id_or_member_epoch": 1, "member_id": "m"}
 
 
 @pytest.fixture
@@ -103,6 +104,67 @@ def test_a_member_is_waited_for_until_its_heartbeat(stage: Stage) -> None:
     assert not leaving.work.done()
     assert heartbeat(one) == "NOT_COORDINATOR"
     assert leaving.seconds() < 0.8 * HEARTBEAT + SOON
+
+
+def consumer_heartbeat(target: Target, member_id: str, topic: str = "") -> Fields:
+    """With a topic it joins."""
+    joining = {
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 60_000,
+        "subscribed_topic_names": [topic],
+        "topic_partitions": [],
+    }
+    fields = joining if topic else {"member_epoch": 1}
+    return target.call("consumer_group_heartbeat", 1, group_id="g", member_id=member_id, **fields)
+
+
+def set_interval(target: Target, seconds: float) -> None:
+    config = {
+        "name": "consumer.heartbeat.interval.ms",
+        "config_operation": 0,
+        "value": f"{seconds * 1000:.0f}",
+    }
+    group = {"resource_type": 32, "resource_name": "g", "configs": [config]}
+    (answer,) = target.call("incremental_alter_configs", 1, resources=[group])["responses"]
+    assert answer["error_code"] == 0
+
+
+@pytest.mark.parametrize("interval", [CONSUMER_HEARTBEAT, 8.0])
+def test_a_member_of_a_consumer_group_is_waited_for_as_long_as_it_was_told(
+    stage: Stage, interval: float
+) -> None:
+    """S26: it sends heartbeats less often, and commits offsets over the same connection."""
+    one = stage.agents[0].target()
+    topic = one.topic()
+    set_interval(one, interval)
+    joined = consumer_heartbeat(one, "m", topic)
+    assert joined["heartbeat_interval_ms"] == interval * 1000
+    assert one.call("offset_commit", 9, **OFFSETS, topics=[])["topics"] == []
+    leaving = Leaving(stage, stage.agents[0])
+    stage.advance(interval)
+    assert not leaving.work.done()
+    told = consumer_heartbeat(one, "m")
+    assert told["error_code"] == ErrorCode.NOT_COORDINATOR
+    assert leaving.seconds() < interval + SOON
+
+
+def test_a_member_that_was_told_no_interval_is_waited_for_as_long_as_is_usual(
+    stage: Stage,
+) -> None:
+    one = stage.agents[0].target()
+    assert consumer_heartbeat(one, "m")["error_code"] == ErrorCode.GROUP_ID_NOT_FOUND
+    leaving = Leaving(stage, stage.agents[0])
+    stage.advance(CONSUMER_HEARTBEAT)
+    assert not leaving.work.done()
+    assert leaving.seconds() < CONSUMER_HEARTBEAT + SOON
+
+
+def test_a_member_that_is_heard_less_often_than_the_wait_lasts_is_cut_off(stage: Stage) -> None:
+    one = stage.agents[0].target()
+    topic = one.topic()
+    set_interval(one, 15.0)
+    consumer_heartbeat(one, "m", topic)
+    assert LONGEST <= Leaving(stage, stage.agents[0]).seconds() < LONGEST + 1
 
 
 def test_who_does_not_go_is_cut_off_in_the_end(
