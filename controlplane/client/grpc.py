@@ -46,7 +46,7 @@ class GrpcClient(SessionClient):
 
 def addresses_in(text: str) -> list[str]:
     """Return the addresses in `--control`: a path may have commas in it, so unix:PATH is always a single one."""
-    return [text] if text.startswith("unix:") else text.split(",")
+    return [text] if text.startswith("unix:") else [each.strip() for each in text.split(",")]
 
 
 async def _resolve(address: str) -> Sequence[str]:
