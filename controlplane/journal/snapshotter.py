@@ -12,6 +12,7 @@ snapshot at POSITION or later is durable.
 import asyncio
 import os
 import sys
+from contextlib import suppress
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.journal.connections import connect, errors_of
@@ -88,5 +89,7 @@ def main(place: str, position: int) -> int:
 
 
 if __name__ == "__main__":
-    os.nice(_NICENESS)
+    # A sandbox may forbid it, and a journal that is never trimmed would be worse.
+    with suppress(OSError):
+        os.nice(_NICENESS)
     sys.exit(main(sys.stdin.read(), int(sys.argv[1])))

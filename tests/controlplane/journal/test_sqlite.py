@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import platform
 import random
 import signal
 import sqlite3
@@ -50,6 +51,33 @@ async def main():
         sys.stdout.flush()
 
 asyncio.run(main())
+"""
+
+#: The number of the system call on a machine.
+SETPRIORITY = {"x86_64": 141, "aarch64": 140}
+#: Runs the snapshot process where that system call fails with EPERM, by a seccomp filter (linux/filter.h, seccomp.h).
+SANDBOX = """
+import ctypes, os, runpy, struct, sys
+
+instructions = b"".join(
+    struct.pack("HBBI", *instruction)
+    for instruction in (
+        (0x20, 0, 0, 0),  # load the number of the system call
+        (0x15, 0, 1, int(sys.argv[1])),  # if it is this one
+        (0x06, 0, 0, 0x00050000 | 1),  # return EPERM
+        (0x06, 0, 0, 0x7FFF0000),  # else allow it
+    )
+)
+program = struct.pack("HP", 4, ctypes.cast(instructions, ctypes.c_void_p).value)
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+assert libc.prctl(22, 2, program, 0, 0) == 0, ctypes.get_errno()  # PR_SET_SECCOMP, a filter
+try:
+    os.nice(1)
+    raise SystemExit("os.nice is not refused")
+except PermissionError:
+    sys.argv[1:] = ["8"]
+    runpy.run_module("lacuna.controlplane.journal.snapshotter", run_name="__main__")
 """
 
 
@@ -283,6 +311,22 @@ async def test_a_snapshot_process_is_ended_with_its_parent(
     await process.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+@pytest.mark.skipif(
+    platform.machine() not in SETPRIORITY, reason="the number of setpriority is not known"
+)
+async def test_a_snapshot_is_made_where_priorities_may_not_be_changed(path: str) -> None:
+    """As in a sandbox: systemd's @resources, for one, includes the system call."""
+    rig = await rig_on(path)
+    before = await history(rig, 5)
+    snapshot = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SANDBOX, str(SETPRIORITY[platform.machine()]), stdin=PIPE, stderr=PIPE
+    )
+    _, said = await snapshot.communicate(path.encode())
+    assert (snapshot.returncode, said) == (0, b"")
+    assert await rig.journal.load_snapshot() == Snapshot(8, before)
+    await rig.plane.close()
 
 
 async def test_a_snapshot_is_made_in_this_process_too(path: str) -> None:
