@@ -159,16 +159,20 @@ class SessionClient:
         if why := why_not(first.contract):
             self._not_found(f"the control plane at {address} does not fit: {why}")
             return False
-        if self._is_older(first):
-            self._not_found(self._why_older(address, first))
+        try:
+            opening = await self._opening(address, stream, first)
+        except StreamBroken as error:
+            self._not_found(f"the control plane at {address} has ended the session: {error}")
+            return False
+        if self._is_older(opening):
+            self._not_found(self._why_older(address, opening))
             return False
         self._connected()
+        self._receive(opening)
         writing = asyncio.create_task(self._write(stream))
-        response = first
         try:
-            while not self._is_older(response):
+            while not self._is_older(response := await stream.read()):
                 self._receive(response)
-                response = await stream.read()
             reason = self._why_older(address, response)
         except StreamBroken as error:
             reason = f"the session with the control plane at {address} has ended: {error}"
@@ -177,6 +181,22 @@ class SessionClient:
             await asyncio.gather(writing, return_exceptions=True)
         self._interrupt(reason)
         return True
+
+    async def _opening(
+        self, address: str, stream: WatchedStream, first: SessionResponse
+    ) -> SessionResponse:
+        """Return the message with the snapshot of the cluster, which waits until the journal is durable.
+
+        Empty ones may come before it. Nothing is sent until then: an agent that finds itself hidden in the snapshot
+        gives up what it has not sent (ADR 18), and whoever stops waiting for a reply while the cluster is not current,
+        as an agent's Members do, can miss a reply of a session that has ended, but none of this one. Raises
+        StreamBroken.
+        """
+        response = first
+        while not response.cluster:
+            self._not_found(f"the control plane at {address} leads, but waits for its journal")
+            response = await stream.read()
+        return response
 
     def _not_found(self, reason: str) -> None:
         """Note why there is no session with some control plane."""
@@ -199,14 +219,10 @@ class SessionClient:
     async def _write(self, stream: WatchedStream) -> None:
         """Send the collected commands and subscriptions whenever there are any.
 
-        Nothing is sent before the cluster is current. So whoever stops waiting for a reply while it is not, as an
-        agent's Members do, can miss a reply of a session that has ended, but none of this one.
-
         If the stream ends, the reader finds out why. Any other error ends the session, since nothing more would be
         sent on it and calls would wait forever.
         """
         try:
-            await self.cluster.ready()
             while True:
                 await self._wake.wait()
                 await stream.write(self._next_request())

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,26 @@ from lacuna.controlplane.client import (
     SessionLimits,
     session,
 )
+from lacuna.controlplane.client.grpc import addresses_in
+from lacuna.controlplane.client.streams import WatchedStream
 from lacuna.controlplane.journal.journal import JournalBatch
 from lacuna.controlplane.service import LonePlane, Server, ServiceSettings
 from lacuna.controlplane.session import PlaneSession
 from lacuna.controlplane.shared import contract
-from lacuna.controlplane.v1.control_pb2 import Command, Contract, SessionRequest
-from tests.controlplane.runtime.commands import base_offset, commit, created, heartbeat, join
+from lacuna.controlplane.v1.control_pb2 import (
+    Command,
+    Contract,
+    SessionRequest,
+    SessionResponse,
+)
+from tests.controlplane.runtime.commands import (
+    base_offset,
+    commit,
+    create_topic,
+    created,
+    heartbeat,
+    join,
+)
 from tests.controlplane.runtime.rig import Rig
 
 
@@ -140,6 +155,11 @@ async def test_a_client_of_an_earlier_contract_is_told_so(
     assert "and this process 2 to 3: upgrade the other one" in said
 
 
+def test_spaces_between_addresses_are_no_part_of_them() -> None:
+    assert addresses_in("a:7070, b:7070 ,c:7070") == ["a:7070", "b:7070", "c:7070"]
+    assert addresses_in("unix:/a, b") == ["unix:/a, b"]
+
+
 async def refusal(client: GrpcClient) -> str:
     with pytest.raises(ControlPlaneUnavailable) as caught:
         await client.call(heartbeat())
@@ -249,6 +269,75 @@ async def test_what_waits_for_a_session_can_be_given_up(wire: Wire) -> None:
     assert base_offset(await client.call(commit(topic_id))) == 0, "it was not sent"
     assert not parked.done()
     parked.cancel()
+
+
+async def test_nothing_is_sent_before_the_snapshot(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow journal delays it, and beats come first. An agent that it calls hidden gives up what waits (ADR 18)."""
+    await wire.up()
+    heard: list[SessionResponse] = []
+    submitted: list[str | None] = []
+    read, submit = WatchedStream.read, wire.rig.plane.submit
+
+    async def noted(stream: WatchedStream) -> SessionResponse:
+        heard.append(await read(stream))
+        return heard[-1]
+
+    def counted(session: PlaneSession, commands: Sequence[Command]) -> None:
+        submitted.extend(command.WhichOneof("verb") for command in commands)
+        submit(session, commands)
+
+    monkeypatch.setattr(WatchedStream, "read", noted)
+    monkeypatch.setattr(wire.rig.plane, "submit", counted)
+    monkeypatch.setattr(serving, "BEAT_SECONDS", 0.01)
+    client = wire.client()
+    client.cluster.add_listener(lambda: client.give_up_unsent("others were named"))
+    late = asyncio.ensure_future(client.call(join()))
+    async with stalled_journal(wire):
+        submitted.clear()
+        client.start()
+        while len(heard) < 20:
+            await asyncio.sleep(0.001)
+        assert not any(response.cluster for response in heard)
+        assert submitted == []
+    with pytest.raises(ControlPlaneUnavailable, match="others were named"):
+        await late
+    await client.call(heartbeat())
+    assert submitted == ["heartbeat"]
+
+
+async def test_calls_do_not_wait_for_ever_for_a_journal(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await wire.up()
+    monkeypatch.setattr(serving, "BEAT_SECONDS", 0.01)
+    client = wire.client(give_up_after=0.05)
+    async with stalled_journal(wire):
+        client.start()
+        async with asyncio.timeout(60):
+            while "leads, but waits for its journal" not in await refusal(client):
+                await asyncio.sleep(0.001)
+    while not client.cluster.is_current:
+        await asyncio.sleep(0.001)
+    await client.call(heartbeat())
+
+
+@asynccontextmanager
+async def stalled_journal(wire: Wire) -> AsyncIterator[None]:
+    """Runs the body while the journal works on a command."""
+    creator, memory = wire.rig.client(), wire.rig.memory
+    await creator.cluster.ready()
+    memory.is_held = True
+    creating = asyncio.ensure_future(creator.call(create_topic("a")))
+    while not wire.rig.plane.held_count:
+        await asyncio.sleep(0.001)
+    try:
+        yield
+    finally:
+        memory.is_held = False
+        memory.release()
+        await creating
 
 
 async def test_a_call_given_up_before_it_was_sent_is_not_sent(wire: Wire) -> None:
