@@ -201,7 +201,7 @@ def _context(
         control=control,
         store=store,
         trust=lease.trust,
-        cluster_id=lambda: lease.cluster_id,
+        cluster_id=lambda: control.cluster.cluster_id,
         randint=randomness.randint,
         settings=parts.fetch,
     )
