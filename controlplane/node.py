@@ -19,6 +19,7 @@ from lacuna.controlplane.journal.journal import (
     JournalForeign,
     JournalReader,
     JournalRefused,
+    JournalReplaced,
     JournalTrimmed,
     Leader,
     SharedJournal,
@@ -248,7 +249,9 @@ class Node:
     async def _catch_up(self, reader: JournalReader) -> None:
         try:
             await self._replica.catch_up(reader)
-        except JournalTrimmed:
+        except (JournalTrimmed, JournalReplaced) as error:
+            if isinstance(error, JournalReplaced):
+                _log.warning("%s", error)
             self._replica = Replica()
             try:
                 await self._replica.catch_up(reader)

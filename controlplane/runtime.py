@@ -22,6 +22,7 @@ from lacuna.controlplane.journal.journal import (
     Journal,
     JournalError,
     JournalFenced,
+    OpenedJournal,
     Snapshotter,
 )
 from lacuna.controlplane.journal.replica import Replica
@@ -137,7 +138,7 @@ class Runtime:
         self.cluster_id = opened.cluster_id
         self._fencing_token = opened.fencing_token
         try:
-            await self._recover(opened.position)
+            await self._recover(opened)
         except BaseException:
             await self._journal.close()
             raise
@@ -150,11 +151,11 @@ class Runtime:
         self._timer = asyncio.create_task(self._tick_forever())
         self._snapshot_if_due()
 
-    async def _recover(self, end: int) -> None:
-        """Rebuild the state at the journal's end. Raises JournalCorrupt and JournalOfAnotherVersion."""
+    async def _recover(self, opened: OpenedJournal) -> None:
+        """Rebuild the state at the journal's end. Raises JournalCorrupt and JournalForeign."""
         replica = self._replica
         await replica.catch_up(self._journal)
-        replica.check_ends_at(end)
+        replica.check(opened)
         self._state = replica.state
         self._position = self._durable = replica.position
         self._records_since_snapshot = replica.records

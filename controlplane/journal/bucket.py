@@ -48,6 +48,7 @@ from lacuna.controlplane.journal.journal import (
     JournalUnfinished,
     JournalUnreachable,
     OpenedJournal,
+    Seal,
     Snapshot,
 )
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
@@ -109,9 +110,7 @@ class BucketJournal:
         self._clock = clock or SystemClock()
         self._new_id = new_id
         self._bucket = Bucket(store, name, answer_timeout)
-        self._snapshots = snapshots or BucketSnapshots(
-            store, name=name, answer_timeout=answer_timeout, new_id=new_id
-        )
+        self._snapshots = snapshots or BucketSnapshots(store, BUCKET, name=name, new_id=new_id)
         self._appends = Appends(self._bucket)
         self._watch = ManifestWatch(self._bucket, LeaderWatch(self._clock))
         self._is_probed = False
@@ -122,12 +121,15 @@ class BucketJournal:
         self._failed: JournalError | None = None
 
     async def check(self) -> None:
-        """Make sure, once, that the bucket honours conditional writes; `open` does it too.
+        """Make sure, once, that the bucket honours conditional writes and is the journal's; `open` does it too.
 
-        A standby calls it beforehand, to take over sooner. Raises JournalRefused and JournalUnreachable.
+        A standby calls it beforehand, to take over sooner. Raises JournalRefused, JournalForeign, JournalUnreachable.
         """
         if not self._is_probed:
             await probe(self._bucket, self._new_id)
+            found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
+            if found is not None:
+                await self._snapshots.check(self._decode(found.data, None).cluster_id)
             self._is_probed = True
 
     @property
@@ -212,6 +214,7 @@ class BucketJournal:
                 f"earlier version in the bucket. {REMEDY}"
             )
         if not first:
+            await self._snapshots.check(cluster_id)
             manifest = Manifest(
                 cluster_id=cluster_id or self._new_cluster_id(),
                 epoch=1,
@@ -263,8 +266,10 @@ class BucketJournal:
     async def _fence(self, manifest: Manifest, known: Mark) -> Mark:
         """Create our opening after the last append, and return the mark of the opening."""
         last = manifest.last
-        _, following = await asyncio.gather(self._check_last(last), self._following(last))
-        if known.number in following:
+        _, following, is_there = await asyncio.gather(
+            self._check_last(last), self._following(last), self._is_there(known)
+        )
+        if is_there and known.number in following:
             # What was read before need not be read again.
             last, following = known, [number for number in following if number > known.number]
         for _ in range(_LOST_RACES):
@@ -278,6 +283,11 @@ class BucketJournal:
         raise JournalInUse(
             f"{self.name}: the control plane that was taken over still appends, always before this one: stop it"
         )
+
+    async def _is_there(self, mark: Mark) -> bool:
+        """Whether the journal still is where it was after this append: it may have been restored to an earlier time."""
+        header = await self._appends.header_of(mark.number) if mark.number else None
+        return header is not None and header.mark == mark
 
     async def _read_on(self, last: Mark, until: int, epoch: int) -> Mark:
         """Read the appends after `last` up to number `until`; return the mark of that one."""
@@ -327,9 +337,16 @@ class BucketJournal:
         """Return a reader of this journal. What it has read makes `read` and `open` of the journal quicker."""
         return BucketReader(self._appends, self._watch, self._snapshots)
 
-    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """Yield all batches after `after_position`. Raises JournalCorrupt, JournalTrimmed and JournalUnreachable."""
+    async def read(
+        self, after_position: int, seal: Seal | None = None, /
+    ) -> AsyncIterator[JournalBatch]:
+        """Yield all batches after `after_position`.
+
+        Raises JournalCorrupt, JournalReplaced, JournalTrimmed and JournalUnreachable.
+        """
         self._opened()
+        if seal is not None:
+            await self._appends.check(seal)
         if after_position < self._last.position:
             async for batch in self._appends.batches(after_position, until=self._last.number):
                 yield batch
@@ -381,14 +398,14 @@ class BucketJournal:
 
     async def load_snapshot(self) -> Snapshot | None:
         """Return the newest undamaged snapshot, or None if there are no snapshots. Raises JournalCorrupt."""
-        return await self._snapshots.load()
+        return await self._snapshots.load(self._opened().manifest.cluster_id)
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
         """Store the snapshot, then delete the appends that no restart needs, beside those that are under way.
 
         Raises JournalFenced instead of deleting if another writer has taken over.
         """
-        await self._snapshots.store(snapshot)
+        await self._snapshots.store(snapshot, self._opened().manifest.cluster_id)
         await self.trim()
 
     async def trim(self) -> None:
@@ -396,8 +413,8 @@ class BucketJournal:
 
         Raises JournalFenced if another writer has taken over.
         """
-        end = await self._snapshots.trimmable()
         held = self._opened()
+        end = await self._snapshots.trimmable(held.manifest.cluster_id)
         before = held.manifest.trimmed
         if end <= before.position:
             return

@@ -25,7 +25,9 @@ from lacuna.controlplane.journal.journal import (
     JournalCorrupt,
     JournalError,
     JournalLoss,
+    JournalReplaced,
     JournalTrimmed,
+    Seal,
 )
 from lacuna.controlplane.journal.rows import decode_records, encode_records
 from lacuna.logstore.segments.paths import (
@@ -55,6 +57,12 @@ class AppendHeader(NamedTuple):
     first_position: int
     records: int
     records_crc: int
+    crc: int
+
+    @property
+    def seal(self) -> Seal:
+        """Tells it from any other append: the checksum is that of a random id as well."""
+        return Seal(self.number, self.crc)
 
     @property
     def mark(self) -> Mark:
@@ -96,7 +104,7 @@ def decode_header(number: int, data: bytes) -> AppendHeader:
     (crc,) = _CHECKSUM.unpack_from(data, _FIELDS.size)
     if crc != crc32(data[: _FIELDS.size]) or stored_number != number:
         raise _damaged(number)
-    return AppendHeader(number, epoch, first_position, count, records_crc)
+    return AppendHeader(number, epoch, first_position, count, records_crc, crc)
 
 
 def decode_append(number: int, data: bytes) -> Append:
@@ -147,13 +155,14 @@ class Appends:
     async def batches(
         self,
         after_position: int,
+        seal: Seal | None = None,
         *,
         until: int | None = None,
         seen: Manifest | None = None,
     ) -> AsyncIterator[JournalBatch]:
         """Yield what is durable after `after_position`. The others are those of `follow`.
 
-        Raises JournalTrimmed and JournalCorrupt.
+        If there is anything, `seal` is compared first. Raises JournalTrimmed, JournalReplaced and JournalCorrupt.
         """
         after = max((mark for mark in self._marks if mark.position == after_position), default=None)
         if after is None:
@@ -161,10 +170,30 @@ class Appends:
             if manifest is None:
                 return
             after = await self._before(after_position, manifest)
-        async for append in self.follow(after, until=until, seen=seen):
-            skipped = max(0, after_position + 1 - append.header.first_position)
-            if skipped < len(append.records):
-                yield JournalBatch(append.header.mark.position, append.records[skipped:])
+        try:
+            async for append in self.follow(after, until=until, seen=seen):
+                header = append.header
+                skipped = max(0, after_position + 1 - header.first_position)
+                if skipped < len(append.records):
+                    if seal is not None:
+                        await self.check(seal)
+                        seal = None
+                    yield JournalBatch(header.mark.position, append.records[skipped:], header.seal)
+        except JournalCorrupt:
+            # What does not follow what was read may follow what took its place.
+            if seal is not None:
+                await self.check(seal)
+            raise
+
+    async def check(self, seal: Seal) -> None:
+        """Raise JournalReplaced unless the append that has this seal is there, by one request for some bytes."""
+        header = await self.header_of(seal.place)
+        if header is None or header.seal != seal:
+            self._marks.clear()
+            raise JournalReplaced(
+                f"{self._bucket.name}: {journal_append_key(seal.place)} is not the one that was read, as after a "
+                "restore to an earlier time: the journal is read anew"
+            )
 
     async def _before(self, position: int, manifest: Manifest) -> Mark:
         """Return a mark from which the reader of what follows `position` need not read much in vain."""

@@ -6,7 +6,7 @@ from lacuna.controlplane.journal.bucket_appends import Appends
 from lacuna.controlplane.journal.bucket_calls import Bucket
 from lacuna.controlplane.journal.bucket_manifest import Manifest, decode_manifest
 from lacuna.controlplane.journal.formats import formats_of
-from lacuna.controlplane.journal.journal import JournalBatch, Leader, Snapshot
+from lacuna.controlplane.journal.journal import JournalBatch, Leader, Seal, Snapshot
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 from lacuna.logstore.objects import VersionedObject
@@ -57,24 +57,33 @@ class BucketReader:
 
     async def load_snapshot(self) -> Snapshot | None:
         """Return the newest undamaged snapshot, or None if there are no snapshots. Raises JournalCorrupt."""
-        return await self._snapshots.load()
+        manifest = await self._manifest()
+        return None if manifest is None else await self._snapshots.load(manifest.cluster_id)
 
-    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """Yield what is durable after `after_position` now. Raises JournalTrimmed, JournalCorrupt, JournalUnreachable.
+    async def read(
+        self, after_position: int, seal: Seal | None = None, /
+    ) -> AsyncIterator[JournalBatch]:
+        """Yield what is durable after `after_position` now.
+
+        Raises JournalTrimmed, JournalReplaced, JournalCorrupt and JournalUnreachable.
 
         A look that finds nothing new is one request where somebody calls `leader` as well, else two.
         """
-        async for batch in self._appends.batches(after_position, seen=self._watch.seen):
+        async for batch in self._appends.batches(after_position, seal, seen=self._watch.seen):
             yield batch
 
     async def leader(self) -> Leader | None:
         """Return who leads, by one request, or None if nobody does. Raises JournalUnreachable."""
-        found = await self._watch.look()
-        with formats_of(self._watch.name):
-            manifest = self._watch.seen = None if found is None else decode_manifest(found.data)
+        manifest = await self._manifest()
         if manifest is None or manifest.address is None:
             return None
         return Leader(manifest.epoch, manifest.address, self._watch.silent)
+
+    async def _manifest(self) -> Manifest | None:
+        found = await self._watch.look()
+        with formats_of(self._watch.name):
+            manifest = self._watch.seen = None if found is None else decode_manifest(found.data)
+        return manifest
 
     async def close(self) -> None:
         """Leave the bucket to its owner: a reader has no connections of its own."""

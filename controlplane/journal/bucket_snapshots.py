@@ -1,76 +1,137 @@
 """Snapshots as objects in a bucket, for a journal that is there or elsewhere.
 
-The parts of a snapshot are written first and its index last, so that one which was not finished does not count.
+The parts of a snapshot are written first and its index last, so that one which was not finished does not count. The
+index says of which cluster and which kind of journal it is. A bucket has one cluster, but perhaps two journals of it,
+one in the bucket and one in PostgreSQL, if one was copied to the other. Neither touches the other's snapshots.
 """
 
 import asyncio
 import json
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from lacuna.controlplane.journal.bucket_calls import LISTED_AT_ONCE, Bucket
 from lacuna.controlplane.journal.formats import check_format
-from lacuna.controlplane.journal.journal import JournalCorrupt, Snapshot
+from lacuna.controlplane.journal.journal import JournalCorrupt, JournalForeign, Snapshot
 from lacuna.controlplane.journal.rows import checksum
 from lacuna.controlplane.journal.snapshot_store import KEPT_SNAPSHOTS
+from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from lacuna.logstore.objects import ConditionalStore
+from lacuna.logstore.segments import ForeignStoreError
+from lacuna.logstore.segments.marker import decode_marker
 from lacuna.logstore.segments.paths import (
+    CLUSTER_MARKER_KEY,
     JOURNAL_SNAPSHOTS_PREFIX,
     InvalidPathError,
     JournalSnapshotName,
     parse_journal_snapshot_key,
 )
 
-_FORMAT_VERSION: Final = 1
+_FORMAT_VERSION: Final = 2
+#: The last format whose index does not say of which journal the snapshot is.
+_OF_ANY_JOURNAL: Final = 1
 _PART_BYTES: Final = 4 << 20
+#: A part has all of its time from when it is asked for, on a link of 2 MB a second too.
+_PARTS_AT_ONCE: Final = 4
+#: Whoever loads a snapshot leads nobody yet, so this is no part of a lease.
+_ANSWER_SECONDS: Final = 10.0
 
 
 def _random_id() -> bytes:
     return secrets.token_bytes(16)
 
 
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """What the index of a snapshot says. `cluster_id` and `journal` are empty if an earlier version wrote it."""
+
+    name: JournalSnapshotName
+    parts: int
+    crc: int
+    cluster_id: str
+    journal: str
+
+    @property
+    def position(self) -> int:
+        return self.name.position
+
+
 class BucketSnapshots:
-    """A SnapshotStore in a bucket, which messages call `name`.
+    """A SnapshotStore in a bucket, which messages call `name`. `journal` is the kind of journal whose snapshots it has.
 
     Several may store at the same time: each snapshot has a random id, the first eight bytes that `new_id` returns.
+    What an earlier version stored, which does not say whose it is, is loaded where there are not enough others, and is
+    never deleted.
     """
 
     def __init__(
         self,
         store: ConditionalStore,
+        journal: str,
         *,
         name: str = "the bucket",
-        answer_timeout: float = 10.0,
         new_id: Callable[[], bytes] = _random_id,
     ) -> None:
-        self._bucket = Bucket(store, name, answer_timeout)
+        self._bucket = Bucket(store, name, _ANSWER_SECONDS)
+        self._journal = journal
         self._new_id = new_id
 
-    async def load(self) -> Snapshot | None:
-        """Return the newest undamaged snapshot, or None if there are none. Raises JournalCorrupt."""
+    async def check(self, cluster_id: str | None, /) -> None:
+        """Raise JournalForeign if the bucket's marker or a snapshot names another cluster."""
+        marker = await self._bucket.read(CLUSTER_MARKER_KEY)
+        if marker is not None:
+            try:
+                found = decode_marker(marker).cluster_id
+            except ForeignStoreError as error:
+                raise JournalForeign(f"{self._bucket.name}: {error}") from error
+            if found != cluster_id:
+                raise self._foreign(found, cluster_id)
+        indexes, _ = await self._indexes(await self._keys())
+        for index in indexes:
+            if index.cluster_id not in ("", cluster_id):
+                raise self._foreign(index.cluster_id, cluster_id)
+
+    def _foreign(self, found: str, cluster_id: str | None) -> JournalForeign:
+        ours = f"of cluster {cluster_id}" if cluster_id else "new"
+        return JournalForeign(
+            f"{self._bucket.name} belongs to cluster {found}, and the journal is {ours}: give the bucket or prefix "
+            f"that goes with this journal (--store), or the journal of cluster {found} (--journal)"
+        )
+
+    async def load(self, cluster_id: str | None, /) -> Snapshot | None:
+        """Return the newest undamaged snapshot, or None if there are none. Raises JournalCorrupt and JournalForeign."""
         tried: list[JournalSnapshotName] | None = None
         damage: JournalCorrupt | None = None
+        keys = await self._keys()
         # What is missing may have been deleted because newer ones were stored meanwhile: then those are listed now.
-        while (names := _complete(await self._keys())) != tried:
-            for name in reversed(names):
+        while (names := _complete(keys)) != tried:
+            indexes, damage = await self._indexes(keys)
+            for index in reversed(self._loadable(indexes, cluster_id)):
                 try:
-                    return await self._load(name)
+                    return await self._load(index, cluster_id)
                 except JournalCorrupt as error:
                     damage = error
-            tried = names
+            tried, keys = names, await self._keys()
         if damage is not None and names:
             raise damage
         return None
 
-    async def _load(self, name: JournalSnapshotName) -> Snapshot:
-        count, crc = _decode_index(name, await self._read(name, name.index_key()))
-        parts = await asyncio.gather(
-            *(self._read(name, name.part_key(number)) for number in range(count))
-        )
-        state = b"".join(parts)
-        if checksum(name.position, state) != crc:
+    async def _load(self, index: _Index, cluster_id: str | None) -> Snapshot:
+        name, turns = index.name, asyncio.Semaphore(_PARTS_AT_ONCE)
+
+        async def part(number: int) -> bytes:
+            async with turns:
+                return await self._read(name, name.part_key(number))
+
+        state = b"".join(await asyncio.gather(*(part(number) for number in range(index.parts))))
+        if checksum(name.position, state) != index.crc:
             raise _damaged(name)
+        if cluster_id is not None and not index.cluster_id:
+            found = StateSnapshot.FromString(state).cluster_id
+            if found not in ("", cluster_id):
+                raise self._foreign(found, cluster_id)
         return Snapshot(name.position, state)
 
     async def _read(self, name: JournalSnapshotName, key: str) -> bytes:
@@ -81,9 +142,13 @@ class BucketSnapshots:
             )
         return data
 
-    async def store(self, snapshot: Snapshot) -> int:
-        """Store a snapshot, delete all before the newest two, and return the position of the older one of these."""
+    async def store(self, snapshot: Snapshot, cluster_id: str, /) -> int:
+        """Store a snapshot, delete all before the newest two, and return the position of the older one of these.
+
+        Raises JournalForeign, before it writes anything, if a snapshot of another cluster is there.
+        """
         state, position = snapshot.state, snapshot.position
+        await self.trimmable(cluster_id)
         name = JournalSnapshotName(position, int.from_bytes(self._new_id()[:8]))
         begins = range(0, len(state), _PART_BYTES)
         for number, at in enumerate(begins):
@@ -93,26 +158,63 @@ class BucketSnapshots:
             "position": position,
             "parts": len(begins),
             "crc": checksum(position, state),
+            "cluster_id": cluster_id,
+            "journal": self._journal,
         }
         await self._write(name.index_key(), json.dumps(index).encode())
-        return await self._delete_old()
+        return await self._delete_old(cluster_id)
 
     async def _write(self, key: str, data: bytes) -> None:
         if not await self._bucket.create(key, data, is_urgent=False):
             raise JournalCorrupt(f"{self._bucket.name}: {key} exists already, under a random name")
 
-    async def trimmable(self) -> int:
+    async def trimmable(self, cluster_id: str, /) -> int:
         """Return the position of the oldest snapshot, or 0 if there are fewer than `KEPT_SNAPSHOTS`."""
-        return _oldest_kept(await self._keys())
+        indexes, _ = await self._indexes(await self._keys())
+        return _oldest_kept(self._loadable(indexes, cluster_id))
 
-    async def _delete_old(self) -> int:
+    async def _delete_old(self, cluster_id: str) -> int:
         keys = await self._keys()
-        oldest = _oldest_kept(keys)
-        old = [(key, is_index) for key, (name, is_index) in keys.items() if name.position < oldest]
+        indexes, _ = await self._indexes(keys)
+        oldest = _oldest_kept(self._loadable(indexes, cluster_id))
+        own = {index.name for index in indexes if index.journal == self._journal}
+        unfinished = {name for name, _ in keys.values()} - set(_complete(keys))
+        old = {name for name in own | unfinished if name.position < oldest}
         # The indexes first: what is left if this is interrupted does not count as a snapshot.
-        await self._bucket.delete([key for key, is_index in old if is_index])
-        await self._bucket.delete([key for key, is_index in old if not is_index])
+        for which in (True, False):
+            await self._bucket.delete(
+                [key for key, (name, is_index) in keys.items() if name in old and is_index == which]
+            )
         return oldest
+
+    def _loadable(self, indexes: list[_Index], cluster_id: str | None) -> list[_Index]:
+        """The snapshots of this journal in order of their positions. Raises JournalForeign."""
+        for index in indexes:
+            if cluster_id is not None and index.cluster_id not in ("", cluster_id):
+                raise self._foreign(index.cluster_id, cluster_id)
+        own = [index for index in indexes if index.journal == self._journal]
+        if _oldest_kept(own):
+            return own
+        # Of an earlier version, and so from before its first own one. Others may be those of the other journal.
+        return [
+            index for index in indexes if not index.journal and index.position < _first(own)
+        ] + own
+
+    async def _indexes(
+        self, keys: dict[str, tuple[JournalSnapshotName, bool]]
+    ) -> tuple[list[_Index], JournalCorrupt | None]:
+        """What the indexes say, in order of their positions, and what is wrong with one that cannot be read.
+
+        Raises JournalOfAnotherVersion.
+        """
+        found: list[_Index] = []
+        damage: JournalCorrupt | None = None
+        for name in _complete(keys):
+            try:
+                found.append(_decode_index(name, await self._read(name, name.index_key())))
+            except JournalCorrupt as error:
+                damage = error
+        return found, damage
 
     async def _keys(self) -> dict[str, tuple[JournalSnapshotName, bool]]:
         """The keys of all snapshots; a bucket has a few, of some parts each."""
@@ -134,25 +236,32 @@ def _complete(keys: dict[str, tuple[JournalSnapshotName, bool]]) -> list[Journal
     return sorted(name for name, is_index in keys.values() if is_index)
 
 
-def _oldest_kept(keys: dict[str, tuple[JournalSnapshotName, bool]]) -> int:
-    positions = sorted({name.position for name in _complete(keys)})
+def _oldest_kept(indexes: list[_Index]) -> int:
+    positions = sorted({index.position for index in indexes})
     return 0 if len(positions) < KEPT_SNAPSHOTS else positions[-KEPT_SNAPSHOTS]
 
 
-def _decode_index(name: JournalSnapshotName, data: bytes) -> tuple[int, int]:
-    """Return the number of parts and the checksum. Raises JournalCorrupt and JournalOfAnotherVersion."""
+def _first(indexes: list[_Index]) -> float:
+    return min((index.position for index in indexes), default=float("inf"))
+
+
+def _decode_index(name: JournalSnapshotName, data: bytes) -> _Index:
+    """Raises JournalCorrupt and JournalOfAnotherVersion."""
     try:
         fields: Any = json.loads(data)
-        version, position = fields["format_version"], fields["position"]
-        parts, crc = fields["parts"], fields["crc"]
+        version = fields["format_version"]
+        check_format(
+            f"the format of the snapshot at position {name.position}", version, _FORMAT_VERSION
+        )
+        is_old = version == _OF_ANY_JOURNAL
+        cluster_id, journal = ("", "") if is_old else (fields["cluster_id"], fields["journal"])
+        position = fields["position"]
+        index = _Index(name, fields["parts"], fields["crc"], cluster_id, journal)
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(name) from error
-    check_format(
-        f"the format of the snapshot at position {name.position}", version, _FORMAT_VERSION
-    )
-    if position != name.position or type(parts) is not int or not 0 <= parts < 10**6:
+    if position != name.position or type(index.parts) is not int or not 0 <= index.parts < 10**6:
         raise _damaged(name)
-    return parts, crc
+    return index
 
 
 def _damaged(name: JournalSnapshotName) -> JournalCorrupt:

@@ -6,8 +6,8 @@ writer that was thought dead cannot append after its successor has taken over.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
 
 #: What an operator can do about a journal that is damaged or has lost something.
 REMEDY: Final = (
@@ -58,6 +58,10 @@ class JournalTrimmed(JournalError):
     """Records that were to be read have been deleted, since a snapshot has what they did. Load the newest one."""
 
 
+class JournalReplaced(JournalError):
+    """What was read of the journal is not in it any more, and it may have gone on without: read it anew."""
+
+
 class JournalFenced(JournalError):
     """A later writer has opened the journal, so this one must stop."""
 
@@ -86,12 +90,23 @@ class OpenedJournal:
     position: int
 
 
+class Seal(NamedTuple):
+    """Tells an append from any other that may take its place: where the journal keeps it, and a checksum of it."""
+
+    place: int
+    crc: int
+
+
 @dataclass(frozen=True, slots=True)
 class JournalBatch:
-    """The records of one append. `position` is that of the last one."""
+    """The records of one append. `position` is that of the last one.
+
+    `seal` is the append's in a shared journal, which may lose it, in a failover or when it is restored.
+    """
 
     position: int
     records: list[bytes]
+    seal: Seal | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +128,11 @@ class Journal(Protocol):
         """
         ...
 
-    def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """Yield all batches after `after_position`, in order. Raises JournalCorrupt."""
+    def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
+        """Yield all batches after `after_position`, in order. Raises JournalCorrupt.
+
+        `seal` is that of the batch which ended there when it was read. Raises JournalReplaced if another one does now.
+        """
         ...
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
@@ -165,7 +183,7 @@ class JournalReader(Protocol):
         """Return what `Journal.load_snapshot` does."""
         ...
 
-    def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
+    def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
         """Yield what is durable after `after_position` now, as `Journal.read` does; that may be nothing.
 
         Raises JournalTrimmed if records after `after_position` were deleted, since a snapshot has them.

@@ -6,6 +6,8 @@ from typing import Final, Self
 
 #: The URL of a journal that is in the bucket alone.
 BUCKET: Final = "bucket"
+#: The kind of the other journals.
+POSTGRESQL: Final = "postgresql"
 
 
 @dataclass(frozen=True, slots=True)

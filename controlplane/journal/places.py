@@ -7,7 +7,7 @@ from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import JournalReader
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
-from lacuna.controlplane.journal.place import BUCKET, SharedPlace
+from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL, SharedPlace
 from lacuna.controlplane.journal.snapshot_store import MovedSnapshots, SnapshotStore
 from lacuna.logstore.objects import ConditionalStore, open_conditional_store
 
@@ -23,7 +23,7 @@ def opened_reader(place: SharedPlace) -> Iterator[tuple[JournalReader, SnapshotS
         if place.url == BUCKET:
             assert store is not None
             journal = BucketJournal(store, str, name=place.store_url)
-            yield journal.reader(), BucketSnapshots(store, name=place.store_url)
+            yield journal.reader(), BucketSnapshots(store, BUCKET, name=place.store_url)
             return
         # asyncpg is an extra.
         from lacuna.controlplane.journal.postgresql_reading import PostgresqlReader
@@ -55,4 +55,5 @@ def snapshots_at(place: SharedPlace, store: ConditionalStore | None) -> Snapshot
     in_database = PostgresqlSnapshots(place.url)
     if store is None:
         return in_database
-    return MovedSnapshots(BucketSnapshots(store, name=place.store_url), in_database)
+    in_bucket = BucketSnapshots(store, POSTGRESQL, name=place.store_url)
+    return MovedSnapshots(in_bucket, in_database)

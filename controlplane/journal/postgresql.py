@@ -15,6 +15,7 @@ from typing import Final
 
 import asyncpg
 
+from lacuna.controlplane.journal.formats import formats_of
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
     JournalError,
@@ -26,6 +27,7 @@ from lacuna.controlplane.journal.journal import (
     JournalUnfinished,
     JournalUnreachable,
     OpenedJournal,
+    Seal,
     Snapshot,
 )
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
@@ -48,7 +50,13 @@ from lacuna.controlplane.journal.postgresql_reading import (
     read_batches,
     read_leader,
 )
-from lacuna.controlplane.journal.postgresql_schema import raise_version, read_or_create
+from lacuna.controlplane.journal.postgresql_schema import (
+    check_version,
+    is_there,
+    raise_version,
+    read_cluster_id,
+    read_or_create,
+)
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
 from lacuna.controlplane.journal.rows import checksum, encode_records
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
@@ -128,6 +136,7 @@ class PostgresqlJournal:
         self._connection: Connection | None = None
         # A connection does one thing at a time.
         self._turn = asyncio.Lock()
+        self._cluster_id = ""
         self._epoch = 0
         self._position = 0
         self._appending = OneAppend()
@@ -141,10 +150,17 @@ class PostgresqlJournal:
     async def check(self) -> None:
         """Log a warning if the server is set up to acknowledge what it may lose.
 
-        Raises JournalUnreachable, JournalRefused, and other JournalErrors of the database.
+        Raises JournalForeign if the snapshots are elsewhere and that place is another cluster's, JournalUnreachable,
+        JournalRefused, and other JournalErrors of the database.
         """
+        cluster_id = None
         async with connected(self._url) as connection:
             await self._warn(connection)
+            if await is_there(connection):
+                with formats_of(self.name):
+                    await check_version(connection)
+                cluster_id = await read_cluster_id(connection)
+        await self._snapshots.check(cluster_id)
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         """Take the journal over from its last writer, making its tables if there are none.
@@ -177,6 +193,7 @@ class PostgresqlJournal:
                 f"{self.name} belongs to cluster {stored_id}, not {cluster_id}: "
                 f"give the database of cluster {cluster_id}, or an empty one"
             )
+        self._cluster_id = stored_id
         self._epoch = await self._take_over(connection)
         await raise_version(connection)
         # A statement of its own: it sees the append that the takeover has waited for.
@@ -234,12 +251,14 @@ class PostgresqlJournal:
         if renewed != "UPDATE 1":
             raise self._fenced(fencing_token)
 
-    def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """Yield all batches after `after_position`. Raises JournalCorrupt at a gap or a wrong checksum.
+    def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
+        """Yield all batches after `after_position`.
+
+        Raises JournalReplaced, and JournalCorrupt at a gap or a wrong checksum.
 
         Between two batches, the connection is free for appends.
         """
-        return read_batches(self._turn_at_connection, self.name, after_position)
+        return read_batches(self._turn_at_connection, self.name, after_position, seal)
 
     def reader(self) -> PostgresqlReader:
         """Return a reader with a connection of its own."""
@@ -298,14 +317,14 @@ class PostgresqlJournal:
 
     async def load_snapshot(self) -> Snapshot | None:
         """Return the newest undamaged snapshot, or None if there are no snapshots. Raises JournalCorrupt."""
-        return await self._snapshots.load()
+        return await self._snapshots.load(self._cluster_id)
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
         """Store the snapshot, then delete the records that no restart needs, without holding up appends.
 
         Raises JournalFenced instead of deleting if another writer has taken over.
         """
-        await self._snapshots.store(snapshot)
+        await self._snapshots.store(snapshot, self._cluster_id)
         await self.trim()
 
     async def trim(self) -> None:
@@ -313,7 +332,7 @@ class PostgresqlJournal:
 
         Raises JournalFenced if another writer has taken over.
         """
-        end = await self._snapshots.trimmable()
+        end = await self._snapshots.trimmable(self._cluster_id)
         async with connected(self._url) as connection:
             at = await connection.fetchval("SELECT trimmed FROM lacuna.journal")
             while at < end:

@@ -10,9 +10,11 @@ from lacuna.controlplane.journal.formats import check_journal_format, formats_of
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
     JournalCorrupt,
+    JournalReplaced,
     JournalTrimmed,
     JournalUnreachable,
     Leader,
+    Seal,
     Snapshot,
 )
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
@@ -23,14 +25,22 @@ from lacuna.controlplane.journal.postgresql_connection import (
     errors_of,
     name_of,
 )
-from lacuna.controlplane.journal.postgresql_schema import FORMAT_VERSION, check_version, is_there
+from lacuna.controlplane.journal.postgresql_schema import (
+    FORMAT_VERSION,
+    check_version,
+    is_there,
+    read_cluster_id,
+)
 from lacuna.controlplane.journal.rows import check_row, decode_records
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
 #: Rows until they have this many bytes, but at least one.
 _ROWS: Final = 512
 _BYTES: Final = 16 << 20
+# The row before them comes along, without its records: it has to be the one that was read.
 _READ: Final = """
+    (SELECT first, last, crc, NULL AS records FROM lacuna.appends WHERE first <= $1 ORDER BY first DESC LIMIT 1)
+    UNION ALL
     SELECT first, last, crc, records FROM (
         SELECT *, sum(octet_length(records)) OVER (ORDER BY first) - octet_length(records) AS before FROM (
             SELECT * FROM lacuna.appends WHERE first > $1 ORDER BY first LIMIT $2
@@ -45,16 +55,23 @@ Connected = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 async def read_batches(
-    connected: Connected, name: str, after_position: int
+    connected: Connected, name: str, after_position: int, seal: Seal | None = None
 ) -> AsyncIterator[JournalBatch]:
     """Yield what was appended after `after_position` to the journal `name`; between two reads others have their turn.
 
-    Raises JournalTrimmed if that was deleted, JournalCorrupt at a gap or a wrong checksum, and what `connected` raises.
+    Raises JournalTrimmed if that was deleted, JournalReplaced if the row before it is not the one with `seal`,
+    JournalCorrupt at a gap or a wrong checksum, and what `connected` raises.
     """
     position = after_position
     while True:
         async with connected() as connection:
             rows = await connection.fetch(_READ, position, _ROWS, _BYTES)
+            before = rows.pop(0) if rows and rows[0]["first"] <= position else None
+            if seal is not None and (before is None or _seal(before) != seal):
+                raise JournalReplaced(
+                    f"{name}: the append at position {position} is not the one that was read, as after a failover that "
+                    "lost it: the journal is read anew"
+                )
             follows = not rows or rows[0]["first"] == position + 1
             if (not rows or not follows) and await connection.fetchval(_TRIMMED) > position:
                 raise JournalTrimmed(
@@ -69,7 +86,11 @@ async def read_batches(
                     f"{name} has a gap after position {position}: restore it from a backup"
                 )
             yield _batch(row)
-            position = row["last"]
+            position, seal = row["last"], _seal(row)
+
+
+def _seal(row: asyncpg.Record) -> Seal:
+    return Seal(row["first"], row["crc"])
 
 
 def _batch(row: asyncpg.Record) -> JournalBatch:
@@ -81,7 +102,7 @@ def _batch(row: asyncpg.Record) -> JournalBatch:
         raise JournalCorrupt(f"{what} cannot be read ({error}): restore a backup") from error
     if len(records) != last - first + 1:
         raise JournalCorrupt(f"{what} has {len(records)} records: restore it from a backup")
-    return JournalBatch(last, records)
+    return JournalBatch(last, records, _seal(row))
 
 
 class PostgresqlReader:
@@ -93,17 +114,19 @@ class PostgresqlReader:
         self._snapshots = snapshots
         self._watch = watch
         self._connection: Connection | None = None
-        self._has_tables = False
+        self._cluster_id: str | None = None
 
     async def load_snapshot(self) -> Snapshot | None:
         """Return the newest undamaged snapshot, or None if there are no snapshots. Raises JournalCorrupt."""
-        return await self._snapshots.load() if await self._is_there() else None
+        return await self._snapshots.load(self._cluster_id) if await self._is_there() else None
 
-    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """Yield what is durable now. Raises JournalTrimmed, JournalCorrupt and JournalUnreachable."""
+    async def read(
+        self, after_position: int, seal: Seal | None = None, /
+    ) -> AsyncIterator[JournalBatch]:
+        """Yield what is durable now. Raises JournalTrimmed, JournalReplaced, JournalCorrupt and JournalUnreachable."""
         if not await self._is_there():
             return
-        async for batch in read_batches(self._connected, self._name, after_position):
+        async for batch in read_batches(self._connected, self._name, after_position, seal):
             yield batch
 
     async def leader(self) -> Leader | None:
@@ -122,12 +145,12 @@ class PostgresqlReader:
 
     async def _is_there(self) -> bool:
         """Whether there are tables, which are this version's."""
-        if not self._has_tables:
+        if self._cluster_id is None:
             async with self._connected() as connection:
-                self._has_tables = await is_there(connection)
-                if self._has_tables:
+                if await is_there(connection):
                     await check_version(connection)
-        return self._has_tables
+                    self._cluster_id = await read_cluster_id(connection)
+        return self._cluster_id is not None
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Connection]:

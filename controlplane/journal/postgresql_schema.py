@@ -55,6 +55,11 @@ async def read_or_create(
     if not await is_there(connection):
         await _create(connection, cluster_id or new_cluster_id())
     await check_version(connection)
+    return await read_cluster_id(connection)
+
+
+async def read_cluster_id(connection: Connection) -> str:
+    """Return the id of the journal's cluster, of tables that are there and of this version."""
     return str(await connection.fetchval("SELECT cluster_id FROM lacuna.journal"))
 
 

@@ -24,7 +24,10 @@ class PostgresqlSnapshots:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    async def load(self) -> Snapshot | None:
+    async def check(self, _: str | None, /) -> None:
+        """Do nothing: a database has one journal, and its snapshots go with it."""
+
+    async def load(self, _: str | None, /) -> Snapshot | None:
         """Return the newest undamaged snapshot, or None if there are none. Raises JournalCorrupt."""
         damage: JournalCorrupt | None = None
         async with (
@@ -41,7 +44,7 @@ class PostgresqlSnapshots:
             raise damage
         return None
 
-    async def store(self, snapshot: Snapshot) -> int:
+    async def store(self, snapshot: Snapshot, _: str, /) -> int:
         """Store a snapshot and delete all but the newest two, in one transaction; return what can be trimmed."""
         async with connected(self._url) as connection, connection.transaction():
             # Two that store the same one wait for each other here, and the later one's stays.
@@ -54,7 +57,7 @@ class PostgresqlSnapshots:
             await connection.execute(_DELETE, oldest - 1)
             return oldest
 
-    async def trimmable(self) -> int:
+    async def trimmable(self, _: str, /) -> int:
         """Return the position of the older of two snapshots, or 0 if there are fewer."""
         async with connected(self._url) as connection:
             positions = await _positions(connection)

@@ -9,7 +9,10 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
     JournalCorrupt,
+    JournalForeign,
     JournalOfAnotherVersion,
+    OpenedJournal,
+    Seal,
     Snapshot,
 )
 from lacuna.controlplane.state.state import State
@@ -23,8 +26,8 @@ class Replayed(Protocol):
         """Return the newest undamaged snapshot, or None if there are no snapshots."""
         ...
 
-    def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """Yield all batches after `after_position`, in order."""
+    def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
+        """Yield what `Journal.read` does."""
         ...
 
 
@@ -34,6 +37,8 @@ class Replica:
     def __init__(self) -> None:
         self.state = State()
         self.position = 0
+        #: Of the last append that was replayed, to see that the journal still has it.
+        self.seal: Seal | None = None
         #: How many appends, records, and bytes of them, were replayed since the snapshot.
         self.appends = 0
         self.records = 0
@@ -50,7 +55,7 @@ class Replica:
             if snapshot is not None:
                 self.state = restored(snapshot)
                 self.position = snapshot.position
-        async for batch in journal.read(self.position):
+        async for batch in journal.read(self.position, self.seal):
             try:
                 self._replay(batch)
             except machine.LaterFormatError as error:
@@ -64,12 +69,17 @@ class Replica:
                 ) from error
         self.state.take_changes()
 
-    def check_ends_at(self, end: int) -> None:
-        """Raise JournalCorrupt unless the records that were replayed lead to the journal's end."""
-        if self.position != end:
+    def check(self, opened: OpenedJournal) -> None:
+        """Raise JournalCorrupt unless this is the state at the journal's end, JournalForeign if of another cluster."""
+        if self.state.cluster_id not in ("", opened.cluster_id):
+            raise JournalForeign(
+                f"what was read is the state of cluster {self.state.cluster_id}, and the journal is that of cluster "
+                f"{opened.cluster_id}: name the bucket of cluster {opened.cluster_id} with --store"
+            )
+        if self.position != opened.position:
             raise JournalCorrupt(
                 f"the snapshot and the journal were not copied at the same time: the snapshot leads to position "
-                f"{self.position} and the journal to {end}; restore both together"
+                f"{self.position} and the journal to {opened.position}; restore both together"
             )
 
     def _replay(self, batch: JournalBatch) -> None:
@@ -78,7 +88,7 @@ class Replica:
             self.bytes += len(data)
         self.appends += 1
         self.records += len(batch.records)
-        self.position = batch.position
+        self.position, self.seal = batch.position, batch.seal
 
 
 def restored(snapshot: Snapshot) -> State:

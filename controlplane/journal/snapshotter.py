@@ -69,7 +69,8 @@ async def make_shared_snapshot(place: SharedPlace, position: int) -> None:
                 raise JournalCorrupt(
                     f"the journal ends at position {replica.position}, before {position}"
                 )
-            await snapshots.store(Snapshot(replica.position, machine.snapshot(replica.state)))
+            snapshot = Snapshot(replica.position, machine.snapshot(replica.state))
+            await snapshots.store(snapshot, replica.state.cluster_id)
         finally:
             await reader.close()
 

@@ -31,6 +31,7 @@ from lacuna.controlplane.journal.journal import (
     JournalOfAnotherVersion,
     JournalUnfinished,
     OpenedJournal,
+    Seal,
     Snapshot,
 )
 from lacuna.controlplane.journal.rows import checksum, encode_records
@@ -121,8 +122,11 @@ class SqliteJournal:
         self._witness = Witness(witness_path(self.path), stored_id, self._position)
         return OpenedJournal(stored_id, fencing_token, self._position)
 
-    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        """Yield all batches after `after_position`. Raises JournalCorrupt at a gap or a wrong checksum."""
+    async def read(self, after_position: int, _: Seal | None = None) -> AsyncIterator[JournalBatch]:
+        """Yield all batches after `after_position`. Raises JournalCorrupt at a gap or a wrong checksum.
+
+        Its batches have no seals: nobody else writes the file while this process holds its lock.
+        """
         position = after_position
         while True:
             batches = await self._submit(partial(self._read, position))

@@ -34,7 +34,7 @@ def read_marker(store: ObjectStore) -> ClusterMarker | None:
     try:
         if store.size(CLUSTER_MARKER_KEY) > _MAX_MARKER_SIZE:
             raise _not_ours("it is too large")
-        return _decode(bytes(store.get_all(CLUSTER_MARKER_KEY)))
+        return decode_marker(bytes(store.get_all(CLUSTER_MARKER_KEY)))
     except ObjectNotFoundError:
         return None
 
@@ -73,7 +73,8 @@ def check_marker(found: ClusterMarker | None, cluster_id: str) -> None:
         )
 
 
-def _decode(text: bytes) -> ClusterMarker:
+def decode_marker(text: bytes) -> ClusterMarker:
+    """Return the marker that an object holds. Raises `ForeignStoreError`."""
     try:
         fields = json.loads(text)
         marker = ClusterMarker(check_cluster_id(fields["cluster_id"]), int(fields["version"]))

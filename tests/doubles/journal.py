@@ -9,6 +9,7 @@ from lacuna.controlplane.journal.journal import (
     JournalForeign,
     JournalInUse,
     OpenedJournal,
+    Seal,
     Snapshot,
 )
 
@@ -43,7 +44,9 @@ class MemoryJournal:
         self._fencing_token += 1
         return OpenedJournal(self._cluster_id, self._fencing_token, self._position)
 
-    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
+    async def read(
+        self, after_position: int, _: Seal | None = None, /
+    ) -> AsyncIterator[JournalBatch]:
         """The batches behind `after_position`."""
         for batch in self._batches:
             if batch.position > after_position:

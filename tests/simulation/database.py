@@ -345,6 +345,8 @@ class _Server:
         rows, size = [], 0
         appends = self._tables.appends
         start = bisect_right(appends, position, key=_first)
+        if start:
+            rows.append(Row({**appends[start - 1]._asdict(), "records": None}))
         for each in appends[start : start + most]:
             if size >= most_bytes:
                 break

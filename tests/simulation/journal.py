@@ -18,6 +18,7 @@ from lacuna.controlplane.journal.journal import (
     JournalForeign,
     JournalInUse,
     OpenedJournal,
+    Seal,
     Snapshot,
 )
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
@@ -99,7 +100,9 @@ class SimulatedJournal:
         self._is_open = True
         return OpenedJournal(disk.cluster_id, disk.fencing_token, disk.position)
 
-    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
+    async def read(
+        self, after_position: int, _: Seal | None = None, /
+    ) -> AsyncIterator[JournalBatch]:
         await self._takes(0.002)
         for batch in [*self._disk.synced, *self._disk.written]:
             if batch.position > after_position:

@@ -22,7 +22,7 @@ from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import JournalError, JournalReader, SharedJournal
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
-from lacuna.controlplane.journal.place import BUCKET, SharedPlace
+from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL, SharedPlace
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
@@ -44,7 +44,7 @@ from tests.simulation.store import SimulatedStore
 CLUSTER_ID: Final = "simulated-cluster-id-x"
 #: The journals of a cluster, as the faults name them.
 DISK: Final = "disk"
-DATABASE: Final = "postgresql"
+DATABASE: Final = POSTGRESQL
 SHARED: Final = (DATABASE, BUCKET)
 #: How far the rate of a machine's clock may be off. A leader's margin allows for a little more.
 PACE: Final = 0.07
@@ -384,7 +384,7 @@ class SharedPlanes:
         )
 
     def _snapshots(self, store: SimulatedStore) -> SnapshotStore:
-        return BucketSnapshots(store, new_id=self._new_id)
+        return BucketSnapshots(store, self.journal, new_id=self._new_id)
 
     def _new_id(self) -> bytes:
         return self._random.randbytes(16)

@@ -19,6 +19,7 @@ from lacuna.controlplane.journal.journal import (
     JournalReader,
     Leader,
     OpenedJournal,
+    Seal,
     SharedJournal,
     Snapshot,
 )
@@ -167,8 +168,10 @@ class WatchedJournal:
         self._reigns.began(self._who, opened, is_forced=is_forced)
         return opened
 
-    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        async for batch in self._journal.read(after_position):
+    async def read(
+        self, after_position: int, seal: Seal | None = None, /
+    ) -> AsyncIterator[JournalBatch]:
+        async for batch in self._journal.read(after_position, seal):
             self._reigns.read(self._who, batch)
             yield batch
 
@@ -221,8 +224,10 @@ class _WatchedReader:
     async def load_snapshot(self) -> Snapshot | None:
         return await self._reader.load_snapshot()
 
-    async def read(self, after_position: int) -> AsyncIterator[JournalBatch]:
-        async for batch in self._reader.read(after_position):
+    async def read(
+        self, after_position: int, seal: Seal | None = None, /
+    ) -> AsyncIterator[JournalBatch]:
+        async for batch in self._reader.read(after_position, seal):
             self._reigns.read(self._who, batch)
             yield batch
 

@@ -4,7 +4,6 @@ The manifest comes first, in a format that every version refuses, and is replace
 Its one append is an opening: the next leader's has the number after it.
 """
 
-import asyncio
 import secrets
 from dataclasses import replace
 from typing import Final, Self
@@ -28,8 +27,8 @@ from lacuna.controlplane.journal.journal import (
     JournalUnfinished,
 )
 from lacuna.controlplane.journal.moving.beginning import Beginning, occupied
+from lacuna.controlplane.journal.place import BUCKET
 from lacuna.logstore.objects import ConditionalStore, VersionedObject
-from lacuna.logstore.segments import read_marker
 from lacuna.logstore.segments.paths import (
     JOURNAL_APPENDS_PREFIX,
     JOURNAL_MANIFEST_KEY,
@@ -48,9 +47,8 @@ class BucketTarget:
 
     def __init__(self, store: ConditionalStore, name: str) -> None:
         self.name = name
-        self._store = store
         self._bucket = Bucket(store, name, _ANSWER_SECONDS)
-        self._snapshots = BucketSnapshots(store, name=name, answer_timeout=_ANSWER_SECONDS)
+        self._snapshots = BucketSnapshots(store, BUCKET, name=name)
         self._manifest: Manifest
         self._etag = ""
 
@@ -83,22 +81,14 @@ class BucketTarget:
 
     async def write(self, beginning: Beginning) -> None:
         """Write the manifest, the snapshot and an opening."""
-        await self._check_marker(beginning.cluster_id)
+        await self._snapshots.check(beginning.cluster_id)
         await self._claim(beginning)
-        await self._snapshots.store(beginning.snapshot)
+        await self._snapshots.store(beginning.snapshot, beginning.cluster_id)
         after = Mark(0, beginning.snapshot.position)
         opening, data = encode_append(after, beginning.epoch, _random_id(), ())
         if not await self._bucket.create(journal_append_key(opening.number), data):
             raise self._in_use()
         self._manifest = replace(self._manifest, trimmed=opening, last=opening, address=None)
-
-    async def _check_marker(self, cluster_id: str) -> None:
-        marker = await asyncio.to_thread(read_marker, self._store)
-        if marker is not None and marker.cluster_id != cluster_id:
-            raise JournalForeign(
-                f"{self.name} belongs to cluster {marker.cluster_id}, not {cluster_id}: give the bucket of cluster "
-                f"{cluster_id}"
-            )
 
     async def _claim(self, beginning: Beginning) -> None:
         found = await self._unfinished()
@@ -124,7 +114,7 @@ class BucketTarget:
 
     async def read_back(self) -> Beginning:
         """Read the opening and the newest snapshot."""
-        snapshot = await self._snapshots.load()
+        snapshot = await self._snapshots.load(self._manifest.cluster_id)
         header = await Appends(self._bucket).header_of(self._manifest.last.number)
         if header is None or header.mark != self._manifest.last or snapshot is None:
             raise JournalCorrupt(f"{self.name} is not what was written: copy again")

@@ -43,6 +43,7 @@ from lacuna.controlplane.journal.journal import (
 from lacuna.controlplane.journal.moving.beginning import Beginning
 from lacuna.controlplane.journal.moving.holding import renewing, wait_for_silence
 from lacuna.controlplane.journal.moving.wreck import newest_intact, nothing_intact
+from lacuna.controlplane.journal.place import BUCKET
 from lacuna.logstore.objects import ConditionalStore
 from lacuna.logstore.segments.paths import JOURNAL_MANIFEST_KEY, journal_append_key
 
@@ -109,7 +110,7 @@ class BucketWreck:
     async def salvage(self) -> Salvage:
         """Read the newest intact snapshot and the appends that follow it."""
         name, manifest, problems = self._bucket.name, self._manifest, list(self._problems)
-        snapshot = await newest_intact(self._snapshots, problems)
+        snapshot = await newest_intact(self._snapshots, manifest.cluster_id or None, problems)
         intact = _Intact(0, manifest.last.position, problems, epoch=manifest.epoch)
         if snapshot is not None:
             intact.position = snapshot.position
@@ -139,7 +140,7 @@ class BucketWreck:
 
     async def begin(self, beginning: Beginning) -> str:
         """Store the snapshot, close the journal after its last append, and let the manifest say where it begins."""
-        await self._snapshots.store(beginning.snapshot)
+        await self._snapshots.store(beginning.snapshot, beginning.cluster_id)
         opening = await self._close(beginning)
         begun = replace(
             self._manifest,
@@ -194,7 +195,7 @@ async def bucket_wreck(
 ) -> AsyncIterator[BucketWreck]:
     """Run the body while this process holds the journal. Raises JournalInUse and other JournalErrors."""
     bucket = Bucket(store, name, _ANSWER_SECONDS)
-    snapshots = BucketSnapshots(store, name=name, answer_timeout=_ANSWER_SECONDS)
+    snapshots = BucketSnapshots(store, BUCKET, name=name)
     found = await bucket.load(JOURNAL_MANIFEST_KEY)
     if found is None:
         if not await Appends(bucket).listed(0):

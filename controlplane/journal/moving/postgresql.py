@@ -77,9 +77,9 @@ class PostgresqlTarget:
         """Read the tables over other connections."""
         async with connected(self._url) as connection:
             row = await connection.fetchrow(_READ, self._copy)
-        snapshot = await self._snapshots.load()
         if row is None:
             raise self._in_use()
+        snapshot = await self._snapshots.load(row["cluster_id"])
         if snapshot is None or snapshot.position != row["position"]:
             raise JournalCorrupt(f"{self.name} is not what was written: copy again")
         return Beginning(row["cluster_id"], row["epoch"], snapshot)

@@ -42,7 +42,7 @@ class PostgresqlWreck:
         """Read the newest intact snapshot and the appends that follow it."""
         name, opened = self._journal.name, self._opened
         problems: list[str] = []
-        snapshot = await newest_intact(self._snapshots, problems)
+        snapshot = await newest_intact(self._snapshots, opened.cluster_id, problems)
         begin = 0 if snapshot is None else snapshot.position
         if begin > opened.position:
             problems.append(

@@ -95,5 +95,5 @@ def _nothing() -> JournalError:
 
 async def _replayed(journal: Journal, replica: Replica, opened: OpenedJournal) -> Replica:
     await replica.catch_up(journal)
-    replica.check_ends_at(opened.position)
+    replica.check(opened)
     return replica

@@ -23,10 +23,12 @@ class Wreck(Protocol):
         ...
 
 
-async def newest_intact(snapshots: SnapshotStore, problems: list[str]) -> Snapshot | None:
-    """Return the newest intact snapshot, or None; adds a problem if all are damaged. Raises JournalOfAnotherVersion."""
+async def newest_intact(
+    snapshots: SnapshotStore, cluster_id: str | None, problems: list[str]
+) -> Snapshot | None:
+    """Return the newest intact snapshot, or None; adds a problem if all are damaged. Raises JournalForeign."""
     try:
-        return await snapshots.load()
+        return await snapshots.load(cluster_id)
     except JournalCorrupt as error:
         problems.append(f"no snapshot can be read: {error}")
         return None

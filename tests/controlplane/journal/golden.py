@@ -125,7 +125,7 @@ async def replayed(journal: Journal) -> Replica:
     try:
         replica = Replica()
         await replica.catch_up(journal)
-        replica.check_ends_at(opened.position)
+        replica.check(opened)
     finally:
         await journal.close()
     return replica

@@ -6,6 +6,8 @@ import logging
 import random
 import signal
 import sys
+import threading
+import time
 from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,12 +38,15 @@ from lacuna.controlplane.journal.journal import (
     SharedJournal,
     Snapshot,
 )
+from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL
+from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from lacuna.logstore.objects import (
     ConditionalStore,
     MemoryStore,
     StoreMisconfiguredError,
 )
 from lacuna.logstore.objects.s3 import S3Store
+from lacuna.logstore.segments import claim_store
 from lacuna.logstore.segments.paths import (
     JOURNAL_MANIFEST_KEY,
     JOURNAL_SNAPSHOTS_PREFIX,
@@ -786,25 +791,30 @@ async def test_the_last_append_is_kept(bucket: FaultyBucket) -> None:
 
 
 async def test_a_damaged_snapshot_costs_a_longer_replay(bucket: FaultyBucket) -> None:
-    snapshots = BucketSnapshots(bucket)
-    assert await snapshots.load() is None
-    assert await snapshots.store(Snapshot(4, b"state 4")) == await snapshots.trimmable() == 0
-    assert await snapshots.store(Snapshot(8, b"state 8")) == await snapshots.trimmable() == 4
-    assert await snapshots.load() == Snapshot(8, b"state 8")
+    snapshots = BucketSnapshots(bucket, BUCKET)
+    assert await snapshots.load("c") is None
+    assert (
+        await snapshots.store(Snapshot(4, b"state 4"), "c") == await snapshots.trimmable("c") == 0
+    )
+    assert (
+        await snapshots.store(Snapshot(8, b"state 8"), "c") == await snapshots.trimmable("c") == 4
+    )
+    assert await snapshots.load("c") == Snapshot(8, b"state 8")
     keys = [info.key for info in bucket.list(JOURNAL_SNAPSHOTS_PREFIX)]
     part = bucket.load(keys[-1])
     bucket.replace(keys[-1], b"state x", part.etag)
-    assert await snapshots.load() == Snapshot(4, b"state 4")
+    assert await snapshots.load("c") == Snapshot(4, b"state 4")
     bucket.delete([keys[1]])
     with pytest.raises(JournalCorrupt, match=r"position 4 is incomplete: .*part-000000 is missing"):
-        await snapshots.load()
+        await snapshots.load("c")
 
 
 @pytest.mark.parametrize(
     ("index", "error"),
     [
         (b"{}", JournalCorrupt),
-        (b'{"format_version": 2, "position": 4, "parts": 1, "crc": 0}', JournalOfAnotherVersion),
+        (b'{"format_version": 3, "position": 4, "parts": 1, "crc": 0}', JournalOfAnotherVersion),
+        (b'{"format_version": 2, "position": 4, "parts": 1, "crc": 0}', JournalCorrupt),
         (b'{"format_version": 1, "position": 5, "parts": 1, "crc": 0}', JournalCorrupt),
         (b'{"format_version": 1, "position": 4, "parts": -1, "crc": 0}', JournalCorrupt),
     ],
@@ -812,59 +822,172 @@ async def test_a_damaged_snapshot_costs_a_longer_replay(bucket: FaultyBucket) ->
 async def test_a_snapshot_with_a_wrong_index(
     bucket: FaultyBucket, index: bytes, error: type[JournalError]
 ) -> None:
-    snapshots = BucketSnapshots(bucket)
-    await snapshots.store(Snapshot(4, b"state 4"))
+    snapshots = BucketSnapshots(bucket, BUCKET)
+    await snapshots.store(Snapshot(4, b"state 4"), "c")
     [key] = [info.key for info in bucket.list() if info.key.endswith("index")]
     bucket.replace(key, index, bucket.load(key).etag)
     with pytest.raises(error, match="position 4"):
-        await snapshots.load()
+        await snapshots.load("c")
 
 
 async def test_a_large_snapshot_lies_in_parts(
     bucket: FaultyBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lacuna.controlplane.journal.bucket_snapshots._PART_BYTES", 1000)
-    snapshots = BucketSnapshots(bucket)
+    snapshots = BucketSnapshots(bucket, BUCKET)
     state = bytes(range(250)) * 18
-    assert [await snapshots.store(Snapshot(at, state)) for at in (3, 5, 9)] == [0, 3, 5]
-    assert await snapshots.load() == Snapshot(9, state)
+    assert [await snapshots.store(Snapshot(at, state), "c") for at in (3, 5, 9)] == [0, 3, 5]
+    assert await snapshots.load("c") == Snapshot(9, state)
     assert len(list(bucket.list(JOURNAL_SNAPSHOTS_PREFIX))) == 2 * 6
-    await snapshots.store(Snapshot(11, b""))
-    assert await snapshots.load() == Snapshot(11, b"")
+    await snapshots.store(Snapshot(11, b""), "c")
+    assert await snapshots.load("c") == Snapshot(11, b"")
 
 
 async def test_a_snapshot_that_was_not_finished_does_not_count(bucket: FaultyBucket) -> None:
-    snapshots = BucketSnapshots(bucket)
-    await snapshots.store(Snapshot(4, b"state 4"))
+    snapshots = BucketSnapshots(bucket, BUCKET)
+    await snapshots.store(Snapshot(4, b"state 4"), "c")
     bucket.choose = lambda operation, key: (
         BucketFault.REFUSED if operation == "create" and key.endswith("index") else None
     )
     with impatient(snapshots._bucket), pytest.raises(JournalUnreachable):
-        await snapshots.store(Snapshot(8, b"state 8"))
+        await snapshots.store(Snapshot(8, b"state 8"), "c")
     bucket.heal()
-    assert await snapshots.load() == Snapshot(4, b"state 4")
-    assert await snapshots.store(Snapshot(9, b"state 9")) == 4
-    assert await snapshots.store(Snapshot(10, b"state 10")) == 9
+    assert await snapshots.load("c") == Snapshot(4, b"state 4")
+    assert await snapshots.store(Snapshot(9, b"state 9"), "c") == 4
+    assert await snapshots.store(Snapshot(10, b"state 10"), "c") == 9
     assert not any("/0000000000000008-" in info.key for info in bucket.list())
 
 
 async def test_a_snapshot_that_is_deleted_while_it_is_loaded(bucket: FaultyBucket) -> None:
     """Newer ones have been stored then, and are loaded instead."""
-    snapshots = BucketSnapshots(bucket)
-    await snapshots.store(Snapshot(4, b"state 4"))
+    snapshots = BucketSnapshots(bucket, BUCKET)
+    await snapshots.store(Snapshot(4, b"state 4"), "c")
     old = [info.key for info in bucket.list()]
 
     def replace(operation: str, key: str) -> None:
         if operation == "load" and key in old:
             bucket.before = None
             stored = MemoryStore()
-            asyncio.run(BucketSnapshots(stored).store(Snapshot(6, b"state 6")))
+            asyncio.run(BucketSnapshots(stored, BUCKET).store(Snapshot(6, b"state 6"), "c"))
             bucket.delete(old)
             for info in stored.list():
                 bucket.create(info.key, bytes(stored.get_all(info.key)))
 
     bucket.before = replace
-    assert await snapshots.load() == Snapshot(6, b"state 6")
+    assert await snapshots.load("c") == Snapshot(6, b"state 6")
+
+
+async def test_a_snapshot_says_of_which_cluster_it_is(bucket: FaultyBucket) -> None:
+    """Nobody loads, deletes or writes anything where another cluster's are."""
+    ours, theirs = BucketSnapshots(bucket, BUCKET), BucketSnapshots(bucket, POSTGRESQL)
+    for position in (4, 8):
+        await ours.store(Snapshot(position, b"ours"), "ours")
+    before = list(bucket.list())
+    for snapshots in (ours, theirs):
+        for refused in (
+            snapshots.load("theirs"),
+            snapshots.store(Snapshot(99, b"theirs"), "theirs"),
+            snapshots.trimmable("theirs"),
+            snapshots.check("theirs"),
+            snapshots.check(None),
+        ):
+            with pytest.raises(JournalForeign, match=r"belongs to cluster ours, .*\(--store\)"):
+                await refused
+    assert list(bucket.list()) == before
+    await ours.check("ours")
+    # A manifest that was lost does not say whose the journal is.
+    assert await ours.load(None) == Snapshot(8, b"ours")
+
+
+async def test_two_journals_of_a_cluster_leave_each_others_snapshots_alone(
+    bucket: FaultyBucket,
+) -> None:
+    in_bucket, in_database = BucketSnapshots(bucket, BUCKET), BucketSnapshots(bucket, POSTGRESQL)
+    for position in (4, 8):
+        await in_bucket.store(Snapshot(position, b"bucket"), "c")
+    assert await in_database.load("c") is None
+    for position in (12, 16, 20):
+        await in_database.store(Snapshot(position, b"database"), "c")
+    assert await in_bucket.load("c") == Snapshot(8, b"bucket")
+    assert await in_bucket.trimmable("c") == 4
+    assert await in_database.load("c") == Snapshot(20, b"database")
+    assert await in_database.trimmable("c") == 16
+
+
+def make_old(bucket: ConditionalStore) -> None:
+    """Makes the snapshots what the format before would have written, which says of no journal."""
+    for info in list(bucket.list(JOURNAL_SNAPSHOTS_PREFIX)):
+        if info.key.endswith("index"):
+            found = bucket.load(info.key)
+            fields = json.loads(found.data)
+            del fields["cluster_id"], fields["journal"]
+            fields["format_version"] = 1
+            bucket.replace(info.key, json.dumps(fields).encode(), found.etag)
+
+
+@pytest.mark.parametrize("journal", [BUCKET, POSTGRESQL])
+async def test_what_an_earlier_version_stored_is_loaded_and_kept(
+    bucket: FaultyBucket, journal: str
+) -> None:
+    snapshots = BucketSnapshots(bucket, journal)
+    old = [StateSnapshot(cluster_id="c", format_version=1).SerializeToString(), b""]
+    await snapshots.store(Snapshot(4, old[1]), "c")
+    await snapshots.store(Snapshot(8, old[0]), "c")
+    make_old(bucket)
+    kept = list(bucket.list())
+    assert await snapshots.load("c") == Snapshot(8, old[0])
+    assert await snapshots.trimmable("c") == 4
+    with pytest.raises(JournalForeign, match="belongs to cluster c"):
+        await snapshots.load("other")
+    # Whose they are is not known, so a new one comes beside them.
+    assert await snapshots.store(Snapshot(12, b"12"), "c") == 8
+    assert await snapshots.load("c") == Snapshot(12, b"12")
+    assert await snapshots.store(Snapshot(16, b"16"), "c") == 12
+    assert await snapshots.store(Snapshot(20, b"20"), "c") == 16
+    assert {info.key for info in kept} < {info.key for info in bucket.list()}
+
+
+async def test_a_journal_is_not_begun_in_the_bucket_of_another_cluster(
+    bucket: FaultyBucket,
+) -> None:
+    claim_store(bucket, "other")
+    with pytest.raises(JournalForeign, match="belongs to cluster other, and the journal is new"):
+        await journal_of(bucket).open(None)
+    assert [info.key for info in bucket.list("journal/manifest")] == []
+
+
+async def test_a_journal_whose_bucket_was_claimed_by_another_cluster_is_refused(
+    bucket: FaultyBucket,
+) -> None:
+    await written(bucket)
+    claim_store(bucket, "other")
+    with pytest.raises(JournalForeign, match="cluster other, and the journal is of cluster made"):
+        await journal_of(bucket).check()
+
+
+async def test_a_snapshot_may_take_longer_than_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few parts are asked for at a time, so none waits for a thread, and the time of each is no part of a lease."""
+    monkeypatch.setattr("lacuna.controlplane.journal.bucket_snapshots._PART_BYTES", 10)
+    reading, most, turn = 0, 0, threading.Lock()
+
+    class Slow(MemoryStore):
+        def get_all(self, key: str) -> bytearray:
+            nonlocal reading, most
+            with turn:
+                reading += 1
+                most = max(most, reading)
+            time.sleep(0.005)
+            with turn:
+                reading -= 1
+            return super().get_all(key)
+
+    journal = BucketJournal(Slow(), lambda: "made", lease=3.0, answer_timeout=3.0)
+    snapshots = journal._snapshots
+    assert isinstance(snapshots, BucketSnapshots)
+    await snapshots.store(Snapshot(4, bytes(320)), "made")
+    assert await snapshots.load("made") == Snapshot(4, bytes(320))
+    assert most <= 4
+    assert snapshots._bucket._answer_timeout >= 10.0
 
 
 # On S3

@@ -24,6 +24,7 @@ from lacuna.controlplane.journal.journal import (
 from lacuna.controlplane.journal.moving.beginning import Beginning, Target
 from lacuna.controlplane.journal.moving.copying import copy_journal
 from lacuna.controlplane.journal.moving.sqlite import SqliteTarget
+from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
 from lacuna.controlplane.journal.salvage import salvage
@@ -319,7 +320,7 @@ async def test_a_bucket_of_another_cluster_is_no_target(
 ) -> None:
     bucket = make_place("bucket", request)
     claim_store(bucket.bucket, "other")
-    with pytest.raises(JournalForeign, match="belongs to cluster other, not"):
+    with pytest.raises(JournalForeign, match="belongs to cluster other, and the journal is of"):
         await copy_journal(golden.source(), bucket.target())
     assert [each.key for each in bucket.bucket.list("journal/")] == []
 
@@ -327,9 +328,11 @@ async def test_a_bucket_of_another_cluster_is_no_target(
 async def test_snapshots_of_a_newer_journal_are_not_taken_for_the_copys(
     golden: Place, request: pytest.FixtureRequest
 ) -> None:
-    """As where an old file is copied to the bucket of a journal in PostgreSQL, which went on."""
+    """As where an old file is copied to a bucket from which only the newer journal's appends were moved away."""
     bucket = make_place("bucket", request)
-    await BucketSnapshots(bucket.bucket).store(Snapshot(99, b"state"))
+    async with golden.source() as source:
+        cluster_id = source.opened.cluster_id
+    await BucketSnapshots(bucket.bucket, BUCKET).store(Snapshot(99, b"state"), cluster_id)
     with pytest.raises(JournalForeign, match=r"a snapshot at position 99 .* ends at 22: is this"):
         await copy_journal(golden.source(), bucket.target())
     with pytest.raises(JournalUnfinished):
@@ -349,7 +352,7 @@ async def test_later_snapshots_of_a_copy_may_be_in_a_bucket(place: Place, golden
     """The one in the database goes once the bucket has enough."""
     await copy_journal(golden.source(), place.target())
     in_database = PostgresqlSnapshots(place.url)
-    bucket = BucketSnapshots(MemoryStore())
+    bucket = BucketSnapshots(MemoryStore(), POSTGRESQL)
 
     def journal() -> PostgresqlJournal:
         return PostgresqlJournal(place.url, str, snapshots=MovedSnapshots(bucket, in_database))
@@ -369,3 +372,29 @@ async def test_later_snapshots_of_a_copy_may_be_in_a_bucket(place: Place, golden
     with pytest.raises(JournalError, match="If its snapshots are in a bucket, name that"):
         async with place.source():
             raise AssertionError
+
+
+@pytest.mark.parametrize("kind", ["postgresql"])
+async def test_the_old_journal_stays_as_it_is_in_the_bucket_of_the_new_ones_snapshots(
+    place: Place, request: pytest.FixtureRequest
+) -> None:
+    old = make_place("bucket", request)
+    old.fill()
+    await copy_journal(old.source(), place.target())
+    before = (await replayed(old.journal())).state
+
+    def journal() -> PostgresqlJournal:
+        in_bucket = BucketSnapshots(old.bucket, POSTGRESQL)
+        snapshots = MovedSnapshots(in_bucket, PostgresqlSnapshots(place.url))
+        return PostgresqlJournal(place.url, str, snapshots=snapshots)
+
+    record = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
+    for position in (23, 24, 25):
+        replica = await replayed(journal())
+        written = journal()
+        opened = await written.open(None)
+        await written.append([record], opened.fencing_token)
+        await written.store_snapshot(Snapshot(position, machine.snapshot(replica.state)))
+        await written.close()
+    assert (await replayed(journal())).position == 25
+    assert machine.snapshot((await replayed(old.journal())).state) == machine.snapshot(before)

@@ -34,9 +34,13 @@ from lacuna.controlplane.journal.journal import (
     Snapshot,
 )
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
+from lacuna.controlplane.journal.place import SharedPlace
+from lacuna.controlplane.journal.places import snapshots_at
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.postgresql_connection import name_of
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
+from lacuna.logstore.objects import MemoryStore
+from lacuna.logstore.segments import claim_store
 from tests.controlplane.runtime.commands import commit, created
 from tests.controlplane.runtime.rig import Rig
 from tests.doubles.clock import ManualClock
@@ -351,6 +355,25 @@ async def test_a_reader_follows_beside_the_leader(database: str) -> None:
     assert [each async for each in second.reader.read(2)] == [JournalBatch(3, [b"c"])]
     await first.close()
     await second.close()
+
+
+async def test_a_bucket_of_another_cluster_is_refused_before_anything_is_made(
+    database: str,
+) -> None:
+    bucket = MemoryStore()
+    claim_store(bucket, "other")
+    place = SharedPlace(database, "s3://bucket")
+
+    def journal() -> PostgresqlJournal:
+        return PostgresqlJournal(
+            database, lambda: "made", snapshots=snapshots_at(place, bucket), place=place
+        )
+
+    with pytest.raises(JournalForeign, match="belongs to cluster other, and the journal is new"):
+        await journal().check()
+    await written(database)
+    with pytest.raises(JournalForeign, match="cluster other, and the journal is of cluster made"):
+        await journal().check()
 
 
 # Lost connections
@@ -774,15 +797,15 @@ async def test_an_old_leader_deletes_nothing(database: str) -> None:
 async def test_a_damaged_snapshot_costs_a_longer_replay(database: str, admin: Connection) -> None:
     await written(database)
     snapshots = PostgresqlSnapshots(database)
-    assert await snapshots.load() is None
-    assert await snapshots.store(Snapshot(4, b"state 4")) == 0
-    assert await snapshots.store(Snapshot(8, b"state 8")) == 4
-    assert await snapshots.load() == Snapshot(8, b"state 8")
+    assert await snapshots.load("c") is None
+    assert await snapshots.store(Snapshot(4, b"state 4"), "c") == 0
+    assert await snapshots.store(Snapshot(8, b"state 8"), "c") == 4
+    assert await snapshots.load("c") == Snapshot(8, b"state 8")
     await admin.execute("UPDATE lacuna.snapshots SET state = 'x' WHERE position = 8")
-    assert await snapshots.load() == Snapshot(4, b"state 4")
+    assert await snapshots.load("c") == Snapshot(4, b"state 4")
     await admin.execute("UPDATE lacuna.snapshots SET parts = 2 WHERE position = 4")
     with pytest.raises(JournalCorrupt, match="position 4 is incomplete"):
-        await snapshots.load()
+        await snapshots.load("c")
 
 
 async def test_a_large_snapshot_lies_in_parts(
@@ -792,9 +815,9 @@ async def test_a_large_snapshot_lies_in_parts(
     monkeypatch.setattr("lacuna.controlplane.journal.postgresql_snapshots._PART_BYTES", 1000)
     snapshots = PostgresqlSnapshots(database)
     state = random.Random(1).randbytes(4500)
-    assert [await snapshots.store(Snapshot(at, state)) for at in (3, 5, 9)] == [0, 3, 5]
-    await snapshots.store(Snapshot(9, state[:1500]))
-    assert await snapshots.load() == Snapshot(9, state[:1500])
+    assert [await snapshots.store(Snapshot(at, state), "c") for at in (3, 5, 9)] == [0, 3, 5]
+    await snapshots.store(Snapshot(9, state[:1500]), "c")
+    assert await snapshots.load("c") == Snapshot(9, state[:1500])
     assert await admin.fetchval("SELECT count(*) FROM lacuna.snapshots") == 5 + 2
 
 
@@ -802,8 +825,8 @@ async def test_two_who_store_the_same_snapshot_leave_one(database: str) -> None:
     await written(database)
     snapshots = PostgresqlSnapshots(database)
     states = [b"a" * 9_000_000, b"b" * 10]
-    await asyncio.gather(*(snapshots.store(Snapshot(5, state)) for state in states))
-    loaded = await snapshots.load()
+    await asyncio.gather(*(snapshots.store(Snapshot(5, state), "c") for state in states))
+    loaded = await snapshots.load("c")
     assert loaded is not None
     assert loaded.state in states
 

@@ -23,6 +23,7 @@ from lacuna.controlplane.journal.moving.beginning import Beginning
 from lacuna.controlplane.journal.moving.bucket_wreck import bucket_wreck
 from lacuna.controlplane.journal.moving.postgresql_wreck import postgresql_wreck
 from lacuna.controlplane.journal.moving.wreck import Wreck
+from lacuna.controlplane.journal.place import BUCKET
 from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
 from lacuna.logstore.segments.paths import JOURNAL_MANIFEST_KEY
@@ -156,9 +157,9 @@ async def test_a_snapshot_beyond_the_end_is_gone_on_with(place: Place) -> None:
     state = (await replayed(place.journal())).state
     snapshot = Snapshot(40, machine.snapshot(state))
     if place.url:
-        await PostgresqlSnapshots(place.url).store(snapshot)
+        await PostgresqlSnapshots(place.url).store(snapshot, state.cluster_id)
     else:
-        await BucketSnapshots(place.bucket).store(snapshot)
+        await BucketSnapshots(place.bucket, BUCKET).store(snapshot, state.cluster_id)
     with pytest.raises(
         JournalCorrupt, match="the snapshot leads to position 40 and the journal to"
     ):
