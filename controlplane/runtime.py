@@ -111,6 +111,7 @@ class Runtime:
         self._records: list[bytes] = []
         self._records_bytes = 0
         self._append: asyncio.Future[int] | None = None
+        self._appending_soon: asyncio.Handle | None = None
         self._held: deque[Held] = deque()
         self._is_releasing = False
         self._backlog: deque[tuple[PlaneSession, Command]] = deque()
@@ -147,7 +148,7 @@ class Runtime:
         self._stopped = None
         if self._position == 0:
             self._apply(machine.found(self._state, self.cluster_id, self._context(0)))
-            self._kick()
+            self._append_soon()
         self._timer = asyncio.create_task(self._tick_forever())
         self._snapshot_if_due()
 
@@ -169,6 +170,7 @@ class Runtime:
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+        self._begin_append()
         while self._append is not None:
             await asyncio.wait([self._append])
             await asyncio.sleep(0)
@@ -291,7 +293,7 @@ class Runtime:
         except Exception as error:
             self._fail(error)
             return
-        self._kick()
+        self._append_soon()
 
     def tick(self) -> None:
         """End what is overdue now. Raises ControlPlaneUnavailable if the runtime has stopped."""
@@ -301,7 +303,7 @@ class Runtime:
         except Exception as error:
             self._fail(error)
             return
-        self._kick()
+        self._append_soon()
 
     async def _tick_forever(self) -> None:
         while True:
@@ -375,8 +377,15 @@ class Runtime:
 
     # The journal
 
-    def _kick(self) -> None:
+    def _append_soon(self) -> None:
+        """Have one append write all that is decided in this iteration of the event loop, for whichever client."""
+        if self._records and self._append is None and self._appending_soon is None:
+            loop = asyncio.get_running_loop()
+            self._appending_soon = loop.call_soon(self._begin_append)
+
+    def _begin_append(self) -> None:
         """Start an append if there are records to write and no append is under way."""
+        self._appending_soon = None
         if self._append is not None or not self._records or self._stopped is not None:
             return
         records, self._records = self._records, []
@@ -404,7 +413,7 @@ class Runtime:
             self._fail(error)
             return
         self._durable = append.result()
-        self._kick()
+        self._begin_append()
         self._release()
         self._drain_backlog()
         self._snapshot_if_due()

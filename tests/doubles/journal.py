@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
 from lacuna.controlplane.journal.journal import (
     JournalBatch,
@@ -29,6 +30,8 @@ class MemoryJournal:
         self._is_open = False
         self._under_way: tuple[asyncio.Future[int], list[bytes]] | None = None
         self.is_held = False
+        #: How the next append ends, if it is not held.
+        self._next: partial[None] | None = None
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         """Takes the journal; the cluster id is fixed by the first opening."""
@@ -62,12 +65,18 @@ class MemoryJournal:
             )
             return appended
         self._under_way = (appended, list(records))
-        if not self.is_held:
-            loop.call_soon(self.release)
+        end, self._next = self._next, None
+        if end is not None or not self.is_held:
+            loop.call_soon(end or self._end)
         return appended
 
     def release(self, error: Exception | None = None) -> None:
-        """Ends the append under way: with `error`, or durably."""
+        """Ends the append under way, with `error` or durably; if there is none, the next one will not be held."""
+        if self._under_way is None and self.is_held:
+            self._next = partial(self._end, error)
+        self._end(error)
+
+    def _end(self, error: Exception | None = None) -> None:
         if self._under_way is None:
             return
         appended, records = self._under_way

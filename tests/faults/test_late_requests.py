@@ -156,7 +156,7 @@ async def _bump(stage: Stage, who: Producer, epoch: int) -> None:
         previous_producer_id=-1,
     )
     runtime._apply(Decision(records=[JournalRecord(producer_initialized=bumped)]))
-    runtime._kick()
+    runtime._begin_append()
 
 
 @pytest.mark.parametrize("version", [TV1, TV2])

@@ -86,7 +86,9 @@ async def test_records_that_arrive_while_an_append_runs_share_the_next(rig: Rig)
     topic_id = await created(client)
     before = len(await appended(rig))
     rig.memory.is_held = True
-    calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(10)]
+    calls = [asyncio.ensure_future(client.call(commit(topic_id)))]
+    await iterations()
+    calls += [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(9)]
     await iterations()
     rig.memory.release()
     await iterations()
@@ -96,12 +98,10 @@ async def test_records_that_arrive_while_an_append_runs_share_the_next(rig: Rig)
     assert [len(records) for records in (await appended(rig))[before:]] == [1, 9]
 
 
-async def test_an_append_starts_at_once_when_none_runs(rig: Rig) -> None:
-    rig.memory.is_held = True
-    recorder = Recorder()
-    session = rig.plane.open_session(recorder)
-    session.submit([create_topic("a"), create_topic("b")])
-    rig.memory.release()
+async def test_what_is_decided_in_one_turn_of_the_loop_shares_an_append(rig: Rig) -> None:
+    """Whichever sessions it came over."""
+    for name in ("a", "b"):
+        rig.plane.open_session(Recorder()).submit([create_topic(name)])
     await iterations()
     assert [len(records) for records in await appended(rig)] == [1, 2]
 
@@ -215,7 +215,7 @@ async def test_bytes_that_wait_for_the_disk_are_bounded() -> None:
     rig.memory.is_held = True
     calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(4)]
     await iterations()
-    assert rig.high_watermark(topic_id) == 2
+    assert rig.high_watermark(topic_id) == 1
     rig.memory.is_held = False
     rig.memory.release()
     assert len(await asyncio.gather(*calls)) == 4
