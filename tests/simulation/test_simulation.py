@@ -46,6 +46,11 @@ def test_a_history_has_no_violation(seed: int) -> None:
     assert history(seed).violations == []
 
 
+def test_an_agent_that_waits_for_its_lease_reads() -> None:
+    """It asked the lease for the cluster's id. Of this history's faults, a kill and a database that hangs matter."""
+    assert World(483594916023, without=range(3, 13)).run().violations == []
+
+
 @pytest.mark.parametrize("seed", SHORT_SEEDS)
 def test_two_leaders_contradict_each_other_in_nothing(seed: int) -> None:
     assert history(seed, TWO_LEADERS.name).violations == []
