@@ -24,7 +24,7 @@ ConnectPeer: TypeAlias = Callable[[Agent], Awaitable["asyncio.Future[None]"]]
 
 
 class PeerLines:
-    """Keeps a connection to each agent that the control plane names, and knows which of them have just broken."""
+    """Keeps a connection to each agent that the control plane names, and knows which have just broken."""
 
     def __init__(self, control: "ControlClient", lease: "AgentLease", connect: ConnectPeer) -> None:
         self._control = control
@@ -47,7 +47,7 @@ class PeerLines:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def are_broken(self, node_id: int) -> bool:
+    def is_broken(self, node_id: int) -> bool:
         """Whether the connection to an agent has just broken, and none could be made since."""
         until = self._doubted.get(node_id)
         return until is not None and asyncio.get_running_loop().time() < until

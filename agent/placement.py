@@ -51,7 +51,7 @@ def candidates(context: "AgentContext") -> Sequence[Agent]:
     Without those that have just died, as far as this agent sees, if there are others.
     """
     agents = live_agents(context)
-    agents = [each for each in agents if not context.lines.are_broken(each.node_id)] or agents
+    agents = [each for each in agents if not context.lines.is_broken(each.node_id)] or agents
     near = [agent for agent in agents if agent.zone == context.settings.zone]
     return near or agents
 

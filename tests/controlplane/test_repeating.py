@@ -308,11 +308,7 @@ def _to_give_up(scene: Scene) -> ConsumerGroupHeartbeat:
 
 def _to_take(scene: Scene) -> ConsumerGroupHeartbeat:
     """The other member has given up a partition."""
-    giving = _to_give_up(scene)
-    told = scene.do("consumer_group_heartbeat", giving)
-    giving.has_owned = True
-    giving.owned.extend(told.assignment)
-    scene.do("consumer_group_heartbeat", giving)
+    scene.do("consumer_group_heartbeat", _to_confirm(scene))
     return scene.plain(2, "n")
 
 

@@ -98,7 +98,7 @@ async def test_records_that_arrive_while_an_append_runs_share_the_next(rig: Rig)
     assert [len(records) for records in (await appended(rig))[before:]] == [1, 9]
 
 
-async def test_what_is_decided_in_one_turn_of_the_loop_shares_an_append(rig: Rig) -> None:
+async def test_what_is_decided_in_one_iteration_shares_an_append(rig: Rig) -> None:
     """Whichever sessions it came over."""
     for name in ("a", "b"):
         rig.plane.open_session(Recorder()).submit([create_topic(name)])
