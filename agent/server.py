@@ -44,6 +44,7 @@ class AgentServer:
         #: A dict as an ordered set: what is done to all of them is done in the order in which they came.
         self._connections: dict[ClientConnection, None] = {}
         self._listener: asyncio.Server | None = None
+        self._reuses_port = False
         self._sweep: asyncio.TimerHandle | None = None
         #: Whether clients are told that their requests go to other agents now.
         self.is_handing_over = False
@@ -62,17 +63,37 @@ class AgentServer:
 
         `reuse_port` lets several workers listen on one port. Raises OSError if it cannot listen.
         """
+        self._reuses_port = reuse_port
+        await self._listen(host, port, listener)
+        self._plan_sweep()
+
+    async def _listen(self, host: str, port: int, listener: socket.socket | None) -> None:
         loop = asyncio.get_running_loop()
         make: Callable[[], ClientConnection] = lambda: ClientConnection(self)  # noqa: E731
         if listener is not None:
             self._listener = await loop.create_server(make, sock=listener, backlog=_BACKLOG)
         else:
             self._listener = await loop.create_server(
-                make, host, port, reuse_port=reuse_port or None, backlog=_BACKLOG
+                make, host, port, reuse_port=self._reuses_port or None, backlog=_BACKLOG
             )
         address = self._listener.sockets[0].getsockname()
         self.host, self.port = str(address[0]), int(address[1])
-        self._plan_sweep()
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether clients can connect."""
+        return self._listener is not None
+
+    def suspend(self) -> None:
+        """Abort every connection and accept no more, until `resume`."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        self.drop_clients()
+
+    async def resume(self) -> None:
+        """Listen again where it did before. Raises OSError if it cannot."""
+        await self._listen(self.host, self.port, None)
 
     async def hand_over(self) -> None:
         """Tell clients to go to other agents, until they have gone or for hand_over_ms.

@@ -114,7 +114,9 @@ class Node:
         """Where the leader serves, as far as this one knows; empty if nobody leads."""
         if self.plane is not None:
             return self._address
-        return "" if self._leader is None else self._leader.address
+        if self._leader is None or self._leader.address == self._address:
+            return ""  # the journal may still name this one, which has ceased to lead
+        return self._leader.address
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
         """Return what this control plane knows of all of them; `standby` is who asks, if that is one."""

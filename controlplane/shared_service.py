@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from socket import gethostname
 
 import grpc
 import grpc.aio
@@ -15,6 +16,7 @@ from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.node import Node
 from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.service import Server, ServiceSettings
+from lacuna.controlplane.shared.reach import is_address
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.tenure import Tenure
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby, StatusRequest
@@ -102,8 +104,8 @@ async def serve_shared(
     """Run one of several control planes, listening on `address`.
 
     `make_journal` returns the journal, not open, for a control plane that clients reach at the address it is given:
-    `advertised`, by default the address listened on. `clock` is that of the cluster; leases are of the machine's time.
-    Raises OSError if the address cannot be used.
+    `advertised`, by default the address listened on, or a name if that is a Unix socket. `clock` is that of the
+    cluster; leases are of the machine's time. Raises OSError if the address cannot be used.
     """
     clock = clock or SystemClock()
 
@@ -130,16 +132,23 @@ async def serve_shared(
     node = Node(make_plane, SystemClock(), ask_status, cluster_id=cluster_id)
     server = Server(node, settings)
     await server.start(address)
+    if address.startswith("unix:"):
+        advertised = advertised or local_name("a control plane")
     node.begin(advertised or server.address, make_journal, server.show_state)
     return RunningNode(node, server, asyncio.create_task(node.run(), name="control plane"))
 
 
-async def ask_status(address: str, standby: Standby | None = None) -> ControlPlaneStatus | None:
-    """Ask the control plane at `address` for its status, as `standby` if given; return None if it does not answer.
+def local_name(what: str) -> str:
+    """Return a name for the control plane of this process, if it listens where only its own machine reaches it.
 
-    Who cannot be reached from elsewhere has a name with spaces instead of an address, or none.
+    It has spaces, so that it cannot be taken for an address.
     """
-    if not address or " " in address:
+    return f"{what} on {gethostname()}, process {os.getpid()}"
+
+
+async def ask_status(address: str, standby: Standby | None = None) -> ControlPlaneStatus | None:
+    """Ask the control plane at `address` for its status, as `standby` if given; return None if it does not answer."""
+    if not is_address(address):
         return None
     async with grpc.aio.insecure_channel(address) as channel:
         stub = ControlPlaneStub(channel)  # type: ignore[no-untyped-call]

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, field, replace
 
 from lacuna.addresses import join_address
+from lacuna.agent.aside import Aside
 from lacuna.agent.clock import WallClock
 from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.service import FetchService
@@ -68,11 +69,13 @@ class RunningAgent:
         server: AgentServer,
         housekeeping: Housekeeping | None,
         peers: Peers,
+        aside: Aside,
     ) -> None:
         self.context = context
         self.server = server
         self.housekeeping = housekeeping
         self._peers = peers
+        self._aside = aside
 
     @property
     def bootstrap(self) -> str:
@@ -85,8 +88,7 @@ class RunningAgent:
 
         The caller still has to close the control client.
         """
-        await self._peers.stop()
-        await self.context.lines.stop()
+        await self._stop_watching()
         has_left = await self.context.lease.leave(_LEAVE_SECONDS)
         if self.housekeeping is not None:
             await self.housekeeping.stop()
@@ -102,11 +104,15 @@ class RunningAgent:
     async def abort(self) -> None:
         """Ends as if it had crashed: connections break, nothing is flushed, and the lease is left to expire."""
         self.server.abort()
-        await self._peers.stop()
-        await self.context.lines.stop()
+        await self._stop_watching()
         if self.housekeeping is not None:
             await self.housekeeping.stop()
         await self.context.lease.stop_renewing()
+
+    async def _stop_watching(self) -> None:
+        await self._aside.stop()
+        await self._peers.stop()
+        await self.context.lines.stop()
 
 
 async def start_agent(
@@ -152,7 +158,9 @@ async def start_agent(
     peers = Peers(control, context.lease, ask_peer or _ask_peer)
     peers.start()
     context.lines.start()
-    return RunningAgent(context, server, housekeeping, peers)
+    aside = Aside(control, server)
+    aside.start()
+    return RunningAgent(context, server, housekeeping, peers, aside)
 
 
 async def _connect_peer(agent: Agent) -> "asyncio.Future[None]":

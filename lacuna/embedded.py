@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from socket import gethostname
 
 from lacuna.agents import AgentParts, RunningAgent, start_agent
 from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
@@ -33,7 +32,7 @@ from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.journal.journal import SharedJournal
 from lacuna.controlplane.local_stream import local_stream
 from lacuna.controlplane.service import RunningControlPlane, ServiceSettings, serve
-from lacuna.controlplane.shared_service import RunningNode, serve_shared
+from lacuna.controlplane.shared_service import RunningNode, local_name, serve_shared
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.errors import UserError
 from lacuna.explained import Explanation, explain_partition
@@ -176,13 +175,11 @@ class EmbeddedCluster:
             self._journal = make_journal(address)
             return self._journal
 
-        # Nobody reaches it but this process and this machine's commands, so others are told what it is, and not where.
-        name = f"lacuna up on {gethostname()}, process {os.getpid()}"
         self.running = node = await serve_shared(
             address,
             remembered,
             settings.service,
-            advertised=name,
+            advertised=local_name("lacuna up"),
             clock=self.clock,
             prepare=prepare,
         )

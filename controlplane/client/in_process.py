@@ -38,6 +38,11 @@ class InProcessClient:
         """The view of topics and live agents."""
         return self._subscriptions.cluster
 
+    @property
+    def is_shut_out(self) -> bool:
+        """Never: this is a client of the only control plane."""
+        return False
+
     async def call(self, command: Command) -> Reply:
         if self._ended is not None:
             raise ControlPlaneUnavailable(str(self._ended))

@@ -19,6 +19,11 @@ class ControlClient(Protocol):
         """The view of topics and live agents, kept current by deltas."""
         ...
 
+    @property
+    def is_shut_out(self) -> bool:
+        """Whether a control plane leads that this client cannot reach, because only its own machine can."""
+        ...
+
     async def call(self, command: Command) -> Reply:
         """Set `command.command_id`, send the command and return its reply.
 

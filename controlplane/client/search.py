@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final
 
 from lacuna.controlplane.client.streams import Connect, Resolve, Sleep, StreamBroken, WatchedStream
+from lacuna.controlplane.shared.reach import is_address
 from lacuna.controlplane.v1.control_pb2 import SessionResponse
 
 #: How often names are looked up, without a session and with one: control planes may have come under new addresses.
@@ -73,6 +74,11 @@ class LeaderSearch:
         self._turn = asyncio.Lock()
         self._wake: asyncio.Future[None]
 
+    @property
+    def is_shut_out(self) -> bool:
+        """Whether a standby has named a leader that cannot be reached, and there is no session since."""
+        return self._named != "" and not is_address(self._named)
+
     async def run(self) -> None:
         """Search and serve until it is cancelled."""
         loop = asyncio.get_running_loop()
@@ -101,7 +107,7 @@ class LeaderSearch:
         """Have a line with each control plane that is known, and with the one that serves."""
         wanted = dict.fromkeys(place for places in self._places.values() for place in places)
         # While there is a session, it is known where the leader is, by whatever name.
-        wanted |= dict.fromkeys(filter(None, (self._address or self._named,)))
+        wanted |= dict.fromkeys(filter(is_address, (self._address or self._named,)))
         for place, line in list(self._lines.items()):
             if line.done():
                 line.result()

@@ -110,6 +110,10 @@ class SessionClient:
         """The view of topics and live agents."""
         return self._subscriptions.cluster
 
+    @property
+    def is_shut_out(self) -> bool:
+        return self._search.is_shut_out
+
     async def call(self, command: Command) -> Reply:
         if self._failure is not None:
             raise ControlPlaneUnavailable(str(self._failure))

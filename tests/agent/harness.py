@@ -58,6 +58,7 @@ class ScriptedControl:
     def __init__(self) -> None:
         self.cluster = ClusterView(NoFeed())
         self.journal_position = 0
+        self.is_shut_out = False
         self.calls: list[Command] = []
         self.given_up = 0
         self.otherwise: Reply | Exception = Reply()

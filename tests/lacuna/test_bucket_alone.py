@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import signal
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +16,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lacuna.addresses import parse_address
 from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.logstore.objects import open_conditional_store
 from lacuna.testing import Cluster, ProcessCluster
-from tests.clients.librd import COMMITTED, read
+from tests.clients.librd import COMMITTED, eventually, read
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
@@ -72,6 +78,45 @@ def test_a_leadership_that_was_lost_comes_back(
         assert stored(cluster.bootstrap) == ["before", "after"]
 
 
+async def led_by_another_up(bucket_url: str, until: threading.Event) -> None:
+    """Lead on the journal in the bucket as the `lacuna up` of another machine would."""
+    with closing(open_conditional_store(bucket_url)) as store:
+        journal = BucketJournal(store, str, address="lacuna up on another, process 1")
+        opened = await journal.open(None)
+        while not until.is_set():
+            await journal.renew(opened.fencing_token)
+            await asyncio.sleep(0.2)
+        await journal.close()
+
+
+def is_listening(bootstrap: str) -> bool:
+    try:
+        socket.create_connection(parse_address(bootstrap), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_no_clients_are_kept_while_another_up_leads(
+    tmp_path: Path, bucket_url: str, clients: SimpleNamespace
+) -> None:
+    """Its agents cannot reach that one, so clients that stayed here would make no progress."""
+    ended = threading.Event()
+    with Cluster(tmp_path, store=bucket_url, journal="bucket") as cluster:
+        address = cluster.bootstrap
+        producer = clients.plain(address)
+        clients.send(producer, "t", ["before"])
+        with ThreadPoolExecutor() as threads:
+            leading = threads.submit(asyncio.run, led_by_another_up(bucket_url, ended))
+            try:
+                eventually(lambda: is_listening(address), False)
+            finally:
+                ended.set()
+            leading.result(60)
+        clients.send(producer, "t", ["after"])
+        assert stored(address) == ["before", "after"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [[], ["--workers=2"]], ids=["one process", "workers"])
 def test_up_is_killed_and_started_on_another_machine(
@@ -99,3 +144,24 @@ def test_up_is_killed_and_started_on_another_machine(
 
 def test_a_journal_in_the_bucket_needs_a_bucket(refused: Refusal) -> None:
     assert "name it with --bucket" in refused("up", "--journal=bucket")
+
+
+@pytest.mark.slow
+def test_of_two_ups_one_sleeps_and_wakes(
+    tmp_path: Path, moto_endpoint: str, bucket_url: str, clients: SimpleNamespace
+) -> None:
+    """The clients of the one that led before go to the other one by themselves."""
+    bucket = bucket_url.removeprefix("s3://").partition("?")[0]
+    options = ["--journal=bucket", f"--bucket={bucket}", f"--endpoint={moto_endpoint}"]
+    with ProcessCluster(tmp_path / "one", options) as first:
+        os.kill(first.pid, signal.SIGSTOP)
+        with ProcessCluster(tmp_path / "two", options) as second:
+            os.kill(first.pid, signal.SIGCONT)
+            producer = clients.plain(f"{first.bootstrap},{second.bootstrap}")
+            clients.send(producer, "t", ["one"])
+            eventually(lambda: "serving no clients until it has ended" in first.output, True)
+            clients.send(producer, "t", ["two"])
+            assert stored(second.bootstrap) == ["one", "two"]
+        clients.send(producer, "t", ["three"])
+        assert stored(first.bootstrap) == ["one", "two", "three"]
+        assert "serving clients again at " in first.output

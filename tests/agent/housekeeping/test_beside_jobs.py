@@ -159,6 +159,10 @@ class Interrupted:
     def journal_position(self) -> int:
         return self._inner.journal_position
 
+    @property
+    def is_shut_out(self) -> bool:
+        return self._inner.is_shut_out
+
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
         return self._inner.partition(topic_id, partition)
 
