@@ -397,15 +397,17 @@ class BucketJournal:
         )
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return the newest undamaged snapshot, or None if there are no snapshots. Raises JournalCorrupt."""
-        return await self._snapshots.load(self._opened().manifest.cluster_id)
+        """Return the newest undamaged snapshot that fits. Raises JournalCorrupt and JournalLoss."""
+        cluster_id = self._opened().manifest.cluster_id
+        return await self._snapshots.load(cluster_id, self._appends.fit)
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
         """Store the snapshot, then delete the appends that no restart needs, beside those that are under way.
 
         Raises JournalFenced instead of deleting if another writer has taken over.
         """
-        await self._snapshots.store(snapshot, self._opened().manifest.cluster_id)
+        cluster_id = self._opened().manifest.cluster_id
+        await self._snapshots.store(snapshot, cluster_id, self._appends.fit)
         await self.trim()
 
     async def trim(self) -> None:
@@ -414,7 +416,7 @@ class BucketJournal:
         Raises JournalFenced if another writer has taken over.
         """
         held = self._opened()
-        end = await self._snapshots.trimmable(held.manifest.cluster_id)
+        end = await self._snapshots.trimmable(held.manifest.cluster_id, self._appends.fit)
         before = held.manifest.trimmed
         if end <= before.position:
             return
@@ -427,15 +429,20 @@ class BucketJournal:
         await self._delete(held.manifest.trimmed)
 
     async def _delete(self, trimmed: Mark) -> None:
-        """Delete what was trimmed, except for openings, with what an earlier call has left."""
+        """Delete what was trimmed, with what an earlier call has left.
+
+        Openings stay, and the last append: the snapshot that stands for them is judged by it.
+        """
         after = 0
+        last: list[str] = []
         while page := await self._appends.listed(after):
             after = page[-1][0]
-            trimmable = [
+            trimmable = last + [
                 journal_append_key(number)
                 for number, size in page
                 if number <= trimmed.number and size > OPENING_BYTES
             ]
+            trimmable, last = trimmable[:-1], trimmable[-1:]
             await self._bucket.delete(trimmable)
             if after >= trimmed.number:
                 break

@@ -21,6 +21,7 @@ from lacuna.controlplane.journal.bucket_manifest import START, Manifest, Mark, l
 from lacuna.controlplane.journal.formats import check_format
 from lacuna.controlplane.journal.journal import (
     REMEDY,
+    Fit,
     JournalBatch,
     JournalCorrupt,
     JournalError,
@@ -194,6 +195,17 @@ class Appends:
                 f"{self._bucket.name}: {journal_append_key(seal.place)} is not the one that was read, as after a "
                 "restore to an earlier time: the journal is read anew"
             )
+
+    async def fit(self, position: int, seal: Seal, /) -> Fit:
+        """Return how a snapshot fits, as `JournalReader.fit` does, by one request for some bytes or two."""
+        header = await self.header_of(seal.place)
+        if header is not None:
+            return Fit.FITS if header.seal == seal else Fit.BESIDE
+        manifest = await load_manifest(self._bucket)
+        trimmed = START if manifest is None else manifest.trimmed
+        # A trim keeps the append of a snapshot that may still be loaded.
+        is_spent = position <= trimmed.position or seal.place <= trimmed.number
+        return Fit.SPENT if is_spent else Fit.AHEAD
 
     async def _before(self, position: int, manifest: Manifest) -> Mark:
         """Return a mark from which the reader of what follows `position` need not read much in vain."""

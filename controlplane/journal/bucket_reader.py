@@ -6,7 +6,7 @@ from lacuna.controlplane.journal.bucket_appends import Appends
 from lacuna.controlplane.journal.bucket_calls import Bucket
 from lacuna.controlplane.journal.bucket_manifest import Manifest, decode_manifest
 from lacuna.controlplane.journal.formats import formats_of
-from lacuna.controlplane.journal.journal import JournalBatch, Leader, Seal, Snapshot
+from lacuna.controlplane.journal.journal import Fit, JournalBatch, Leader, Seal, Snapshot
 from lacuna.controlplane.journal.leader_watch import LeaderWatch
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 from lacuna.logstore.objects import VersionedObject
@@ -56,9 +56,15 @@ class BucketReader:
         self._snapshots = snapshots
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return the newest undamaged snapshot, or None if there are no snapshots. Raises JournalCorrupt."""
+        """Return what `Journal.load_snapshot` does. Raises JournalCorrupt and JournalLoss."""
         manifest = await self._manifest()
-        return None if manifest is None else await self._snapshots.load(manifest.cluster_id)
+        if manifest is None:
+            return None
+        return await self._snapshots.load(manifest.cluster_id, self._appends.fit)
+
+    async def fit(self, position: int, seal: Seal, /) -> Fit:
+        """Return how a snapshot fits. Raises JournalCorrupt and JournalUnreachable."""
+        return await self._appends.fit(position, seal)
 
     async def read(
         self, after_position: int, seal: Seal | None = None, /

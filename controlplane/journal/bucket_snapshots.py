@@ -1,8 +1,9 @@
 """Snapshots as objects in a bucket, for a journal that is there or elsewhere.
 
 The parts of a snapshot are written first and its index last, so that one which was not finished does not count. The
-index says of which cluster and which kind of journal it is. A bucket has one cluster, but perhaps two journals of it,
-one in the bucket and one in PostgreSQL, if one was copied to the other. Neither touches the other's snapshots.
+index says of which cluster and which kind of journal it is, and has the seal of the last append that it covers. A
+bucket has one cluster, but perhaps two journals of it, one in the bucket and one in PostgreSQL, if one was copied to
+the other. Neither touches the other's snapshots. Two in PostgreSQL are told apart by the seals.
 """
 
 import asyncio
@@ -14,9 +15,15 @@ from typing import Any, Final
 
 from lacuna.controlplane.journal.bucket_calls import LISTED_AT_ONCE, Bucket
 from lacuna.controlplane.journal.formats import check_format
-from lacuna.controlplane.journal.journal import JournalCorrupt, JournalForeign, Snapshot
+from lacuna.controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalForeign,
+    Judge,
+    Seal,
+    Snapshot,
+)
 from lacuna.controlplane.journal.rows import checksum
-from lacuna.controlplane.journal.snapshot_store import KEPT_SNAPSHOTS
+from lacuna.controlplane.journal.snapshot_store import KEPT_SNAPSHOTS, fitting, loadable
 from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from lacuna.logstore.objects import ConditionalStore
 from lacuna.logstore.segments import ForeignStoreError
@@ -29,9 +36,11 @@ from lacuna.logstore.segments.paths import (
     parse_journal_snapshot_key,
 )
 
-_FORMAT_VERSION: Final = 2
+_FORMAT_VERSION: Final = 3
 #: The last format whose index does not say of which journal the snapshot is.
 _OF_ANY_JOURNAL: Final = 1
+#: The last format whose index has no seal.
+_WITHOUT_SEAL: Final = 2
 _PART_BYTES: Final = 4 << 20
 #: A part has all of its time from when it is asked for, on a link of 2 MB a second too.
 _PARTS_AT_ONCE: Final = 4
@@ -45,13 +54,17 @@ def _random_id() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """What the index of a snapshot says. `cluster_id` and `journal` are empty if an earlier version wrote it."""
+    """What the index of a snapshot says. `cluster_id` and `journal` are empty if an earlier version wrote it.
+
+    `seal` is None if an earlier version wrote it, or if the journal begins with it.
+    """
 
     name: JournalSnapshotName
     parts: int
     crc: int
     cluster_id: str
     journal: str
+    seal: Seal | None
 
     @property
     def position(self) -> int:
@@ -100,15 +113,19 @@ class BucketSnapshots:
             f"that goes with this journal (--store), or the journal of cluster {found} (--journal)"
         )
 
-    async def load(self, cluster_id: str | None, /) -> Snapshot | None:
-        """Return the newest undamaged snapshot, or None if there are none. Raises JournalCorrupt and JournalForeign."""
+    async def load(self, cluster_id: str | None, judge: Judge | None = None, /) -> Snapshot | None:
+        """Return the newest undamaged snapshot that fits, or None if there are none.
+
+        Raises JournalCorrupt, JournalLoss and JournalForeign.
+        """
         tried: list[JournalSnapshotName] | None = None
         damage: JournalCorrupt | None = None
         keys = await self._keys()
         # What is missing may have been deleted because newer ones were stored meanwhile: then those are listed now.
         while (names := _complete(keys)) != tried:
             indexes, damage = await self._indexes(keys)
-            for index in reversed(self._loadable(indexes, cluster_id)):
+            own = await loadable(self._bucket.name, self._own(indexes, cluster_id), judge)
+            for index in reversed(_with_unnamed(own, indexes)):
                 try:
                     return await self._load(index, cluster_id)
                 except JournalCorrupt as error:
@@ -132,7 +149,7 @@ class BucketSnapshots:
             found = StateSnapshot.FromString(state).cluster_id
             if found not in ("", cluster_id):
                 raise self._foreign(found, cluster_id)
-        return Snapshot(name.position, state)
+        return Snapshot(name.position, state, index.seal)
 
     async def _read(self, name: JournalSnapshotName, key: str) -> bytes:
         data = await self._bucket.read(key)
@@ -142,8 +159,10 @@ class BucketSnapshots:
             )
         return data
 
-    async def store(self, snapshot: Snapshot, cluster_id: str, /) -> int:
-        """Store a snapshot, delete all before the newest two, and return the position of the older one of these.
+    async def store(
+        self, snapshot: Snapshot, cluster_id: str, judge: Judge | None = None, /
+    ) -> int:
+        """Store a snapshot, delete all before the newest two that fit, and return the position of the older of these.
 
         Raises JournalForeign, before it writes anything, if a snapshot of another cluster is there.
         """
@@ -160,23 +179,30 @@ class BucketSnapshots:
             "crc": checksum(position, state),
             "cluster_id": cluster_id,
             "journal": self._journal,
+            "seal": snapshot.seal,
         }
         await self._write(name.index_key(), json.dumps(index).encode())
-        return await self._delete_old(cluster_id)
+        return await self._delete_old(cluster_id, judge)
 
     async def _write(self, key: str, data: bytes) -> None:
         if not await self._bucket.create(key, data, is_urgent=False):
             raise JournalCorrupt(f"{self._bucket.name}: {key} exists already, under a random name")
 
-    async def trimmable(self, cluster_id: str, /) -> int:
-        """Return the position of the oldest snapshot, or 0 if there are fewer than `KEPT_SNAPSHOTS`."""
+    async def trimmable(self, cluster_id: str, judge: Judge | None = None, /) -> int:
+        """Return the position of the older of the newest two that fit, or 0 if there are fewer."""
         indexes, _ = await self._indexes(await self._keys())
-        return _oldest_kept(self._loadable(indexes, cluster_id))
+        return await self._oldest_kept(indexes, cluster_id, judge)
 
-    async def _delete_old(self, cluster_id: str) -> int:
+    async def _oldest_kept(
+        self, indexes: list[_Index], cluster_id: str, judge: Judge | None
+    ) -> int:
+        own = await fitting(self._own(indexes, cluster_id), judge)
+        return _oldest_kept(_with_unnamed(own, indexes))
+
+    async def _delete_old(self, cluster_id: str, judge: Judge | None) -> int:
         keys = await self._keys()
         indexes, _ = await self._indexes(keys)
-        oldest = _oldest_kept(self._loadable(indexes, cluster_id))
+        oldest = await self._oldest_kept(indexes, cluster_id, judge)
         own = {index.name for index in indexes if index.journal == self._journal}
         unfinished = {name for name, _ in keys.values()} - set(_complete(keys))
         old = {name for name in own | unfinished if name.position < oldest}
@@ -187,18 +213,12 @@ class BucketSnapshots:
             )
         return oldest
 
-    def _loadable(self, indexes: list[_Index], cluster_id: str | None) -> list[_Index]:
-        """The snapshots of this journal in order of their positions. Raises JournalForeign."""
+    def _own(self, indexes: list[_Index], cluster_id: str | None) -> list[_Index]:
+        """The snapshots of this kind of journal. Raises JournalForeign."""
         for index in indexes:
             if cluster_id is not None and index.cluster_id not in ("", cluster_id):
                 raise self._foreign(index.cluster_id, cluster_id)
-        own = [index for index in indexes if index.journal == self._journal]
-        if _oldest_kept(own):
-            return own
-        # Of an earlier version, and so from before its first own one. Others may be those of the other journal.
-        return [
-            index for index in indexes if not index.journal and index.position < _first(own)
-        ] + own
+        return [index for index in indexes if index.journal == self._journal]
 
     async def _indexes(
         self, keys: dict[str, tuple[JournalSnapshotName, bool]]
@@ -236,6 +256,15 @@ def _complete(keys: dict[str, tuple[JournalSnapshotName, bool]]) -> list[Journal
     return sorted(name for name, is_index in keys.values() if is_index)
 
 
+def _with_unnamed(own: list[_Index], indexes: list[_Index]) -> list[_Index]:
+    """A journal's own snapshots in order, after those of an earlier version as long as there are not enough."""
+    if _oldest_kept(own):
+        return own
+    # From before its first own one. Others may be those of the other journal.
+    first = _first(own)
+    return [index for index in indexes if not index.journal and index.position < first] + own
+
+
 def _oldest_kept(indexes: list[_Index]) -> int:
     positions = sorted({index.position for index in indexes})
     return 0 if len(positions) < KEPT_SNAPSHOTS else positions[-KEPT_SNAPSHOTS]
@@ -256,12 +285,23 @@ def _decode_index(name: JournalSnapshotName, data: bytes) -> _Index:
         is_old = version == _OF_ANY_JOURNAL
         cluster_id, journal = ("", "") if is_old else (fields["cluster_id"], fields["journal"])
         position = fields["position"]
-        index = _Index(name, fields["parts"], fields["crc"], cluster_id, journal)
+        seal = None if version <= _WITHOUT_SEAL else _decode_seal(fields["seal"])
+        index = _Index(name, fields["parts"], fields["crc"], cluster_id, journal, seal)
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(name) from error
     if position != name.position or type(index.parts) is not int or not 0 <= index.parts < 10**6:
         raise _damaged(name)
     return index
+
+
+def _decode_seal(found: Any) -> Seal | None:
+    """Raises TypeError and ValueError."""
+    if found is None:
+        return None
+    place, crc = found
+    if type(place) is not int or type(crc) is not int:
+        raise TypeError("a seal has two numbers")
+    return Seal(place, crc)
 
 
 def _damaged(name: JournalSnapshotName) -> JournalCorrupt:

@@ -5,9 +5,10 @@ writer that was thought dead cannot append after its successor has taken over.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from enum import Enum, auto
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 #: What an operator can do about a journal that is damaged or has lost something.
 REMEDY: Final = (
@@ -111,10 +112,32 @@ class JournalBatch:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state after all records up to and including `position`, as serialized by the machine."""
+    """The state after all records up to and including `position`, as serialized by the machine.
+
+    `seal` is that of the append which ends there, as in `JournalBatch`. It is None if an earlier version made the
+    snapshot, or if the journal begins with it.
+    """
 
     position: int
     state: bytes
+    seal: Seal | None = field(default=None, compare=False)
+
+
+class Fit(Enum):
+    """How a snapshot fits a journal, by the seal of the last append that it covers."""
+
+    #: The journal has that append.
+    FITS = auto()
+    #: The journal begins later, or with another snapshot at the same position, so nobody needs this one any more.
+    SPENT = auto()
+    #: The journal has something else there.
+    BESIDE = auto()
+    #: The journal ends before.
+    AHEAD = auto()
+
+
+Judge: TypeAlias = Callable[[int, Seal], Awaitable[Fit]]
+"""Says how the snapshot at a position, with this seal, fits a journal. Raises JournalError."""
 
 
 class Journal(Protocol):
@@ -145,9 +168,9 @@ class Journal(Protocol):
         ...
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return the newest undamaged snapshot, or None if there are no snapshots.
+        """Return the newest undamaged snapshot that fits the journal, or None if there are none.
 
-        Raises JournalCorrupt if all of them are damaged.
+        Raises JournalCorrupt if all of them are damaged, JournalLoss if one covers more than the journal has.
         """
         ...
 
@@ -188,6 +211,10 @@ class JournalReader(Protocol):
 
         Raises JournalTrimmed if records after `after_position` were deleted, since a snapshot has them.
         """
+        ...
+
+    async def fit(self, position: int, seal: Seal, /) -> Fit:
+        """Return how the snapshot at `position` fits the journal, whose last append had `seal` when it was made."""
         ...
 
     async def leader(self) -> Leader | None:

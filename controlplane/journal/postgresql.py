@@ -17,6 +17,7 @@ import asyncpg
 
 from lacuna.controlplane.journal.formats import formats_of
 from lacuna.controlplane.journal.journal import (
+    Fit,
     JournalBatch,
     JournalError,
     JournalFenced,
@@ -47,6 +48,7 @@ from lacuna.controlplane.journal.postgresql_connection import (
 )
 from lacuna.controlplane.journal.postgresql_reading import (
     PostgresqlReader,
+    fit,
     read_batches,
     read_leader,
 )
@@ -84,10 +86,11 @@ _END: Final = "SELECT greatest(trimmed, (SELECT max(last) FROM lacuna.appends)) 
 _APPEND: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE)
     INSERT INTO lacuna.appends (first, last, crc, records) SELECT $2, $3, $4, $5 FROM fence"""
-# Fenced as well: the new leader may be about to read what the old one would delete.
+# Fenced as well: the new leader may be about to read what the old one would delete. The append that ends where the
+# trim does stays, since the snapshot there is judged by it.
 _TRIM: Final = """
     WITH fence AS MATERIALIZED (SELECT FROM lacuna.leader WHERE epoch = $1 FOR SHARE),
-    gone AS (DELETE FROM lacuna.appends USING fence WHERE last <= $2)
+    gone AS (DELETE FROM lacuna.appends USING fence WHERE last < $2)
     UPDATE lacuna.journal SET trimmed = greatest(trimmed, $2) FROM fence"""
 
 _HAS_ASYNCHRONOUS_STANDBY: Final = """
@@ -316,15 +319,20 @@ class PostgresqlJournal:
         )
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return the newest undamaged snapshot, or None if there are no snapshots. Raises JournalCorrupt."""
-        return await self._snapshots.load(self._cluster_id)
+        """Return the newest undamaged snapshot that fits. Raises JournalCorrupt and JournalLoss."""
+        return await self._snapshots.load(self._cluster_id, self._fit)
+
+    async def _fit(self, position: int, seal: Seal) -> Fit:
+        async with self._turn_at_connection() as connection:
+            return await fit(connection, position, seal)
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
         """Store the snapshot, then delete the records that no restart needs, without holding up appends.
 
         Raises JournalFenced instead of deleting if another writer has taken over.
         """
-        await self._snapshots.store(snapshot, self._cluster_id)
+        async with connected(self._url) as connection:
+            await self._snapshots.store(snapshot, self._cluster_id, partial(fit, connection))
         await self.trim()
 
     async def trim(self) -> None:
@@ -332,8 +340,8 @@ class PostgresqlJournal:
 
         Raises JournalFenced if another writer has taken over.
         """
-        end = await self._snapshots.trimmable(self._cluster_id)
         async with connected(self._url) as connection:
+            end = await self._snapshots.trimmable(self._cluster_id, partial(fit, connection))
             at = await connection.fetchval("SELECT trimmed FROM lacuna.journal")
             while at < end:
                 at = min(at + _ROWS_A_TRIM, end)

@@ -8,6 +8,7 @@ import asyncpg
 
 from lacuna.controlplane.journal.formats import check_journal_format, formats_of
 from lacuna.controlplane.journal.journal import (
+    Fit,
     JournalBatch,
     JournalCorrupt,
     JournalReplaced,
@@ -47,6 +48,11 @@ _READ: Final = """
         ) AS next
     ) AS summed WHERE before < $3 ORDER BY first"""
 _TRIMMED: Final = "SELECT trimmed FROM lacuna.journal"
+_FIT: Final = """
+    SELECT EXISTS (SELECT FROM lacuna.appends WHERE first = $1 AND last = $2 AND crc = $3) AS is_there,
+        EXISTS (SELECT FROM lacuna.appends WHERE first <= $2) AS begins_before,
+        trimmed, greatest(trimmed, (SELECT last FROM lacuna.appends ORDER BY first DESC LIMIT 1)) AS last
+    FROM lacuna.journal"""
 _LEADER: Final = """
     SELECT epoch, address, renewed_at, format_version FROM lacuna.leader, lacuna.journal"""
 _READ_SECONDS: Final = 5.0
@@ -67,16 +73,17 @@ async def read_batches(
         async with connected() as connection:
             rows = await connection.fetch(_READ, position, _ROWS, _BYTES)
             before = rows.pop(0) if rows and rows[0]["first"] <= position else None
-            if seal is not None and (before is None or _seal(before) != seal):
-                raise JournalReplaced(
-                    f"{name}: the append at position {position} is not the one that was read, as after a failover that "
-                    "lost it: the journal is read anew"
-                )
-            follows = not rows or rows[0]["first"] == position + 1
-            if (not rows or not follows) and await connection.fetchval(_TRIMMED) > position:
+            is_other = seal is not None and (before is None or _seal(before) != seal)
+            follows = rows and rows[0]["first"] == position + 1 and not is_other
+            if not follows and await connection.fetchval(_TRIMMED) > position:
                 raise JournalTrimmed(
                     f"{name}: what followed position {position} has been deleted, since a later snapshot has it; if "
                     "that is lost, restore it from a backup"
+                )
+            if is_other:
+                raise JournalReplaced(
+                    f"{name}: the append at position {position} is not the one that was read, as after a failover that "
+                    "lost it: the journal is read anew"
                 )
         if not rows:
             return
@@ -117,8 +124,10 @@ class PostgresqlReader:
         self._cluster_id: str | None = None
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return the newest undamaged snapshot, or None if there are no snapshots. Raises JournalCorrupt."""
-        return await self._snapshots.load(self._cluster_id) if await self._is_there() else None
+        """Return what `Journal.load_snapshot` does. Raises JournalCorrupt, JournalLoss and JournalUnreachable."""
+        if not await self._is_there():
+            return None
+        return await self._snapshots.load(self._cluster_id, self.fit)
 
     async def read(
         self, after_position: int, seal: Seal | None = None, /
@@ -128,6 +137,11 @@ class PostgresqlReader:
             return
         async for batch in read_batches(self._connected, self._name, after_position, seal):
             yield batch
+
+    async def fit(self, position: int, seal: Seal, /) -> Fit:
+        """Return how a snapshot fits. Raises JournalUnreachable."""
+        async with self._connected() as connection:
+            return await fit(connection, position, seal)
 
     async def leader(self) -> Leader | None:
         """Return who leads. Raises JournalOfAnotherVersion, JournalForeign and JournalUnreachable."""
@@ -163,6 +177,20 @@ class PostgresqlReader:
             connection, self._connection = self._connection, None
             connection.terminate()
             raise
+
+
+async def fit(connection: Connection, position: int, seal: Seal) -> Fit:
+    """Return how a snapshot fits, as `JournalReader.fit` does. Raises asyncpg's errors."""
+    row = await connection.fetchrow(_FIT, seal.place, position, seal.crc)
+    if row is None:
+        raise JournalCorrupt("the table lacuna.journal is empty: restore it from a backup")
+    if row["is_there"]:
+        return Fit.FITS
+    if position > row["last"]:
+        return Fit.AHEAD
+    # A trim keeps the append of a snapshot that may still be loaded.
+    is_spent = position < row["trimmed"] or not row["begins_before"]
+    return Fit.SPENT if is_spent else Fit.BESIDE
 
 
 async def read_leader(

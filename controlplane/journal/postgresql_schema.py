@@ -3,7 +3,7 @@
 journal    one row: format version, cluster id, and up to where records were trimmed
 leader     one row: the epoch, which is the fencing token, of the last writer, and where it serves
 appends    one row for each append, with the positions of its first and its last record
-snapshots  the parts of snapshots
+snapshots  the parts of snapshots, and before the first one, from format 2 on, the seal of the last append it covers
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from lacuna.controlplane.journal.formats import check_journal_format
 from lacuna.controlplane.journal.journal import JournalForeign
 from lacuna.controlplane.journal.postgresql_connection import Connection
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 
 _TABLES: Final = (
     """CREATE TABLE lacuna.journal (

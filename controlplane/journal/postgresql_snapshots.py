@@ -1,21 +1,41 @@
-"""Snapshots in the database of a journal in PostgreSQL, over connections of their own, so that appends do not wait."""
+"""Snapshots in the database of a journal in PostgreSQL, over connections of their own, so that appends do not wait.
 
-from typing import Final
+A snapshot is some rows with parts of the state, and a row before the first one, with the part number -1, with the seal
+of the last append that it covers. What an earlier version stored, and what a journal begins with, has no such row.
+"""
 
-from lacuna.controlplane.journal.journal import JournalCorrupt, Snapshot
-from lacuna.controlplane.journal.postgresql_connection import Connection, connected
+import struct
+from typing import Final, NamedTuple
+
+from lacuna.controlplane.journal.journal import JournalCorrupt, Judge, Seal, Snapshot
+from lacuna.controlplane.journal.postgresql_connection import Connection, connected, name_of
 from lacuna.controlplane.journal.rows import check_row, checksum
-from lacuna.controlplane.journal.snapshot_store import KEPT_SNAPSHOTS
+from lacuna.controlplane.journal.snapshot_store import KEPT_SNAPSHOTS, fitting, loadable
 
 #: A snapshot is split into rows of at most this many bytes, since the server holds a whole row in memory several times.
 _PART_BYTES: Final = 4 << 20
 
-_POSITIONS: Final = "SELECT DISTINCT position FROM lacuna.snapshots ORDER BY position DESC"
-_LOAD: Final = "SELECT parts, crc, state FROM lacuna.snapshots WHERE position = $1 ORDER BY part"
+#: The part number of the row with the seal.
+_SEAL_PART: Final = -1
+_SEAL: Final = struct.Struct("<qI")
+
+_LIST: Final = """
+    SELECT stored.position, seal.crc, seal.state
+    FROM (SELECT DISTINCT position FROM lacuna.snapshots) AS stored
+    LEFT JOIN lacuna.snapshots AS seal ON seal.position = stored.position AND seal.part = -1
+    ORDER BY stored.position"""
+_NEWEST: Final = "SELECT coalesce(max(position), 0) FROM lacuna.snapshots"
+_LOAD: Final = """
+    SELECT parts, crc, state FROM lacuna.snapshots WHERE position = $1 AND part >= 0 ORDER BY part"""
 _STORE: Final = """
     INSERT INTO lacuna.snapshots (position, part, parts, crc, state) VALUES ($1, $2, $3, $4, $5)"""
 
 _DELETE: Final = "DELETE FROM lacuna.snapshots WHERE position <= $1"
+
+
+class _Stored(NamedTuple):
+    position: int
+    seal: Seal | None
 
 
 class PostgresqlSnapshots:
@@ -27,46 +47,48 @@ class PostgresqlSnapshots:
     async def check(self, _: str | None, /) -> None:
         """Do nothing: a database has one journal, and its snapshots go with it."""
 
-    async def load(self, _: str | None, /) -> Snapshot | None:
-        """Return the newest undamaged snapshot, or None if there are none. Raises JournalCorrupt."""
-        damage: JournalCorrupt | None = None
+    async def load(self, _: str | None, judge: Judge | None = None, /) -> Snapshot | None:
+        """Return the newest undamaged snapshot that fits, or None if there are none.
+
+        Raises JournalCorrupt and JournalLoss.
+        """
         async with (
             connected(self._url) as connection,
             # What is listed is still there when it is read, even if somebody stores another snapshot meanwhile.
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
-            for position in await _positions(connection):
+            stored, damage = await _listed(connection)
+            for each in reversed(await loadable(name_of(self._url), stored, judge)):
                 try:
-                    return await _load(connection, position)
+                    return await _load(connection, each)
                 except JournalCorrupt as error:
                     damage = error
         if damage is not None:
             raise damage
         return None
 
-    async def store(self, snapshot: Snapshot, _: str, /) -> int:
-        """Store a snapshot and delete all but the newest two, in one transaction; return what can be trimmed."""
+    async def store(self, snapshot: Snapshot, _: str, judge: Judge | None = None, /) -> int:
+        """Store a snapshot, delete all before the newest two that fit, and return what can be trimmed.
+
+        Storing and deleting is one transaction.
+        """
         async with connected(self._url) as connection, connection.transaction():
             # Two that store the same one wait for each other here, and the later one's stays.
             await connection.execute("LOCK TABLE lacuna.snapshots IN SHARE ROW EXCLUSIVE MODE")
             await insert_snapshot(connection, snapshot)
-            positions = await _positions(connection)
-            if len(positions) < KEPT_SNAPSHOTS:
-                return 0
-            oldest = positions[KEPT_SNAPSHOTS - 1]
+            oldest = await _oldest_kept(connection, judge)
             await connection.execute(_DELETE, oldest - 1)
             return oldest
 
-    async def trimmable(self, _: str, /) -> int:
-        """Return the position of the older of two snapshots, or 0 if there are fewer."""
+    async def trimmable(self, _: str, judge: Judge | None = None, /) -> int:
+        """Return the position of the older of the newest two that fit, or 0 if there are fewer."""
         async with connected(self._url) as connection:
-            positions = await _positions(connection)
-        return positions[KEPT_SNAPSHOTS - 1] if len(positions) >= KEPT_SNAPSHOTS else 0
+            return await _oldest_kept(connection, judge)
 
     async def newest(self) -> int:
         """Return the position of the newest snapshot, or 0 if there are none."""
         async with connected(self._url) as connection:
-            return max(await _positions(connection), default=0)
+            return int(await connection.fetchval(_NEWEST))
 
     async def delete_up_to(self, position: int) -> None:
         """Delete the snapshots up to a position."""
@@ -78,21 +100,43 @@ async def insert_snapshot(connection: Connection, snapshot: Snapshot) -> None:
     """Store a snapshot in the caller's transaction, in the place of any at the same position."""
     state, position = snapshot.state, snapshot.position
     blobs = [state[at : at + _PART_BYTES] for at in range(0, len(state), _PART_BYTES)] or [b""]
+    rows = list(enumerate(blobs))
+    if snapshot.seal is not None:
+        rows.insert(0, (_SEAL_PART, _SEAL.pack(*snapshot.seal)))
     await connection.execute("DELETE FROM lacuna.snapshots WHERE position = $1", position)
-    for part, blob in enumerate(blobs):
+    for part, blob in rows:
         row = (position, part, len(blobs), checksum(position, blob), blob)
         await connection.execute(_STORE, *row)
 
 
-async def _positions(connection: Connection) -> list[int]:
-    return [row["position"] for row in await connection.fetch(_POSITIONS)]
+async def _oldest_kept(connection: Connection, judge: Judge | None) -> int:
+    stored, _ = await _listed(connection)
+    positions = [each.position for each in await fitting(stored, judge)]
+    return positions[-KEPT_SNAPSHOTS] if len(positions) >= KEPT_SNAPSHOTS else 0
 
 
-async def _load(connection: Connection, position: int) -> Snapshot:
+async def _listed(connection: Connection) -> tuple[list[_Stored], JournalCorrupt | None]:
+    """The snapshots in order of their positions, and what is wrong with one whose seal is damaged."""
+    stored: list[_Stored] = []
+    damage: JournalCorrupt | None = None
+    for position, crc, blob in await connection.fetch(_LIST):
+        try:
+            stored.append(_Stored(position, None if blob is None else _seal(position, blob, crc)))
+        except JournalCorrupt as error:
+            damage = error
+    return stored, damage
+
+
+def _seal(position: int, blob: object, crc: object) -> Seal:
+    return Seal(*_SEAL.unpack(check_row("the seal of the snapshot", position, blob, crc)))
+
+
+async def _load(connection: Connection, stored: _Stored) -> Snapshot:
+    position = stored.position
     rows = await connection.fetch(_LOAD, position)
-    if len(rows) != rows[0]["parts"]:
+    if not rows or len(rows) != rows[0]["parts"]:
         raise JournalCorrupt(f"the snapshot at position {position} is incomplete")
     parts = (
         check_row("a part of the snapshot", position, row["state"], row["crc"]) for row in rows
     )
-    return Snapshot(position, b"".join(parts))
+    return Snapshot(position, b"".join(parts), stored.seal)

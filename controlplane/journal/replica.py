@@ -23,7 +23,7 @@ class Replayed(Protocol):
     """What a replica is made of: a `Journal` or a `JournalReader`."""
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return the newest undamaged snapshot, or None if there are no snapshots."""
+        """Return what `Journal.load_snapshot` does."""
         ...
 
     def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
@@ -37,7 +37,7 @@ class Replica:
     def __init__(self) -> None:
         self.state = State()
         self.position = 0
-        #: Of the last append that was replayed, to see that the journal still has it.
+        #: Of the last append that was replayed or that the snapshot covers, to see that the journal still has it.
         self.seal: Seal | None = None
         #: How many appends, records, and bytes of them, were replayed since the snapshot.
         self.appends = 0
@@ -54,7 +54,7 @@ class Replica:
             snapshot = await journal.load_snapshot()
             if snapshot is not None:
                 self.state = restored(snapshot)
-                self.position = snapshot.position
+                self.position, self.seal = snapshot.position, snapshot.seal
         async for batch in journal.read(self.position, self.seal):
             try:
                 self._replay(batch)

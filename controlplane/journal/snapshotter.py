@@ -69,8 +69,9 @@ async def make_shared_snapshot(place: SharedPlace, position: int) -> None:
                 raise JournalCorrupt(
                     f"the journal ends at position {replica.position}, before {position}"
                 )
-            snapshot = Snapshot(replica.position, machine.snapshot(replica.state))
-            await snapshots.store(snapshot, replica.state.cluster_id)
+            state = machine.snapshot(replica.state)
+            snapshot = Snapshot(replica.position, state, replica.seal)
+            await snapshots.store(snapshot, replica.state.cluster_id, reader.fit)
         finally:
             await reader.close()
 

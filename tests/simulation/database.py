@@ -327,7 +327,7 @@ class _Server:
             if not self.is_fence_passed(epoch):
                 return "UPDATE 0", []
             await self._commit()
-            tables.appends = [each for each in tables.appends if each.last > end]
+            tables.appends = [each for each in tables.appends if each.last >= end]
             tables.trimmed = max(tables.trimmed, end)
         return "UPDATE 1", []
 
@@ -353,6 +353,16 @@ class _Server:
             size += len(each.records)
             rows.append(Row(each._asdict()))
         return f"SELECT {len(rows)}", rows
+
+    async def fit(self, first: int, last: int, crc: int) -> Answer:
+        tables = self._tables
+        row = Row(
+            is_there=any(each[:3] == (first, last, crc) for each in tables.appends),
+            begins_before=any(each.first <= last for each in tables.appends),
+            trimmed=tables.trimmed,
+            last=tables.end,
+        )
+        return "SELECT 1", [row]
 
     async def trimmed(self) -> Answer:
         return _one(self._tables.trimmed)
@@ -408,6 +418,7 @@ STATEMENTS: Final[dict[str, Callable[..., Coroutine[Any, Any, Answer]]]] = {
     "SELECT current_setting($1)": lambda _server, _name: _constant("on")(_server),
     postgresql_reading._READ: _Server.read,
     postgresql_reading._TRIMMED: _Server.trimmed,
+    postgresql_reading._FIT: _Server.fit,
     postgresql_reading._LEADER: _Server.leader,
     postgresql_schema._IS_THERE: _constant(True),
     "SELECT format_version FROM lacuna.journal": _constant(postgresql_schema.FORMAT_VERSION),

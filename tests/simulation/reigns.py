@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from lacuna.controlplane.client.repeating import may_be_repeated
 from lacuna.controlplane.client.session import SessionLimits
 from lacuna.controlplane.journal.journal import (
+    Fit,
     JournalBatch,
     JournalReader,
     Leader,
@@ -230,6 +231,9 @@ class _WatchedReader:
         async for batch in self._reader.read(after_position, seal):
             self._reigns.read(self._who, batch)
             yield batch
+
+    async def fit(self, position: int, seal: Seal, /) -> Fit:
+        return await self._reader.fit(position, seal)
 
     async def leader(self) -> Leader | None:
         leader = await self._reader.leader()

@@ -15,7 +15,7 @@ from lacuna.controlplane.journal import postgresql as statements
 from lacuna.controlplane.journal.journal import JournalFenced, JournalInDoubt
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.postgresql_connection import connect
-from lacuna.controlplane.journal.postgresql_reading import _LEADER, _READ, _TRIMMED
+from lacuna.controlplane.journal.postgresql_reading import _FIT, _LEADER, _READ, _TRIMMED
 from tests.journal_servers import database, kept_database, postgresql
 from tests.simulation.cluster import Surroundings
 from tests.simulation.database import URL, DatabaseHost, connecting
@@ -52,9 +52,13 @@ SCRIPT: list[Step] = [
     ("do", statements._APPEND, (2, 4, 4, *ROW)),
     ("do", statements._TRIM, (1, 2)),
     ("do", statements._TRIM, (2, 2)),
+    ("rows", _FIT, (1, 2, 7)),
+    ("rows", _FIT, (1, 2, 8)),
+    ("rows", _FIT, (1, 9, 7)),
     ("val", _TRIMMED, ()),
     ("rows", _READ, (0, 10, 1 << 20)),
     ("do", statements._TRIM, (2, 4)),
+    ("rows", _FIT, (1, 2, 7)),
     ("val", statements._END, ()),
     ("do", statements._RELEASE, (1,)),
     ("do", statements._RELEASE, (2,)),

@@ -31,6 +31,7 @@ from lacuna.controlplane.journal.bucket_manifest import (
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.intact import Salvage, replayed
 from lacuna.controlplane.journal.journal import (
+    Fit,
     JournalBatch,
     JournalCorrupt,
     JournalError,
@@ -39,6 +40,7 @@ from lacuna.controlplane.journal.journal import (
     JournalInUse,
     JournalOfAnotherVersion,
     JournalUnfinished,
+    Seal,
 )
 from lacuna.controlplane.journal.moving.beginning import Beginning
 from lacuna.controlplane.journal.moving.holding import renewing, wait_for_silence
@@ -110,7 +112,8 @@ class BucketWreck:
     async def salvage(self) -> Salvage:
         """Read the newest intact snapshot and the appends that follow it."""
         name, manifest, problems = self._bucket.name, self._manifest, list(self._problems)
-        snapshot = await newest_intact(self._snapshots, manifest.cluster_id or None, problems)
+        cluster_id = manifest.cluster_id or None
+        snapshot = await newest_intact(self._snapshots, cluster_id, self._fit, problems)
         intact = _Intact(0, manifest.last.position, problems, epoch=manifest.epoch)
         if snapshot is not None:
             intact.position = snapshot.position
@@ -125,6 +128,14 @@ class BucketWreck:
         state, position = replayed(name, snapshot, intact.batches, problems)
         cluster_id = manifest.cluster_id or state.cluster_id
         return Salvage(name, cluster_id, intact.epoch, position, intact.reached, state, problems)
+
+    async def _fit(self, _: int, seal: Seal) -> Fit:
+        """A snapshot fits unless another append is there: one that is missing or damaged may have been its own."""
+        try:
+            header = await Appends(self._bucket).header_of(seal.place)
+        except JournalCorrupt:
+            return Fit.FITS
+        return Fit.FITS if header is None or header.seal == seal else Fit.BESIDE
 
     async def _read(self, intact: _Intact, after_number: int) -> None:
         number = after_number

@@ -8,18 +8,21 @@ from typing import Final
 from lacuna.controlplane.clock import Clock
 from lacuna.controlplane.journal.intact import Salvage, replayed
 from lacuna.controlplane.journal.journal import (
+    Fit,
     JournalBatch,
     JournalCorrupt,
     JournalError,
     JournalFenced,
     JournalTrimmed,
     OpenedJournal,
+    Seal,
 )
 from lacuna.controlplane.journal.moving.beginning import Beginning
 from lacuna.controlplane.journal.moving.holding import renewing, wait_for_silence
 from lacuna.controlplane.journal.moving.wreck import newest_intact, nothing_intact
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.postgresql_connection import Connection, connected
+from lacuna.controlplane.journal.postgresql_reading import fit
 from lacuna.controlplane.journal.postgresql_schema import is_there, make_tables
 from lacuna.controlplane.journal.postgresql_snapshots import insert_snapshot
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
@@ -42,7 +45,7 @@ class PostgresqlWreck:
         """Read the newest intact snapshot and the appends that follow it."""
         name, opened = self._journal.name, self._opened
         problems: list[str] = []
-        snapshot = await newest_intact(self._snapshots, opened.cluster_id, problems)
+        snapshot = await newest_intact(self._snapshots, opened.cluster_id, self._fit, problems)
         begin = 0 if snapshot is None else snapshot.position
         if begin > opened.position:
             problems.append(
@@ -55,6 +58,12 @@ class PostgresqlWreck:
         reached = max(opened.position, position)
         token = opened.fencing_token
         return Salvage(name, opened.cluster_id, token, position, reached, state, problems)
+
+    async def _fit(self, position: int, seal: Seal) -> Fit:
+        """A snapshot fits unless another append is there: one that is ahead of the tables has what they lost."""
+        async with connected(self._url) as connection:
+            found = await fit(connection, position, seal)
+        return Fit.BESIDE if found is Fit.BESIDE else Fit.FITS
 
     async def _batches(self, after: int, problems: list[str]) -> list[JournalBatch]:
         batches: list[JournalBatch] = []

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from lacuna.controlplane.journal.intact import Salvage
-from lacuna.controlplane.journal.journal import JournalCorrupt, Snapshot
+from lacuna.controlplane.journal.journal import JournalCorrupt, Judge, Snapshot
 from lacuna.controlplane.journal.moving.beginning import Beginning
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
@@ -24,11 +24,14 @@ class Wreck(Protocol):
 
 
 async def newest_intact(
-    snapshots: SnapshotStore, cluster_id: str | None, problems: list[str]
+    snapshots: SnapshotStore, cluster_id: str | None, judge: Judge, problems: list[str]
 ) -> Snapshot | None:
-    """Return the newest intact snapshot, or None; adds a problem if all are damaged. Raises JournalForeign."""
+    """Return the newest intact snapshot that fits, or None. Adds a problem if all are damaged.
+
+    Raises JournalForeign.
+    """
     try:
-        return await snapshots.load(cluster_id)
+        return await snapshots.load(cluster_id, judge)
     except JournalCorrupt as error:
         problems.append(f"no snapshot can be read: {error}")
         return None

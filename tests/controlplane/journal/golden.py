@@ -50,8 +50,8 @@ def make_place(kind: str, request: pytest.FixtureRequest) -> Place:
     """An empty place."""
     if kind == "sqlite":
         return file_place(request.getfixturevalue("tmp_path"))
-    if kind == "bucket":
-        return _bucket()
+    if kind.startswith("bucket"):
+        return _bucket(kind)
     return _postgresql(request)
 
 
@@ -76,13 +76,16 @@ def file_place(folder: Path) -> Place:
     )
 
 
-def _bucket() -> Place:
+def _bucket(kind: str) -> Place:
     bucket = MemoryStore()
 
     def fill() -> None:
-        for each in (GOLDEN / "bucket").rglob("*"):
-            if each.is_file():
-                bucket.put(str(each.relative_to(GOLDEN / "bucket")), [each.read_bytes()])
+        objects = _objects(GOLDEN / "bucket")
+        if kind != "bucket":
+            journal = {key: data for key, data in objects.items() if "/snapshots/" not in key}
+            objects = journal | _objects(GOLDEN / kind)
+        for key, data in objects.items():
+            bucket.put(key, [data])
 
     def patient() -> SharedJournal:
         return BucketJournal(bucket, str, lease=LEASE)
@@ -95,6 +98,11 @@ def _bucket() -> Place:
         fill,
         bucket=bucket,
     )
+
+
+def _objects(folder: Path) -> dict[str, bytes]:
+    files = [each for each in folder.rglob("*") if each.is_file()]
+    return {str(each.relative_to(folder)): each.read_bytes() for each in files}
 
 
 def _postgresql(request: pytest.FixtureRequest) -> Place:

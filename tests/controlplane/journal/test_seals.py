@@ -1,0 +1,432 @@
+"""Snapshots that cover what the journal has lost, or that are of another journal in the same bucket."""
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import asyncpg
+import pytest
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.clock import SystemClock
+from lacuna.controlplane.journal import snapshotter
+from lacuna.controlplane.journal.bucket import BucketJournal
+from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
+from lacuna.controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalLoss,
+    JournalReader,
+    JournalReplaced,
+    JournalTrimmed,
+    SharedJournal,
+)
+from lacuna.controlplane.journal.moving.bucket_wreck import bucket_wreck
+from lacuna.controlplane.journal.moving.copying import copy_journal
+from lacuna.controlplane.journal.moving.postgresql import PostgresqlTarget
+from lacuna.controlplane.journal.moving.postgresql_wreck import postgresql_wreck
+from lacuna.controlplane.journal.moving.source import leased_source
+from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL, SharedPlace
+from lacuna.controlplane.journal.postgresql import PostgresqlJournal
+from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
+from lacuna.controlplane.journal.replica import Replica
+from lacuna.controlplane.journal.snapshot_store import MovedSnapshots, SnapshotStore
+from lacuna.controlplane.node import Node
+from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
+from lacuna.logstore.objects import MemoryStore, ObjectInfo
+from lacuna.logstore.segments.paths import JOURNAL_SNAPSHOTS_PREFIX
+from lacuna.losses import AcceptedLoss, accept_shared_loss
+from tests.controlplane.verbs.cluster import Cluster
+from tests.postgresql import PostgresqlServer
+
+LEASE = 0.3
+IN_BUCKET = "postgresql, with snapshots in a bucket"
+
+
+async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
+    return None
+
+
+def no_plane(*_: object) -> Runtime:
+    raise AssertionError
+
+
+class Kept:
+    """A journal in the database at `url`, or in the bucket if that is empty."""
+
+    def __init__(self, kind: str, url: str = "", bucket: MemoryStore | None = None) -> None:
+        self.url = url
+        self.bucket = bucket or MemoryStore()
+        self.snapshots: SnapshotStore
+        if kind == BUCKET:
+            self.snapshots = BucketSnapshots(self.bucket, BUCKET)
+        else:
+            self.snapshots = in_database = PostgresqlSnapshots(url)
+            if kind == IN_BUCKET:
+                in_bucket = BucketSnapshots(self.bucket, POSTGRESQL)
+                self.snapshots = MovedSnapshots(in_bucket, in_database)
+        self._kept: dict[str, bytes] = {}
+
+    def journal(self, lease: float = 0.0) -> SharedJournal:
+        if self.url:
+            return PostgresqlJournal(self.url, str, lease=lease, snapshots=self.snapshots)
+        return BucketJournal(self.bucket, str, lease=lease, snapshots=self.snapshots)
+
+    async def append(self, records: Sequence[bytes]) -> None:
+        journal = self.journal()
+        opened = await journal.open(Cluster().state.cluster_id)
+        for record in records:
+            await journal.append([record], opened.fencing_token)
+        await journal.close()
+
+    async def snapshot(self, patch: pytest.MonkeyPatch) -> int:
+        """Has a snapshot made as the snapshot process does, and trims; returns its position."""
+        journal = self.journal()
+        opened = await journal.open(None)
+
+        @contextmanager
+        def opened_reader(_: SharedPlace) -> Iterator[tuple[JournalReader, SnapshotStore]]:
+            yield journal.reader(), self.snapshots
+
+        with patch.context() as patched:
+            patched.setattr(snapshotter, "opened_reader", opened_reader)
+            await snapshotter.make_shared_snapshot(SharedPlace("here"), opened.position)
+        await journal.trim()
+        await journal.close()
+        return opened.position
+
+    def keep(self) -> None:
+        """Notes what the journal is now; snapshots are not set back with it."""
+        self._kept = {info.key: bytes(self.bucket.get_all(info.key)) for info in self._objects()}
+
+    def _objects(self) -> list[ObjectInfo]:
+        return [
+            info
+            for info in self.bucket.list("journal/")
+            if not info.key.startswith(JOURNAL_SNAPSHOTS_PREFIX)
+        ]
+
+    async def lose(self, position: int) -> None:
+        """Everything after `position`, where the journal was kept."""
+        if self.url:
+            await self.execute("DELETE FROM lacuna.appends WHERE last > $1", position)
+            return
+        self.bucket.delete([info.key for info in self._objects()])
+        for key, data in self._kept.items():
+            self.bucket.create(key, data)
+
+    async def execute(self, statement: str, *args: object) -> None:
+        connection = await asyncpg.connect(self.url)
+        try:
+            await connection.execute(statement, *args)
+        finally:
+            await connection.close()
+
+    async def spoil(self, position: int) -> None:
+        """Damages the snapshot at a position."""
+        if isinstance(self.snapshots, PostgresqlSnapshots):
+            await self.execute(
+                "UPDATE lacuna.snapshots SET crc = 1 WHERE part = 0 AND position = $1", position
+            )
+            return
+        for info in list(self.bucket.list(f"{JOURNAL_SNAPSHOTS_PREFIX}{position:016x}-")):
+            if "part-" in info.key:
+                found = self.bucket.load(info.key)
+                self.bucket.replace(info.key, b"x", found.etag)
+
+    async def followed(self) -> State:
+        """The state of a standby that starts."""
+        node = Node(no_plane, SystemClock(), nobody)
+        reader = self.journal(LEASE).reader()
+        try:
+            await node._catch_up(reader)
+        finally:
+            await reader.close()
+        return node._replica.state
+
+    async def led(self) -> State:
+        """The state of a leader that starts without having followed."""
+        plane = Runtime(
+            self.journal(),
+            SystemClock(),
+            lambda: bytes(16),
+            RuntimeSettings(),
+            on_fatal=lambda _: None,
+        )
+        await plane.start(None)
+        state = machine.restore(plane.serialized_state())
+        await plane.close()
+        return state
+
+    async def accept_loss(self) -> AcceptedLoss:
+        if self.url:
+            wreck = postgresql_wreck(self.url, self.snapshots, LEASE, SystemClock())
+            async with wreck as in_database:
+                return await accept_shared_loss(in_database, None)
+        async with bucket_wreck(self.bucket, "the bucket", LEASE, SystemClock()) as in_bucket:
+            return await accept_shared_loss(in_bucket, None)
+
+
+@pytest.fixture(params=[POSTGRESQL, IN_BUCKET, BUCKET])
+def kept(request: pytest.FixtureRequest) -> Kept:
+    url = "" if request.param == BUCKET else request.getfixturevalue("database")
+    return Kept(request.param, url)
+
+
+class Histories:
+    """Two that begin with the same records. `lost` and `now` follow in one of them each."""
+
+    def __init__(self) -> None:
+        self.lost_cluster, self.cluster = Cluster(), Cluster()
+        for cluster in (self.lost_cluster, self.cluster):
+            cluster.create("orders")
+            cluster.put("orders-0", 5)
+        self.common = list(self.cluster.journal)
+        for _ in range(3):
+            self.lost_cluster.put("orders-0", 7)
+            self.cluster.put("orders-0", 2)
+        assert self.lost_cluster.journal[: len(self.common)] == self.common
+        self.lost = self.lost_cluster.journal[len(self.common) :]
+        self.now = self.cluster.journal[len(self.common) :]
+
+
+def same(one: State, other: State) -> bool:
+    return machine.snapshot(one) == machine.snapshot(other)
+
+
+async def set_back(kept: Kept, histories: Histories, patch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """A journal with a snapshot that covers what it then lost, and an earlier one; returns their positions."""
+    await kept.append(histories.common)
+    first = await kept.snapshot(patch)
+    kept.keep()
+    await kept.append(histories.lost[:2])
+    second = await kept.snapshot(patch)
+    await kept.lose(first)
+    return first, second
+
+
+async def test_a_snapshot_of_what_was_lost_is_not_used(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The journal has grown past it since. Nor is it one of the two that are kept."""
+    histories = Histories()
+    first, second = await set_back(kept, histories, monkeypatch)
+    await kept.append(histories.now)
+    caplog.set_level(logging.WARNING)
+    assert same(await kept.followed(), histories.cluster.state)
+    [message] = [each.message for each in caplog.records]
+    assert f"the snapshot at position {second} is not used, as the journal has something" in message
+    assert same(await kept.led(), histories.cluster.state)
+    third = await kept.snapshot(monkeypatch)
+    assert same(await kept.followed(), histories.cluster.state)
+    caplog.clear()
+    assert third > second
+    await kept.spoil(third)
+    assert same(await kept.followed(), histories.cluster.state)
+    # The journal was trimmed up to the first.
+    assert await kept.snapshots.trimmable("cluster", kept.journal().reader().fit) == first
+
+
+async def test_a_standby_that_has_only_loaded_a_snapshot_notices_that_it_was_replaced(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories = Histories()
+    await kept.append(histories.common)
+    await kept.snapshot(monkeypatch)
+    kept.keep()
+    first = len(histories.common)
+    await kept.append(histories.lost[:2])
+    await kept.snapshot(monkeypatch)
+    reader = kept.journal(LEASE).reader()
+    node = Node(no_plane, SystemClock(), nobody)
+    await node._catch_up(reader)
+    loaded = node._replica
+    assert (loaded.position, loaded.records) == (first + 2, 0)
+    await node._catch_up(reader)
+    assert node._replica is loaded
+    await kept.lose(first)
+    await kept.append(histories.now)
+    stale = Replica()
+    stale.state, stale.position, stale.seal = loaded.state, loaded.position, loaded.seal
+    with pytest.raises(JournalReplaced, match="is not the one that was read"):
+        await stale.catch_up(reader)
+    await node._catch_up(reader)
+    assert same(node._replica.state, histories.cluster.state)
+    await reader.close()
+
+
+async def test_a_snapshot_that_is_ahead_of_the_journal_is_refused(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By who stands by and who leads; `--accept-loss` goes on with it."""
+    histories = Histories()
+    _, second = await set_back(kept, histories, monkeypatch)
+    message = f"snapshot at position {second} covers more than the journal has.*--accept-loss"
+    for start in (kept.followed, kept.led):
+        with pytest.raises(JournalLoss, match=message):
+            await start()
+    loss = await kept.accept_loss()
+    assert loss.position == second
+    topic = next(iter((await kept.led()).topics.values()))
+    assert topic.partitions[0].high_watermark == 5 + 7 + 7
+
+
+async def test_an_accepted_loss_goes_on_with_a_snapshot_that_fits(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And with the records that follow that one, not with those beside it."""
+    histories = Histories()
+    await set_back(kept, histories, monkeypatch)
+    await kept.append(histories.now)
+    loss = await kept.accept_loss()
+    assert loss.position == len(histories.cluster.journal)
+    topic = next(iter((await kept.led()).topics.values()))
+    assert topic.partitions[0].high_watermark == 5 + 3 * 2
+
+
+async def without_seals(kept: Kept) -> None:
+    """Makes the snapshots what the format before would have written."""
+    if kept.url:
+        await kept.execute("DELETE FROM lacuna.snapshots WHERE part = -1")
+        await kept.execute("UPDATE lacuna.journal SET format_version = 1")
+    for info in list(kept.bucket.list(JOURNAL_SNAPSHOTS_PREFIX)):
+        if info.key.endswith("index"):
+            found = kept.bucket.load(info.key)
+            fields = json.loads(found.data)
+            assert len(fields.pop("seal")) == 2
+            fields["format_version"] = 2
+            kept.bucket.replace(info.key, json.dumps(fields).encode(), found.etag)
+
+
+async def test_a_snapshot_without_a_seal_is_not_compared(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories = Histories()
+    await kept.append(histories.common)
+    first = await kept.snapshot(monkeypatch)
+    await kept.append(histories.now)
+    await without_seals(kept)
+    replica = Replica()
+    reader = kept.journal(LEASE).reader()
+    snapshot = await reader.load_snapshot()
+    assert snapshot is not None
+    assert (snapshot.position, snapshot.seal) == (first, None)
+    await replica.catch_up(reader)
+    await reader.close()
+    assert same(replica.state, histories.cluster.state)
+    assert same(await kept.led(), histories.cluster.state)
+
+
+async def test_a_damaged_seal_is_a_damaged_snapshot(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories = Histories()
+    await kept.append(histories.common)
+    await kept.snapshot(monkeypatch)
+    await kept.append(histories.now)
+    last = await kept.snapshot(monkeypatch)
+    if isinstance(kept.snapshots, PostgresqlSnapshots):
+        await kept.execute(
+            "UPDATE lacuna.snapshots SET crc = 1 WHERE part = -1 AND position = $1", last
+        )
+    else:
+        [key] = [
+            info.key
+            for info in kept.bucket.list(f"{JOURNAL_SNAPSHOTS_PREFIX}{last:016x}-")
+            if info.key.endswith("index")
+        ]
+        found = kept.bucket.load(key)
+        fields = {**json.loads(found.data), "seal": [1]}
+        kept.bucket.replace(key, json.dumps(fields).encode(), found.etag)
+    replica = Replica()
+    reader = kept.journal(LEASE).reader()
+    await replica.catch_up(reader)
+    await reader.close()
+    assert replica.records == len(histories.now)
+    assert same(replica.state, histories.cluster.state)
+
+
+# Two databases with one bucket
+
+
+@pytest.fixture
+def other_database(postgresql: PostgresqlServer, database: str) -> Iterator[str]:
+    del database
+    url = postgresql.make_database("other")
+    yield url
+    postgresql.run("dropdb", "--force", "other")
+
+
+@pytest.fixture
+def two(database: str, other_database: str) -> tuple[Kept, Kept]:
+    bucket = MemoryStore()
+    return Kept(IN_BUCKET, database, bucket), Kept(IN_BUCKET, other_database, bucket)
+
+
+async def copied(one: Kept, other: Kept) -> None:
+    await copy_journal(
+        leased_source(one.journal(LEASE), SystemClock()), PostgresqlTarget(other.url)
+    )
+
+
+async def test_a_database_does_not_go_on_with_the_snapshots_of_another(
+    two: tuple[Kept, Kept], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One was copied to the other, and both were written to since."""
+    one, other = two
+    histories = Histories()
+    await one.append(histories.common)
+    await one.snapshot(monkeypatch)
+    await copied(one, other)
+    assert same(await other.followed(), machine.restore(machine.snapshot(await one.led())))
+    await other.append(histories.lost[:2])
+    await other.snapshot(monkeypatch)
+    assert same(await other.followed(), (await other.led()))
+    with pytest.raises(JournalLoss, match=r"is of another journal \(do --journal and --store go"):
+        await one.followed()
+    # A leader that had followed before has not loaded it.
+    await one.append(histories.now)
+    assert same(await one.followed(), histories.cluster.state)
+    assert "of another journal of the cluster (run control planes on one" in caplog.text
+    await one.snapshot(monkeypatch)
+    caplog.clear()
+    assert same(await one.followed(), histories.cluster.state)
+    assert caplog.records == []
+
+
+async def test_a_journal_that_was_trimmed_below_says_that_its_snapshots_are_gone(
+    two: tuple[Kept, Kept], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = two
+    histories = Histories()
+    await one.append(histories.common)
+    await one.snapshot(monkeypatch)
+    await copied(one, other)
+    await one.append(histories.now[:1])
+    await one.snapshot(monkeypatch)
+    for record in histories.lost:
+        await other.append([record])
+        await other.snapshot(monkeypatch)
+    await one.append(histories.now[1:])
+    with pytest.raises(JournalCorrupt, match="are they in a bucket that --store does not name"):
+        await one.followed()
+
+
+async def test_a_journal_is_copied_back_and_forth(
+    two: tuple[Kept, Kept], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, other = two
+    histories = Histories()
+    await one.append(histories.common)
+    for record in histories.now:
+        await one.append([record])
+        await one.snapshot(monkeypatch)
+        await copied(one, other)
+        await one.execute("DROP SCHEMA lacuna CASCADE")
+        one, other = other, one
+    assert same(await one.followed(), histories.cluster.state)
+    assert caplog.records == []
+    with pytest.raises(JournalTrimmed):
+        [each async for each in one.journal().reader().read(0)]
