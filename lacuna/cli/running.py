@@ -1,6 +1,7 @@
 """What all commands that keep running share: readiness, signals, logging, and ending with their parent."""
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
@@ -26,10 +27,17 @@ SUPERVISED = "LACUNA_SUPERVISED"
 #: How many more containers are allocated than freed before the collector looks for cycles among the young ones.
 _COLLECT_AFTER = 50_000
 
+#: Parameters of glibc's mallopt (malloc.h).
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+#: Free memory at the end of the heap beyond this is given back to the kernel.
+_KEPT_BYTES = 256 << 20
+
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Runs the coroutine that `main` makes until it ends; cancels it at Ctrl-C, SIGTERM or the supervisor's death."""
     _spare_the_collector()
+    _keep_freed_memory()
     raise_limit()
     run_on_uvloop(_run(main()))
 
@@ -43,6 +51,18 @@ def _spare_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, 50, 100)
+
+
+def _keep_freed_memory() -> None:
+    """Makes malloc keep freed buffers of reads for the next ones, instead of giving them back to the kernel.
+
+    The kernel clears each page of new memory, which took a fifth of the CPU of a server that reads. Only glibc has
+    these settings.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 async def _run(main: Coroutine[Any, Any, None]) -> None:
