@@ -10,43 +10,33 @@ import base64
 import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-import grpc
-import grpc.aio
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from google.protobuf.message import DecodeError
 
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.clock import Clock, SystemClock
+from lacuna.controlplane.health import Health
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.rpc.call import Call, CallError, Status
+from lacuna.controlplane.rpc.server import RpcLimits, RpcServer
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.serving import ServedPlane, serve_stream
+from lacuna.controlplane.shared.contract import SESSION_METHOD, STATUS_METHOD
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import (
     DESCRIPTOR,
     ControlPlaneStatus,
     SessionRequest,
+    SessionResponse,
     Standby,
     StatusRequest,
-)
-from lacuna.controlplane.v1.control_pb2_grpc import (
-    ControlPlaneServicer,
-    add_ControlPlaneServicer_to_server,
 )
 
 _READY: Final = "ready"
 _SERVICE: Final = DESCRIPTOR.services_by_name["ControlPlane"].full_name
-_SERVER_OPTIONS: Final = (
-    ("grpc.max_receive_message_length", 64 << 20),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.so_reuseport", 0),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,66 +72,69 @@ class LonePlane:
         )
 
 
-class _Service(ControlPlaneServicer):
-    def __init__(self, served: ServedPlane, max_outbox: int) -> None:
-        self._served = served
-        self._max_outbox = max_outbox
-
-    async def Session(  # noqa: N802 - gRPC's name
-        self, requests: AsyncIterator[SessionRequest], context: Any
-    ) -> None:
-        try:
-            await serve_stream(self._served, requests, context.write, self._max_outbox)
-        except ControlPlaneUnavailable as error:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
-
-    async def Status(  # noqa: N802 - gRPC's name
-        self,
-        request: StatusRequest,
-        context: Any,  # noqa: ARG002 - gRPC's
-    ) -> ControlPlaneStatus:
-        return self._served.status(request.standby if request.HasField("standby") else None)
-
-
 class Server:
     """The gRPC service of one control plane. After `start`, clients connect to `address`."""
 
     def __init__(self, served: ServedPlane, settings: ServiceSettings) -> None:
         self._served = served
         self._settings = settings
-        self._server = grpc.aio.server(options=_SERVER_OPTIONS)
-        self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
-        service = _Service(served, settings.max_outbox)
-        add_ControlPlaneServicer_to_server(service, self._server)  # type: ignore[no-untyped-call]
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._health = Health()
+        handlers = {
+            SESSION_METHOD: self._session,
+            STATUS_METHOD: self._status,
+            **self._health.handlers,
+        }
+        self._server = RpcServer(handlers, RpcLimits())
         self.address = ""
 
     async def start(self, address: str) -> None:
         """Listen on `host:port` (0 for any free port) or `unix:path`. Raises OSError if the address cannot be used."""
         try:
-            port = self._server.add_insecure_port(address)
-        except RuntimeError as error:
-            raise OSError(f"cannot listen on {address}: is it in use?") from error
-        host, _, _ = address.rpartition(":")
-        self.address = address if address.startswith("unix:") else f"{host}:{port}"
-        await self._server.start()
-        await self._set_health("", is_serving=True)
+            self.address = await self._server.start(address)
+        except OSError as error:
+            # asyncio's own text repeats the address; a name that is not known has a negative number.
+            is_plain = error.errno is not None and error.errno > 0
+            reason = os.strerror(error.errno) if is_plain and error.errno else str(error)
+            raise OSError(f"cannot listen on {address}: {reason}") from error
+        self._health.set("", is_serving=True)
         await self.show_state()
 
     async def show_state(self) -> None:
         """Tell health checks whether it is ready and whether it leads now."""
-        await self._set_health(_READY, is_serving=self._served.is_ready)
-        await self._set_health(_SERVICE, is_serving=self._served.plane is not None)
+        self._health.set(_READY, is_serving=self._served.is_ready)
+        self._health.set(_SERVICE, is_serving=self._served.plane is not None)
 
     async def stop(self) -> None:
         """Report NOT_SERVING to health checks, then end the streams."""
         for name in ("", _READY, _SERVICE):
-            await self._set_health(name, is_serving=False)
+            self._health.set(name, is_serving=False)
         await self._server.stop(self._settings.stop_grace)
 
-    async def _set_health(self, name: str, *, is_serving: bool) -> None:
-        status = health_pb2.HealthCheckResponse
-        await self._health.set(name, status.SERVING if is_serving else status.NOT_SERVING)
+    async def _session(self, call: Call) -> None:
+        async def write(response: SessionResponse) -> None:
+            await call.write(response.SerializeToString())
+
+        try:
+            await serve_stream(self._served, _requests(call), write, self._settings.max_outbox)
+        except ControlPlaneUnavailable as error:
+            raise CallError(Status.UNAVAILABLE, str(error)) from error
+
+    async def _status(self, call: Call) -> None:
+        try:
+            request = StatusRequest.FromString(await call.read_one())
+        except DecodeError as error:
+            raise CallError(Status.INVALID_ARGUMENT, "this is not a StatusRequest") from error
+        status = self._served.status(request.standby if request.HasField("standby") else None)
+        await call.write(status.SerializeToString())
+
+
+async def _requests(call: Call) -> AsyncIterator[SessionRequest]:
+    """Yield what the client sends until it ends the session or the call breaks."""
+    try:
+        while (message := await call.read()) is not None:
+            yield SessionRequest.FromString(message)
+    except CallError as error:
+        raise ControlPlaneUnavailable(f"the client has left: {error}") from error
 
 
 class RunningControlPlane:

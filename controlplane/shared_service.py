@@ -5,8 +5,7 @@ import os
 from collections.abc import Callable
 from socket import gethostname
 
-import grpc
-import grpc.aio
+from google.protobuf.message import DecodeError
 
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.clock import Clock, SystemClock
@@ -14,13 +13,15 @@ from lacuna.controlplane.journal.journal import SharedJournal, Snapshotter
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.node import Node
+from lacuna.controlplane.rpc.call import CallError
+from lacuna.controlplane.rpc.client import ask
 from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.service import Server, ServiceSettings
+from lacuna.controlplane.shared.contract import STATUS_METHOD
 from lacuna.controlplane.shared.reach import is_address
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.tenure import Tenure
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby, StatusRequest
-from lacuna.controlplane.v1.control_pb2_grpc import ControlPlaneStub
 
 _ASK_SECONDS = 1.0
 
@@ -150,12 +151,9 @@ async def ask_status(address: str, standby: Standby | None = None) -> ControlPla
     """Ask the control plane at `address` for its status, as `standby` if given; return None if it does not answer."""
     if not is_address(address):
         return None
-    async with grpc.aio.insecure_channel(address) as channel:
-        stub = ControlPlaneStub(channel)  # type: ignore[no-untyped-call]
-        try:
-            status: ControlPlaneStatus = await stub.Status(
-                StatusRequest(standby=standby), timeout=_ASK_SECONDS
-            )
-        except grpc.aio.AioRpcError:
-            return None
-    return status
+    request = StatusRequest(standby=standby).SerializeToString()
+    try:
+        answer = await ask(address, STATUS_METHOD, request, _ASK_SECONDS)
+        return ControlPlaneStatus.FromString(answer)
+    except (CallError, DecodeError):
+        return None

@@ -3,28 +3,20 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
 
-import grpc
-import grpc.aio
+from google.protobuf.message import DecodeError
 
 from lacuna.controlplane.client.session import SessionClient, SessionLimits
 from lacuna.controlplane.client.streams import Sleep, StreamBroken
+from lacuna.controlplane.rpc.call import Call, CallError
+from lacuna.controlplane.rpc.client import begin, connected
+from lacuna.controlplane.shared.contract import SESSION_METHOD
 from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
-from lacuna.controlplane.v1.control_pb2_grpc import ControlPlaneStub
 
-#: Message sizes are unlimited because the snapshot of a partition is one message, however many extents it has.
-CHANNEL_OPTIONS: Final = (
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    # A control plane that was stopped, or whose machine is gone, is left for the one that takes over.
-    ("grpc.keepalive_time_ms", 2_000),
-    ("grpc.keepalive_timeout_ms", 2_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.use_local_subchannel_pool", 1),
-)
+#: A control plane that was stopped, or whose machine is gone, is left for the one that takes over.
+_PING_SECONDS: Final = 2.0
 
 
 class GrpcClient(SessionClient):
@@ -62,26 +54,48 @@ async def _resolve(address: str) -> Sequence[str]:
 
 @asynccontextmanager
 async def _connect(address: str) -> AsyncIterator["_GrpcStream"]:
-    async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
-        yield _GrpcStream(ControlPlaneStub(channel).Session())  # type: ignore[no-untyped-call]
+    async with AsyncExitStack() as stack:
+        yield _GrpcStream(address, stack)
 
 
 class _GrpcStream:
-    def __init__(self, call: Any) -> None:
-        self._call = call
+    def __init__(self, address: str, stack: AsyncExitStack) -> None:
+        self._address = address
+        self._stack = stack
+        self._opening: asyncio.Task[Call] | None = None
+        self._call: Call | None = None
 
     async def read(self) -> SessionResponse | None:
         try:
-            response = await self._call.read()
-        except grpc.aio.AioRpcError as error:
-            raise StreamBroken(error.details()) from error
-        return None if response is grpc.aio.EOF else response  # type: ignore[attr-defined]
+            call = self._call or await self._open()
+            message = await call.read()
+            return None if message is None else SessionResponse.FromString(message)
+        except CallError as error:
+            raise StreamBroken(str(error)) from error
+        except DecodeError as error:
+            raise StreamBroken("it has sent something that is not a SessionResponse") from error
 
     async def write(self, request: SessionRequest) -> None:
         try:
-            await self._call.write(request)
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            call = self._call or await self._open()
+            await call.write(request.SerializeToString())
+        except CallError as error:
             raise StreamBroken(str(error)) from error
 
     def cancel(self) -> None:
-        self._call.cancel()
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._call is not None:
+            self._call.cancel()
+
+    async def _open(self) -> Call:
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._connect())
+        return await self._opening
+
+    async def _connect(self) -> Call:
+        link = await self._stack.enter_async_context(
+            connected(self._address, ping_after=_PING_SECONDS)
+        )
+        self._call = begin(link, SESSION_METHOD, self._address)
+        return self._call

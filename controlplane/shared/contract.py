@@ -11,6 +11,10 @@ from lacuna.controlplane.v1.control_pb2 import Contract
 NEWEST: Final = 1
 OLDEST: Final = 1
 
+#: The methods of the service, as gRPC names them.
+SESSION_METHOD: Final = "/controlplane.v1.ControlPlane/Session"
+STATUS_METHOD: Final = "/controlplane.v1.ControlPlane/Status"
+
 
 def own_contract() -> Contract:
     """Return what this process speaks."""

@@ -1,0 +1,58 @@
+"""gRPC's standard health service (grpc.health.v1)."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+from lacuna.controlplane.rpc.call import Call, CallError, Status
+from lacuna.controlplane.rpc.server import Handler
+
+_SERVICE: Final = "/grpc.health.v1.Health/"
+
+
+class Health:
+    """Tells whether each of some services serves, also whoever watches it."""
+
+    def __init__(self) -> None:
+        self._serving: dict[str, bool] = {}
+        self._changed = asyncio.Event()
+
+    def set(self, service: str, *, is_serving: bool) -> None:
+        """Say whether a service serves from now on."""
+        self._serving[service] = is_serving
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The methods of the service, by path."""
+        return {_SERVICE + "Check": self._check, _SERVICE + "Watch": self._watch}
+
+    async def _check(self, call: Call) -> None:
+        service = await _asked(call)
+        if service not in self._serving:
+            raise CallError(Status.NOT_FOUND, f"there is no service {service!r}")
+        await call.write(self._answer(service))
+
+    async def _watch(self, call: Call) -> None:
+        service = await _asked(call)
+        told = b"\0"
+        while True:
+            changed = self._changed
+            if (answer := self._answer(service)) != told:
+                told = answer
+                await call.write(answer)
+            await changed.wait()
+
+    def _answer(self, service: str) -> bytes:
+        status = HealthCheckResponse.SERVICE_UNKNOWN
+        if service in self._serving:
+            is_serving = self._serving[service]
+            status = HealthCheckResponse.SERVING if is_serving else HealthCheckResponse.NOT_SERVING
+        return bytes(HealthCheckResponse(status=status).SerializeToString())
+
+
+async def _asked(call: Call) -> str:
+    return str(HealthCheckRequest.FromString(await call.read_one()).service)
