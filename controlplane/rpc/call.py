@@ -5,13 +5,10 @@ from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
 from struct import Struct
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from urllib.parse import quote, unquote
 
 from lacuna.controlplane.rpc.frames import DEFAULT_WINDOW, Code, FrameError
-
-if TYPE_CHECKING:
-    from lacuna.controlplane.rpc.link import Link
 
 Headers: TypeAlias = Sequence[tuple[str, str]]
 
@@ -42,13 +39,32 @@ class CallError(Exception):
         self.status = status
 
 
+class Carrier(Protocol):
+    """What a call needs of its connection."""
+
+    def send_headers(self, call: "Call", headers: Headers, *, ends: bool = False) -> None:
+        """Send headers or trailers."""
+
+    async def send_data(self, call: "Call", data: bytes) -> None:
+        """Send bytes once the peer takes them. Raises CallError if the call breaks."""
+
+    def send_end(self, call: "Call") -> None:
+        """Say that this end sends no more messages."""
+
+    def give_window(self, stream: int, increment: int) -> None:
+        """Let the peer send so many more bytes."""
+
+    def reset(self, call: "Call", code: Code) -> None:
+        """End the stream at once."""
+
+
 class Call:
-    """A call on a `Link`, at either end.
+    """A call on a connection, at either end.
 
     One task reads and one writes. A peer that sends faster than `read` is called is slowed down by flow control.
     """
 
-    def __init__(self, link: "Link", stream: int, max_message: int) -> None:
+    def __init__(self, link: Carrier, stream: int, max_message: int) -> None:
         self._link = link
         self._max_message = max_message
         self._partial = bytearray()
