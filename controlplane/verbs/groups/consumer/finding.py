@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.state.groups.consumer.assignments import Assignment, is_within
+from lacuna.controlplane.state.groups.consumer.assignments import Assignment, is_within, joined
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup, Draft
 from lacuna.controlplane.state.groups.consumer.member import Current, Member
 from lacuna.controlplane.state.groups.consumer.states import JOINING_EPOCH, LEAVING_STATIC_EPOCH
@@ -63,16 +63,17 @@ def check_epoch(
     """Raise Refused if the epoch is not the member's current one.
 
     Its previous epoch is accepted if it owns only partitions that are assigned to it now, because the answer with the
-    current epoch may have been lost. A member that does not say what it owns may only have missed an answer if it
-    may not have heard the last one.
+    current epoch may have been lost. If the member may not have heard the last one, it may also own what that told it
+    to give up, and need not say what it owns.
     """
     current = member.current
     if member_epoch == current.member_epoch:
         return
+    known = current.assigned if has_heard else joined(current.assigned, current.revoking)
     is_retry = (
         member_epoch == current.previous_member_epoch
         and member_epoch < current.member_epoch
-        and (is_within(owned, current.assigned) if owned is not None else not has_heard)
+        and (is_within(owned, known) if owned is not None else not has_heard)
     )
     if not is_retry:
         size = "greater" if member_epoch > current.member_epoch else "smaller"

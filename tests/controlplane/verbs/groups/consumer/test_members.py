@@ -103,6 +103,23 @@ def test_who_may_not_know_its_epoch_is_told_again(lost: str) -> None:
     """)
 
 
+@LOSSES
+def test_who_may_not_know_that_it_is_to_give_up_more_may_still_own_it(lost: str) -> None:
+    """Its confirmation took it to the next epoch, with less."""
+    play(f"""
+    topic t 6
+    beat a topics=t       -> a: 1 t:0,1,2,3,4,5
+    beat b topics=t       -> b: 2 -
+    beat a                -> a: 1 t:0,1,2
+    beat c topics=t       -> c: 3 -
+    beat a owns=t:0,1,2   -> a: 2 t:0,1
+    {lost}
+    beat a owns=t:0,1,2,3 epoch=1 -> a: FENCED_MEMBER_EPOCH
+    beat a owns=t:0,1,2 epoch=1 -> a: 2 t:0,1
+    beat a owned          -> a: 3
+    """)
+
+
 def test_a_member_leaves_and_the_others_take_over() -> None:
     play(
         TWO
