@@ -4,6 +4,7 @@ python -m tests.simulation --seeds 1000          1,000 seeds, from a first one t
 python -m tests.simulation --minutes 5           as many as fit
 python -m tests.simulation --seed 57 --trace     one seed, as a table
 python -m tests.simulation --two-leaders --seeds 10000    short histories in which two control planes lead at a time
+python -m tests.simulation --roaming --seeds 10000        short histories of a group whose members come and go
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ from typing import Final
 
 import click
 
-from tests.simulation.leader_safeguards import LEADER_SAFEGUARDS
-from tests.simulation.safeguards import SAFEGUARDS, seeds_until_found
+from tests.simulation.safeguards import ALL, seeds_until_found
 from tests.simulation.shrink import shrink
-from tests.simulation.world import FORMS, TWO_LEADERS, WHOLE, Form, Result, World
+from tests.simulation.world import FORMS, ROAMING, TWO_LEADERS, WHOLE, Form, Result, World
 
 #: The lines of a summary, and how the names of their counts begin.
 PREFIXES: Final = {
@@ -51,6 +51,13 @@ def main() -> None:
         const=TWO_LEADERS.name,
         default=WHOLE.name,
         help="short histories of a small cluster, in which a standby takes over while another one leads",
+    )
+    parser.add_argument(
+        "--roaming",
+        dest="form",
+        action="store_const",
+        const=ROAMING.name,
+        help="short histories of a KIP-848 group whose members leave and join again, while answers get lost",
     )
     parser.add_argument("--seed", type=int, help="replay one seed")
     parser.add_argument("--without", default="", help="numbers of faults to leave out, as 2,3,5")
@@ -107,7 +114,7 @@ def run(chunks: Iterator[range], form: Form, jobs: int) -> int:
 
 def remove_safeguards(only: str | None, most: int, jobs: int) -> int:
     """Prints how many seeds it takes to find that each safeguard is missing; returns the exit code."""
-    names = [only] if only else [*SAFEGUARDS, *LEADER_SAFEGUARDS]
+    names = [only] if only else [*ALL]
     holes = 0
     with ProcessPoolExecutor(jobs, initializer=prepare) as pool:
         searches = [pool.submit(seeds_until_found, name, most) for name in names]

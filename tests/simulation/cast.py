@@ -9,10 +9,11 @@ from typing import Any, Final
 from tests.simulation import admins, compactor, eos, keyed
 from tests.simulation.cluster import Host, Surroundings
 from tests.simulation.consumers import Consumer
-from tests.simulation.groups import ClassicMember, ConsumerMember, Group, Member
+from tests.simulation.groups import ClassicMember, ConsumerMember, Member, Roamer
 from tests.simulation.history import History, Place
 from tests.simulation.kafka import Client
 from tests.simulation.loop import Process
+from tests.simulation.memberships import Group, Watch
 from tests.simulation.producers import IdempotentProducer, PlainProducer, TransactionalProducer
 from tests.simulation.verifier import Verifier
 
@@ -55,19 +56,19 @@ class ClientHost(Host):
 
 
 class Cast:
-    """The clients and jobs of one history. `is_timely` says whether no control plane's clock was ever moved."""
+    """The clients and jobs of one history. `watch` sees what its groups do."""
 
     def __init__(
         self,
         around: Surroundings,
         history: History,
         bootstrap: list[tuple[str, int]],
-        is_timely: Callable[[], bool],
+        watch: Watch,
     ) -> None:
         self.around = around
         self.history = history
         self.bootstrap = bootstrap
-        self._is_timely = is_timely
+        self._watch = watch
         self.places: list[Place] = []
         #: Also those in which others write.
         self.all_places: list[Place] = []
@@ -99,6 +100,18 @@ class Cast:
         self._add("committed", self._consumer(1, wanders=draw.random() < 0.5))
         if draw.random() < 0.5:
             self._add("idem", self._producer(IdempotentProducer))
+
+    def draw_roamers(self, draw: random.Random) -> None:
+        """Draws one group whose members come and go, so that a fault seldom finds it at rest."""
+        places: list[Place] = [("g", number) for number in range(draw.choice((2, 4)))]
+        group = Group("roaming", "g", len(places), self._watch)
+
+        def main(_: str, client: Client) -> Coroutine[Any, Any, None]:
+            return Roamer(ConsumerMember(group, client, None), self.history).run()
+
+        for number in range(draw.choice((2, 3))):
+            self._add(f"roamer-{number}", main)
+        self.all_places = places
 
     def _draw_clients(self, draw: random.Random) -> None:
         has_zombie = draw.random() < 0.4
@@ -210,13 +223,7 @@ class Cast:
 
     def _positions(self, name: str) -> eos.Positions:
         if name not in self.groups:
-            group = Group(
-                name,
-                eos.INPUT,
-                len(self.loop_partitions),
-                self.history,
-                is_timely=self._is_timely,
-            )
+            group = Group(name, eos.INPUT, len(self.loop_partitions), self._watch)
             self.groups[name] = eos.Positions(group, self.history)
         return self.groups[name]
 

@@ -16,9 +16,10 @@ from tests.faults.history import History as LoopHistory
 from tests.faults.history import effect, violations
 from tests.messages import REQUESTS, make, nested
 from tests.simulation.consumers import Consumer
-from tests.simulation.groups import Group, Member
+from tests.simulation.groups import Member
 from tests.simulation.history import EARLIEST, History, Place, Read, Transaction
 from tests.simulation.kafka import RETRIABLE, Client, KafkaError, Unanswered
+from tests.simulation.memberships import Group
 from tests.simulation.producers import Fatal, TransactionalProducer
 
 INPUT: Final = "in"

@@ -100,6 +100,12 @@ def _resets(world: World, fault: Fault) -> None:
     _for_a_while(world, fault, world.around.network.weather, "reset_rate", fault.rate / 10, 0.0)
 
 
+def _session_resets(world: World, fault: Fault) -> None:
+    """Loses replies of control planes with their sessions, so that agents send again what clients have asked once."""
+    weather = world.around.network.weather
+    _for_a_while(world, fault, weather, "session_reset_rate", fault.rate / 4, 0.0)
+
+
 def _slow_disk(world: World, fault: Fault) -> None:
     _for_a_while(world, fault, _disk(world), "slowness", 1 + 2_000 * fault.rate, 1.0)
 
@@ -293,6 +299,32 @@ AMONG_LEADERS: Final[Mapping[str, Kind]] = {
         ("store loses replies", 2, (0.3, 2.0)),
         ("journal stalls", 2, (0.3, 2.0)),
         ("clock jumps", 2, (0.0, 0.0)),
+    )
+}
+
+
+#: Those of a short history of a group: most of them lose answers of control planes.
+AMONG_MEMBERS: Final[Mapping[str, Kind]] = {
+    "session resets": Kind(_session_resets, 12, (0.5, 3.0), _nobody)
+} | {
+    name: KINDS[name]._replace(weight=weight, lasts=lasts)
+    for name, weight, lasts in (
+        ("kill", 4, (0.1, 3.0)),
+        ("pause", 3, (0.3, 6.0)),
+        ("cut", 3, (0.3, 6.0)),
+        ("resets", 2, (0.3, 2.0)),
+        ("slow disk", 2, (0.3, 2.0)),
+        ("disk fails", 1, (0.1, 1.0)),
+        ("two leaders", 4, (0.3, 2.0)),
+        ("kill leader", 3, (0.1, 1.0)),
+        ("stop leader", 1, (0.1, 1.0)),
+        ("pause leader", 3, (0.1, 5.0)),
+        ("pause at PUT", 4, (0.5, 5.0)),
+        ("cut from journal", 2, (0.3, 6.0)),
+        ("cut from agents", 3, (0.3, 6.0)),
+        ("store puts late", 1, (0.3, 2.0)),
+        ("store loses replies", 1, (0.3, 2.0)),
+        ("clock jumps", 1, (0.0, 0.0)),
     )
 }
 

@@ -7,57 +7,24 @@ partitions are its own, whatever its heartbeats learn meanwhile.
 from __future__ import annotations
 
 import asyncio
+import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.groups.consumer.member import Current
 from lacuna.controlplane.verbs.groups.consumer.embedded import read_assignment, write_assignment
 from tests.messages import REQUESTS, make, nested
 from tests.simulation.history import History
 from tests.simulation.kafka import RETRIABLE, Client, KafkaError, Unanswered
+from tests.simulation.memberships import PATIENCE, REBALANCE_MS, SESSION_MS, Group
 
-SESSION_MS: Final = 6_000
-REBALANCE_MS: Final = 5_000
 BEAT_EVERY: Final = 1.5
+#: Of members whose group is never at rest.
+ROAMER_BEAT_EVERY: Final = 0.25
 #: Fields of GroupSettings. Members of KIP-848's protocol do not choose their session timeout.
 SETTINGS: Final = {"consumer_session_timeout_ms": SESSION_MS}
-
-
-class Group:
-    """A group that reads one topic, and the members of KIP-848's protocol that it has had."""
-
-    def __init__(
-        self,
-        name: str,
-        topic: str,
-        partitions: int,
-        history: History,
-        is_timely: Callable[[], bool],
-    ) -> None:
-        self.name = name
-        self.topic = topic
-        self.partitions = partitions
-        self.now = history.now
-        self._history = history
-        #: Whether the control plane's clock was never moved, which may end a member's time early.
-        self._is_timely = is_timely
-        self._members: list[ConsumerMember] = []
-
-    def join(self, member: ConsumerMember) -> None:
-        """A process has a new member."""
-        self._members.append(member)
-
-    def given(self, member: ConsumerMember, partitions: frozenset[int]) -> None:
-        """A member is told that these are its own now: no other may hold one of them."""
-        if not self._is_timely():
-            return
-        for other in self._members:
-            for partition in partitions & other.held() if other is not member else ():
-                self._history.wrong(
-                    f"{member.member_id} is given partition {partition} of {self.name}, "
-                    f"which {other.member_id} has not given up"
-                )
 
 
 class Member:
@@ -250,23 +217,27 @@ class ConsumerMember(Member):
     """ConsumerGroupHeartbeat: its heartbeats learn of new targets, and `ready` takes them over."""
 
     commit_versions = (9,)
+    beat_every: float = BEAT_EVERY
 
     def __init__(self, group: Group, client: Client, instance_id: str | None) -> None:
         super().__init__(group, client, instance_id)
         group.join(self)
         self._version = client.random.choice((0, 1))
-        self._epoch = 0
+        self.epoch = 0
         #: What the member had when it owed the group nothing, and when it sent the heartbeat that was answered so.
         self._confirmed: frozenset[int] = frozenset()
-        self._confirmed_at = 0.0
-        #: Whether a request was not answered: it may still be served, and tell the group of an earlier state.
-        self._is_doubtful = False
+        self.confirmed_at = -math.inf
+        #: Whether a request was not answered by the group since the member joined: it may still be served, and tell the
+        #: group of an earlier state.
+        self.is_doubtful = False
         #: Whether the group took partitions away and has not been told since what the member has. After the rebalance
         #: timeout it puts the member out, even if that never took over what it was to give up. Java's members keep
         #: silent in that case too.
         self._is_owing = False
+        #: Where the group had the member when it did not say so in its last answer.
+        self.untold: Current | None = None
         self._topic_id = b""
-        self._target: frozenset[int] = frozenset()
+        self.target: frozenset[int] = frozenset()
         #: Whether the group has put the member out: it joins again once `ready` has given up its partitions.
         self._is_out = True
         #: Whether the next heartbeat has all fields: the last was not answered, or partitions have changed.
@@ -277,17 +248,18 @@ class ConsumerMember(Member):
 
     async def ready(self) -> None:
         while self._is_out:
-            self.assigned = self._target = frozenset()
-            self._confirmed = frozenset()
+            self.assigned = self.target = frozenset()
+            self._confirmed, self.confirmed_at = frozenset(), -math.inf
+            self.is_doubtful = False
             self.incarnation += 1
-            self._epoch = 0
+            self.epoch = 0
             self._is_out = False
             self._joined.clear()
             await self.client.pause()
             self._wakes.set()
             await self._joined.wait()
-        if self.assigned != self._target:
-            self.assigned = self._target
+        if self.assigned != self.target:
+            self.assigned = self.target
             self._confirmed &= self.assigned
             self._tells_all = True
             self._wakes.set()
@@ -297,7 +269,7 @@ class ConsumerMember(Member):
             if not self._is_out:
                 await self._beat()
             try:
-                async with asyncio.timeout(BEAT_EVERY):
+                async with asyncio.timeout(self.beat_every):
                     await self._wakes.wait()
             except TimeoutError:
                 continue
@@ -305,36 +277,42 @@ class ConsumerMember(Member):
 
     def held(self) -> frozenset[int]:
         """The partitions that no other member may be given yet: so long it takes at least to end this one's time."""
-        if self._is_out or self._is_doubtful:
+        if self._is_out or self.is_doubtful:
             return frozenset()
-        lasts_until = self._confirmed_at + min(SESSION_MS, REBALANCE_MS) / 1000
-        return self._confirmed if self.group.now() < lasts_until else frozenset()
+        is_in_time = self.group.now() < self.confirmed_at + PATIENCE
+        return self._confirmed if is_in_time else frozenset()
 
     async def _beat(self) -> None:
         async with self._beating:
-            sent_at = self.group.now()
-            is_telling = self._epoch == 0 or self._tells_all
+            sent_at, epoch = self.group.now(), self.epoch
+            is_telling = epoch == 0 or self._tells_all
             try:
                 answer = await self._send()
             except Unanswered:
-                self._tells_all = self._is_doubtful = True
+                self._tells_all = self.is_doubtful = True
                 return
             if self._is_out:
                 return
             code = ErrorCode(answer.error_code)
-            if code == ErrorCode.NONE:
-                self._is_owing &= not is_telling
-                self._take(answer)
-                if self.assigned <= self._target and not (self._tells_all or self._is_owing):
-                    self._confirmed, self._confirmed_at = self._target, sent_at
-            else:
-                self._refused(code)
+            if code != ErrorCode.NONE:
+                self._refused(code, sent_at)
+                return
+            self._is_owing &= not is_telling
+            self._take(answer)
+            if self.group.heard(self, epoch, sent_at):
+                self._is_heard(sent_at)
+
+    def _is_heard(self, sent_at: float) -> None:
+        """Takes note of what the group knows, as it has answered what was sent then."""
+        if self.assigned <= self.target and not (self._tells_all or self._is_owing):
+            self._confirmed, self.confirmed_at = self.target, sent_at
+        self.group.told(self, sent_at)
 
     async def _send(self) -> Any:
-        if self._epoch == 0 and self._version == 1 and not self.member_id:
+        if self.epoch == 0 and self._version == 1 and not self.member_id:
             self.member_id = f"{self.client.random.getrandbits(128):032x}"
         fields: dict[str, Any] = {}
-        if self._epoch == 0 or self._tells_all:
+        if self.epoch == 0 or self._tells_all:
             self._tells_all = False
             fields = {
                 "rebalance_timeout_ms": REBALANCE_MS,
@@ -342,7 +320,7 @@ class ConsumerMember(Member):
                 "server_assignor": self.client.random.choice((None, "uniform", "range")),
                 "topic_partitions": self._owned(),
             }
-        return await self._ask(self._epoch, **fields)
+        return await self._ask(self.epoch, **fields)
 
     async def _ask(self, epoch: int, **fields: Any) -> Any:
         return await self.ask(
@@ -371,29 +349,32 @@ class ConsumerMember(Member):
 
     def _take(self, answer: Any) -> None:
         self.member_id = answer.member_id
-        self._epoch = answer.member_epoch
-        self.metadata = (self._epoch, self.member_id)
+        self.epoch = answer.member_epoch
+        self.metadata = (self.epoch, self.member_id)
         if answer.assignment is not None:
             rows = answer.assignment.topic_partitions
             target = frozenset(number for row in rows for number in row.partitions)
-            self.group.given(self, target - self._target)
-            self._is_owing |= not self._target <= target
-            self._target = target
+            self.group.given(self, target - self.target)
+            self._is_owing |= not self.target <= target
+            self.target = target
             if rows:
                 self._topic_id = rows[0].topic_id
         self._joined.set()
 
-    def _refused(self, code: ErrorCode) -> None:
+    def _refused(self, code: ErrorCode, sent_at: float) -> None:
         if code in (
             ErrorCode.UNKNOWN_MEMBER_ID,
             ErrorCode.FENCED_MEMBER_EPOCH,
             ErrorCode.FENCED_INSTANCE_ID,
             ErrorCode.GROUP_ID_NOT_FOUND,  # its last member of this protocol was put out
         ):
+            self.group.refused(self, code, sent_at)
             self._is_out = True
             self._joined.set()
         elif self.lost_coordinator(code):
             self._tells_all = True
+            # An agent that sends its clients away has not passed on what they asked.
+            self.is_doubtful |= code != ErrorCode.NOT_COORDINATOR
         elif (
             code != ErrorCode.UNRELEASED_INSTANCE_ID
         ):  # else until the session of its last process ends
@@ -410,6 +391,37 @@ class ConsumerMember(Member):
 
     def names_itself(self) -> dict[str, Any]:
         return {"member_id": self.metadata[1], "member_epoch": self.metadata[0]}
+
+
+class Roamer:
+    """A consumer that reads nothing. It takes over what it is given, and leaves the group again and again."""
+
+    def __init__(self, member: ConsumerMember, history: History) -> None:
+        self._member = member
+        member.beat_every = ROAMER_BEAT_EVERY
+        self._random = member.client.random
+        self._history = history
+
+    async def run(self) -> None:
+        """Roams for ever, beside the heartbeats."""
+        await asyncio.gather(self._member.beat_forever(), self._roam())
+
+    async def _roam(self) -> None:
+        while True:
+            before = self._member.confirmed_at
+            await self._member.ready()
+            await asyncio.sleep(0.6 * self._random.random())
+            if self._member.confirmed_at > before:
+                self._member.client.served()
+            if self._random.random() < 0.2:
+                await self._leave()
+
+    async def _leave(self) -> None:
+        self._history.counts["members that left"] += 1
+        try:
+            await self._member.leave()
+        except Unanswered:
+            await self._member.client.pause()
 
 
 def _subscription(topic: str) -> bytes:

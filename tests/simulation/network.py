@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from lacuna.controlplane.v1.control_pb2 import SessionResponse
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.trace import Trace
 
@@ -28,6 +29,8 @@ class Weather:
     slowness: float = 1.0
     #: How likely a message makes its link break.
     reset_rate: float = 0.0
+    #: How likely what a control plane sends makes the session break over which it is sent.
+    session_reset_rate: float = 0.0
 
 
 class End:
@@ -188,7 +191,10 @@ class Network:
             if held is not None:
                 held.append((end, message, sent_at))
                 return
-        if self.weather.reset_rate and self._random() < self.weather.reset_rate:
+        rate = self.weather.reset_rate
+        if isinstance(message, SessionResponse):
+            rate += self.weather.session_reset_rate
+        if rate and self._random() < rate:
             self.break_link(link)
             return
         due = max(end._last, self.loop.time() + self._latency())

@@ -29,6 +29,7 @@ from lacuna.controlplane.shared.batches import FLAG_ADDS_PARTITION
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import DeadRanges
 from lacuna.controlplane.shared.log import reads
+from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
 from lacuna.controlplane.state.groups.offsets import Offsets
 from lacuna.controlplane.state.segments import SegmentTable
 from lacuna.controlplane.state.state import Lease, State
@@ -453,12 +454,23 @@ SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "commands not sent again": _everything_again,
 }
 
+#: The same, found by histories of a group whose members come and go.
+MEMBER_SAFEGUARDS: Final[Mapping[str, Remove]] = {
+    # A heartbeat that was repeated is answered as if its client had the first answer.
+    "assignments told again": lambda: patch(LiveConsumerGroup, "has_heard", lambda *_: True),
+}
+
+#: All of them, and what form of history finds them.
+ALL: Final = {
+    **{name: (remove, world.WHOLE) for name, remove in SAFEGUARDS.items()},
+    **{name: (remove, world.ROAMING) for name, remove in MEMBER_SAFEGUARDS.items()},
+    **{name: (remove, world.TWO_LEADERS) for name, remove in LEADER_SAFEGUARDS.items()},
+}
+
 
 def seeds_until_found(name: str, most: int, first: int = 1) -> tuple[int, str] | None:
     """How many seeds it takes to find that a safeguard is missing, and what was found; None if `most` do not."""
-    is_of_leaders = name in LEADER_SAFEGUARDS
-    remove = LEADER_SAFEGUARDS[name] if is_of_leaders else SAFEGUARDS[name]
-    form = world.TWO_LEADERS if is_of_leaders else world.WHOLE
+    remove, form = ALL[name]
     with remove():
         for count, seed in enumerate(itertools.islice(itertools.count(first), most), 1):
             result = world.World(seed, form=form).run()

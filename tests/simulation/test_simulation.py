@@ -19,11 +19,13 @@ from tests.simulation.__main__ import prepare
 from tests.simulation.faults import Fault
 from tests.simulation.safeguards import seeds_until_found
 from tests.simulation.shrink import shrink
-from tests.simulation.world import FORMS, TWO_LEADERS, WHOLE, Form, Result, World
+from tests.simulation.world import FORMS, ROAMING, TWO_LEADERS, WHOLE, Form, Result, World
 
 #: Seeds of small clusters with 8 to 20 faults, two on each kind of journal; among them are an admin, jobs and groups.
 SOME_SEEDS = (52, 60, 40, 39, 17, 7, pytest.param(18, marks=pytest.mark.slow))
 SHORT_SEEDS = range(1, 9)
+#: In the last one a member was put out in less than its rebalance timeout, as the control plane's time caught up.
+ROAMING_SEEDS = (*range(1, 13), 197)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -54,6 +56,14 @@ def test_an_agent_that_waits_for_its_lease_reads() -> None:
 @pytest.mark.parametrize("seed", SHORT_SEEDS)
 def test_two_leaders_contradict_each_other_in_nothing(seed: int) -> None:
     assert history(seed, TWO_LEADERS.name).violations == []
+
+
+def test_a_member_that_asks_in_time_stays_and_knows_its_partitions() -> None:
+    results = [World(seed, form=ROAMING).run() for seed in ROAMING_SEEDS]
+    assert [each.violations for each in results if each.violations] == []
+    counts = sum((each.counts for each in results), Counter())
+    assert counts["fault: session resets"] > 8
+    assert counts["members that left"] > 50
 
 
 def test_two_lead_in_short_histories() -> None:
@@ -139,6 +149,7 @@ SOON_FOUND: Final = (
     "safeguard",
     [
         "skipping of aborted records",
+        "assignments told again",
         *(pytest.param(name, marks=pytest.mark.slow) for name in SOON_FOUND),
     ],
 )

@@ -32,6 +32,7 @@ from tests.simulation.consumers import LEASE_SECONDS, Consumer
 from tests.simulation.faults import Fault
 from tests.simulation.history import History, Place, Read
 from tests.simulation.kafka import Client, KafkaError, Unanswered
+from tests.simulation.memberships import Watch
 from tests.simulation.planes import DISK, SHARED, addresses, draw_planes
 from tests.simulation.trace import Trace
 
@@ -89,7 +90,19 @@ TWO_LEADERS: Final = Form(
     kinds=faults.AMONG_LEADERS,
 )
 
-FORMS: Final = {form.name: form for form in (WHOLE, TWO_LEADERS)}
+#: A group of KIP-848 members that leave and join again and again, while answers to their heartbeats get lost.
+ROAMING: Final = Form(
+    name="roaming",
+    option="--roaming ",
+    journals=(DISK, *SHARED),
+    agents=(1, 2),
+    draw_cast=Cast.draw_roamers,
+    faulty_seconds=6.0,
+    fault_counts=(2, 3, 4, 5),
+    kinds=faults.AMONG_MEMBERS,
+)
+
+FORMS: Final = {form.name: form for form in (WHOLE, TWO_LEADERS, ROAMING)}
 
 
 @dataclass(slots=True)
@@ -120,7 +133,8 @@ class World:
             AgentHost(self.around, number) for number in range(1, draw.choice(form.agents) + 1)
         ]
         bootstrap = [(agent.name, KAFKA_PORT) for agent in self.agents]
-        self.cast = Cast(self.around, self.history, bootstrap, self._is_timely)
+        self.watch = Watch(self.history, self._is_timely, lambda: self.planes.state())
+        self.cast = Cast(self.around, self.history, bootstrap, self.watch)
         form.draw_cast(self.cast, draw)
         self._hosts: dict[str, Host] = {
             each.name: each
@@ -158,6 +172,7 @@ class World:
             _in_one_thread(),
             _short_times(),
             self.planes.in_place(),
+            self.watch.of_agents(),
             swaps.watched(
                 self.around.bucket.objects,
                 lambda: self.planes.cluster_id,

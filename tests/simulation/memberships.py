@@ -1,0 +1,143 @@
+"""Judges what a KIP-848 group does to its members.
+
+It may not give a member what another one holds, nor put one out that asks in time, nor let one go on asking without
+telling it of its epoch and its partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+from unittest import mock
+
+from lacuna.agent.members import Members
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.groups.consumer.assignments import partitions_of
+from lacuna.controlplane.state.groups.consumer.member import Current
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.control_pb2 import Reply
+from tests.simulation.history import History
+
+if TYPE_CHECKING:
+    from tests.simulation.groups import ConsumerMember
+
+SESSION_MS: Final = 6_000
+REBALANCE_MS: Final = 5_000
+#: The seconds after which a group may put out a member that is silent, or does not give up what it should. The control
+#: plane's time passes at twice the pace at most, while it catches up with its clock (ADR 25).
+PATIENCE: Final = min(SESSION_MS, REBALANCE_MS) / 2000
+#: The group has put the member out. The last one comes if it was the last member of this protocol.
+PUT_OUT: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND})
+
+
+class Watch:
+    """What clients do not see of their groups: what the control plane knows, and which answers are not its own."""
+
+    def __init__(
+        self,
+        history: History,
+        is_timely: Callable[[], bool],
+        state: Callable[[], State | None],
+    ) -> None:
+        self.history = history
+        #: Whether the control plane's clock was never moved, which may end a member's time early.
+        self.is_timely = is_timely
+        self._state = state
+        #: When an agent last answered a heartbeat by itself, by group, member id and epoch.
+        self._kept: dict[Hashable, float] = {}
+
+    @contextmanager
+    def of_agents(self) -> Iterator[None]:
+        """Notes meanwhile which members agents keep while they reach no control plane."""
+        reply_to = Members._reply_to
+
+        def noted(members: Members, member: Hashable) -> Reply | None:
+            reply = reply_to(members, member)
+            if reply is not None:
+                self._kept[member] = self.history.now()
+                self.history.counts["heartbeats that agents answered"] += 1
+            return reply
+
+        with mock.patch.object(Members, "_reply_to", noted):
+            yield
+
+    def was_kept(self, member: Hashable, since: float) -> bool:
+        """Whether it may be an agent that answered this heartbeat, so that no control plane has heard it."""
+        return self._kept.get(member, since - 1) >= since
+
+    def current(self, group: str, member_id: str) -> Current | None:
+        """Where the leader has a member; None if it has none."""
+        state = self._state()
+        found = None if state is None else state.groups.consumers.get(group)
+        member = None if found is None else found.members.get(member_id)
+        return None if member is None else member.current
+
+
+class Group:
+    """A group that reads one topic, and the members of KIP-848's protocol that it has had."""
+
+    def __init__(self, name: str, topic: str, partitions: int, watch: Watch) -> None:
+        self.name = name
+        self.topic = topic
+        self.partitions = partitions
+        self.now = watch.history.now
+        self._history = watch.history
+        self._watch = watch
+        self._members: list[ConsumerMember] = []
+
+    def join(self, member: ConsumerMember) -> None:
+        """A process has a new member."""
+        self._members.append(member)
+
+    def given(self, member: ConsumerMember, partitions: frozenset[int]) -> None:
+        """A member is told that these are its own now: no other may hold one of them."""
+        if not self._watch.is_timely():
+            return
+        for other in self._members:
+            for partition in partitions & other.held() if other is not member else ():
+                self._history.wrong(
+                    f"{member.member_id} is given partition {partition} of {self.name}, "
+                    f"which {other.member_id} has not given up"
+                )
+
+    def heard(self, member: ConsumerMember, epoch: int, sent_at: float) -> bool:
+        """Whether the group has heard the heartbeat of this epoch that a member sent then, and that was answered."""
+        return not self._watch.was_kept((self.name, member.member_id, epoch), sent_at)
+
+    def told(self, member: ConsumerMember, sent_at: float) -> None:
+        """The group has answered a heartbeat: the member must know its epoch and its partitions.
+
+        Not of a step that was decided since. Then the answer to the next heartbeat has to tell it.
+        """
+        current = self._watch.current(self.name, member.member_id)
+        if member.is_doubtful or current is None:
+            return
+        assigned = frozenset(partition for _, partition in partitions_of(current.assigned))
+        if (current.member_epoch, assigned) == (member.epoch, member.target):
+            member.untold = None
+        elif member.untold != current:
+            member.untold = current
+        elif not self._history.may_be_stale(sent_at):
+            self._history.wrong(
+                f"{member.member_id} is at epoch {current.member_epoch} of {self.name} with {sorted(assigned)}, and "
+                f"was last told of epoch {member.epoch} and {sorted(member.target)}"
+            )
+
+    def refused(self, member: ConsumerMember, code: ErrorCode, sent_at: float) -> None:
+        """A member has to join again. It must have been silent, or have kept what it should give up.
+
+        It may also have joined again just now, or not know what became of a heartbeat.
+        """
+        self._history.counts["members that were put out"] += code in PUT_OUT
+        if member.is_doubtful or member.epoch == 0:
+            return
+        since = self.now() - member.confirmed_at
+        if code == ErrorCode.FENCED_MEMBER_EPOCH:
+            why = "each of its heartbeats was answered"
+        elif code in PUT_OUT and since < PATIENCE:
+            why = f"it was in the group {since:.3f} s before, and owed it nothing"
+        else:
+            return
+        if not self._history.may_be_stale(sent_at):
+            self._history.wrong(f"{member.member_id} is told {code.name} by {self.name}, and {why}")
