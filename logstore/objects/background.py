@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-Job: TypeAlias = Callable[[], float | None]
-"""Do what is due; return the seconds after which to run again even without a `wake`, or None."""
+Job: TypeAlias = Callable[[], None]
+"""Do what is due."""
 
 
 class Background(Protocol):
@@ -15,9 +15,6 @@ class Background(Protocol):
 
     def wake(self) -> None:
         """Make the job run soon: there is something to do."""
-
-    def rest(self, seconds: float) -> None:
-        """Called by the job: wait up to `seconds`, or until there is something new to do or `stop` is called."""
 
     def stop(self) -> None:
         """Run the job no more; return once its last run has ended."""
@@ -37,13 +34,9 @@ class BackgroundThread:
         with self._changed:
             self._is_due = True
             if self._thread is None and not self._is_stopped:
-                self._thread = threading.Thread(target=self._run, name="put-log", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="packs", daemon=True)
                 self._thread.start()
             self._changed.notify()
-
-    def rest(self, seconds: float) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_due or self._is_stopped, seconds)
 
     def stop(self) -> None:
         with self._changed:
@@ -53,14 +46,13 @@ class BackgroundThread:
             self._thread.join()
 
     def _run(self) -> None:
-        wait_s: float | None = None
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._is_due or self._is_stopped, wait_s)
+                self._changed.wait_for(lambda: self._is_due or self._is_stopped)
                 if self._is_stopped:
                     return
                 self._is_due = False
-            wait_s = self._job()
+            self._job()
 
 
 class AtOnce:
@@ -73,9 +65,6 @@ class AtOnce:
     def wake(self) -> None:
         if not self._is_stopped:
             self._job()
-
-    def rest(self, seconds: float) -> None:
-        """Return without waiting: the thread that woke the job waits for it anyway."""
 
     def stop(self) -> None:
         self._is_stopped = True

@@ -1,26 +1,29 @@
-"""Objects as files below one directory; the store of `lacuna up --data DIR`.
+"""Objects below one directory; the store of `lacuna up --data DIR`.
 
-An object becomes visible whole and durable, or not at all:
+An object becomes visible whole and durable, or not at all. One that is a file of its own:
 
     write .tmp/<name>  →  fsync it  →  link it to its key, which fails if the key is taken
                        →  fsync the key's directory  →  unlink .tmp/<name>
 
-Small objects of a store that puts many of them are made durable by one append to a log in `.log`
-instead, and synced later, many at a time (`put_log`).
+Small objects of a store that puts many of them are in packs below `.packs` instead, many in one file
+(`pack_puts`, `pack_folder`). An object that is found in a pack is read there, even if there is a file.
 """
 
 import errno
 import os
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import accumulate
 from pathlib import Path
+from typing import TypeVar
 
 from lacuna.logstore.objects.directories import DurableDirectories
-from lacuna.logstore.objects.filesystem import FileRanges, FileSystem, OsFileSystem
-from lacuna.logstore.objects.put_folder import PutLogFolder
-from lacuna.logstore.objects.put_log import PutLog, PutLogLimits
+from lacuna.logstore.objects.directory_errors import NOT_THERE, store_error
+from lacuna.logstore.objects.filesystem import FileSystem, OsFileSystem
+from lacuna.logstore.objects.old_put_log import recover_old_put_logs
+from lacuna.logstore.objects.pack_folder import PackFolder
+from lacuna.logstore.objects.pack_index import Place
+from lacuna.logstore.objects.pack_puts import PackLimits, PackPuts
+from lacuna.logstore.objects.range_reads import RangeReads
 from lacuna.logstore.objects.store import (
     ObjectExistsError,
     ObjectInfo,
@@ -31,24 +34,27 @@ from lacuna.logstore.objects.store import (
     ShortReadError,
     StoreMetrics,
     StoreMisconfiguredError,
-    StoreUnavailableError,
     check_key,
     check_prefix,
     check_range,
     is_prefix,
+    wall_clock_ms,
 )
 from lacuna.logstore.objects.temporary import TemporaryFiles
 
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-_NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+T = TypeVar("T")
+
+
+_LOOKS = 2
+"""How often an object that is not found is looked for again: it may be in a new pack, or have left one."""
+
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})
-_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class DirectoryStore:
     """An `ObjectStore` below `root`, which is created.
 
-    Opening it waits until the put logs that dead processes left are recovered, by this process or another.
+    Opening it waits until the packs that dead processes left are synced, by this process or another.
     """
 
     read_gap = 0
@@ -60,20 +66,43 @@ class DirectoryStore:
         root: str | Path,
         *,
         file_system: FileSystem | None = None,
-        put_log: PutLogLimits | None = None,
+        packs: PackLimits | None = None,
+        now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         self.metrics = StoreMetrics()
         self._root = os.path.abspath(root)
         self._fs = OsFileSystem() if file_system is None else file_system
+        self._limits = PackLimits() if packs is None else packs
+        self._now_ms = now_ms
+        self._open()
+
+    def _open(self) -> None:
+        """Open the folder for this process, or for one that was forked off it."""
+        self._pid = os.getpid()
         self._durable = DurableDirectories(self._fs, self._root)
         with self._errors():
             self._durable.ensure_root()
             self._temporary = TemporaryFiles(self._fs, self._path(".tmp"))
             self._temporary.sweep()
-            self._logs = PutLogFolder(self._fs, self._root, self._durable, self._temporary)
-            self._logs.recover()
-        self._limits = PutLogLimits() if put_log is None else put_log
-        self._log = PutLog(self._fs, self._logs, self._temporary, self._limits)
+            self._folder = PackFolder(
+                self._fs,
+                self._root,
+                self._durable,
+                self._temporary,
+                now_ms=self._now_ms,
+                move_after_ms=int(self._limits.move_after_s * 1000),
+                keep=self._keep_as_file,
+            )
+            recover_old_put_logs(self._fs, self._root, self._folder, self._keep_as_file)
+            self._folder.refresh()
+            self._reads = RangeReads(self._fs, self._root, self._folder.index, self.metrics)
+            self._puts = PackPuts(
+                self._fs,
+                self._folder,
+                self._limits,
+                now_ms=self._now_ms,
+                put_file=self._put_file,
+            )
 
     def check(self) -> None:
         """Write, sync, link and remove a temporary file, as a put would."""
@@ -88,105 +117,123 @@ class DirectoryStore:
                 self._temporary.discard(file)
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
+        self._use()
         target = self._path(check_key(key))
         directory, _, _ = target.rpartition("/")
         size = sum(map(len, parts))
         try:
             self._durable.ensure(directory)
-            if size > self._limits.largest_object or not self._log.put(
-                key, directory, target, parts
-            ):
-                self._put_synced(directory, target, parts)
+            self._puts.put(key, directory, target, parts, size)
         except FileExistsError:
             raise ObjectExistsError(key) from None
         except OSError as error:
             if isinstance(error, FileNotFoundError):
                 self._durable.forget()  # so that the next attempt makes the directory anew
-            raise self._system_error(error) from error
+            raise store_error(self._root, error) from error
         self.metrics.count_put(size)
 
     def get(self, key: str, position: int, size: int) -> bytearray:
         check_range(key, position, size)
-        data = bytearray(size)
-        (error,) = self.get_into([RangeRead(key, position, size, [(position, size, 0)])], data)
+        buffer = bytearray(size)
+        (error,) = self.get_into([RangeRead(key, position, size, [(position, size, 0)])], buffer)
         if error is not None:
             raise error
-        return data
+        return buffer
 
     def get_into(
         self, reads: Sequence[RangeRead], buffer: bytearray
     ) -> list[ObjectStoreError | None]:
         if not reads:
             return []
-        parts = [part for read in reads for part in read.parts]
-        positions, sizes, starts = (array("q", column) for column in zip(*parts, strict=True))
-        firsts = array("q", (0, *accumulate(len(read.parts) for read in reads)))
-        paths = [self._path(check_key(read.key)) for read in reads]
-        ranges = FileRanges(
-            paths=paths, firsts=firsts, positions=positions, sizes=sizes, starts=starts
-        )
-        counts = self._fs.read_ranges(ranges, buffer)
-        if counts == sizes:
-            self.metrics.count_get(sum(sizes), len(reads))
-            return [None] * len(reads)
-        outcomes: list[ObjectStoreError | None] = []
-        for index, read in enumerate(reads):
-            outcome = None
-            for k in range(firsts[index], firsts[index + 1]):
-                if counts[k] != sizes[k]:
-                    outcome = self._read_error(read, positions[k], counts[k])
-                    break
-            else:
-                self.metrics.count_get(sum(size for _, size, _ in read.parts))
-            outcomes.append(outcome)
+        self._use()
+        outcomes = self._reads.read(reads, buffer)
+        for _ in range(_LOOKS):
+            missing = [
+                at for at, each in enumerate(outcomes) if isinstance(each, ObjectNotFoundError)
+            ]
+            if not missing:
+                break
+            again = [reads[at] for at in missing]
+            with self._errors():
+                self._folder.look_for([read.key for read in again])
+            for at, outcome in zip(missing, self._reads.read(again, buffer), strict=True):
+                outcomes[at] = outcome
         return outcomes
 
     def get_all(self, key: str) -> bytearray:
-        path = self._path(check_key(key))
-        with self._reading(key):
-            info = self._fs.info(path)
-            if info.is_directory:
-                raise ObjectNotFoundError(key)
-            fd = self._fs.open(path)
-            try:
-                data = bytearray(info.size)
-                count = self._fs.read_into(fd, memoryview(data), 0)
-            finally:
-                self._fs.close(fd)
-        if count < info.size:
-            raise ShortReadError(key, 0, info.size, count)
+        data = self._look(key, self._all_of)
         self.metrics.count_get(len(data))
         return data
 
     def size(self, key: str) -> int:
-        with self._reading(key):
-            info = self._fs.info(self._path(check_key(key)))
-        if info.is_directory:
-            raise ObjectNotFoundError(key)
+        size = self._look(key, self._size_of)
         self.metrics.count_size()
-        return info.size
+        return size
 
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
         above, _, _ = check_prefix(prefix).rpartition("/")
+        self._use()
         with self._errors():
+            self._folder.refresh()
             yield from self._walk(above + "/" if above else "", prefix, start_after)
 
     def delete(self, keys: Iterable[str]) -> None:
-        with self._errors():
-            # A later recovery would bring back what is deleted now.
-            self._logs.recover(own=self._log.path)
-        for key in keys:
-            path = self._path(check_key(key))
-            with self._errors(), suppress(*_NOT_THERE):
-                self._log.forget(key, path)
-                self._fs.unlink(path)
-            self.metrics.count_deletes(1)
+        self._use()
+        keys = [check_key(key) for key in keys]
+        try:
+            with self._errors():
+                self._folder.delete(keys)
+        finally:
+            for key in keys:
+                with self._errors(), suppress(*NOT_THERE):
+                    self._fs.unlink(self._path(key))
+                self.metrics.count_deletes(1)
 
     def close(self) -> None:
-        with self._errors():
-            self._log.close()
+        if os.getpid() == self._pid:
+            with self._errors():
+                self._puts.close()
 
-    def _put_synced(self, directory: str, target: str, parts: Sequence[Part]) -> None:
+    def _use(self) -> None:
+        """After a fork the packs, locks and threads are the parent's; the child begins anew."""
+        if os.getpid() != self._pid:
+            self._open()
+
+    def _look(self, key: str, answer: Callable[[str, Place | None], T]) -> T:
+        """Answer a question about an object where the index says that it is, or else about its file."""
+        self._use()
+        check_key(key)
+        with self._errors():
+            for attempt in range(_LOOKS + 1):
+                try:
+                    return answer(key, self._folder.index.find(key))
+                except NOT_THERE:
+                    if attempt < _LOOKS:
+                        self._folder.look_for([key])
+        raise ObjectNotFoundError(key)
+
+    def _all_of(self, key: str, place: Place | None) -> bytearray:
+        size = self._size_of(key, place)
+        path, position = (self._path(key), 0) if place is None else (place.path, place.position)
+        fd = self._fs.open(path)
+        try:
+            data = bytearray(size)
+            count = self._fs.read_into(fd, memoryview(data), position)
+        finally:
+            self._fs.close(fd)
+        if count < size:
+            raise ShortReadError(key, 0, size, count)
+        return data
+
+    def _size_of(self, key: str, place: Place | None) -> int:
+        if place is not None:
+            return place.size
+        info = self._fs.info(self._path(key))
+        if info.is_directory:
+            raise IsADirectoryError(key)
+        return info.size
+
+    def _put_file(self, directory: str, target: str, parts: Sequence[Part]) -> None:
         file = self._temporary.create()
         try:
             self._fs.write(file.fd, parts)
@@ -195,6 +242,16 @@ class DirectoryStore:
             self._fs.fsync_directory(directory)
         finally:
             self._temporary.discard(file)
+
+    def _keep_as_file(self, key: str, data: bytes) -> None:
+        """Make an object a file, unless it is one already; durable on return."""
+        target = self._path(check_key(key))
+        directory, _, _ = target.rpartition("/")
+        self._durable.ensure(directory)
+        try:
+            self._put_file(directory, target, [data])
+        except FileExistsError:
+            self._fs.fsync_directory(directory)
 
     def _link(self, source: str, target: str) -> None:
         try:
@@ -210,25 +267,14 @@ class DirectoryStore:
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
-    def _read_error(self, read: RangeRead, position: int, count: int) -> ObjectStoreError:
-        """The error for a part at `position` of which only `count` bytes were read; a negative one is -errno."""
-        if count >= 0:
-            return ShortReadError(
-                read.key, read.position, read.size, max(0, position + count - read.position)
-            )
-        error = OSError(-count, os.strerror(-count))
-        return (
-            ObjectNotFoundError(read.key)
-            if isinstance(error, _NOT_THERE)
-            else (self._system_error(error))
-        )
-
     def _walk(self, above: str, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
         """Depth first in key order; `above` is "" or ends with a slash."""
+        # First those in packs: an object that leaves one meanwhile is a file by then.
+        names = self._folder.index.names(above)
         try:
-            names = self._fs.names(self._path(above))
+            names |= set(self._fs.names(self._path(above)))
         except (FileNotFoundError, NotADirectoryError):
-            return
+            pass
         except PermissionError:
             if is_prefix(above):
                 raise
@@ -242,20 +288,15 @@ class DirectoryStore:
                 if _may_hold(child, prefix) and not _wholly_before(child, start_after):
                     yield from self._walk(child, prefix, start_after)
             elif child.startswith(prefix) and child > start_after:
-                try:
-                    info = self._fs.info(self._path(child))
-                except FileNotFoundError:
-                    continue
-                yield ObjectInfo(child, info.size, info.modified_ms)
+                with suppress(FileNotFoundError):
+                    yield self._info_of(child)
 
-    @contextmanager
-    def _reading(self, key: str) -> Iterator[None]:
-        """Turn the errors of the file system into those of a store that reads an object."""
-        with self._errors():
-            try:
-                yield
-            except _NOT_THERE:
-                raise ObjectNotFoundError(key) from None
+    def _info_of(self, key: str) -> ObjectInfo:
+        place = self._folder.index.find(key)
+        if place is not None:
+            return ObjectInfo(key, place.size, place.modified_ms)
+        info = self._fs.info(self._path(key))
+        return ObjectInfo(key, info.size, info.modified_ms)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -263,20 +304,7 @@ class DirectoryStore:
         try:
             yield
         except OSError as error:
-            raise self._system_error(error) from error
-
-    def _system_error(self, error: OSError) -> ObjectStoreError:
-        if error.errno == errno.ENOTDIR:
-            return StoreMisconfiguredError(
-                f"{self._root} holds a file where a directory must be ({error}): move it away"
-            )
-        if error.errno in _NO_SPACE:
-            return StoreMisconfiguredError(f"no space left below {self._root}: free some ({error})")
-        if error.errno in _REFUSED:
-            return StoreMisconfiguredError(
-                f"{self._root} cannot be used: give this user permission to write there ({error})"
-            )
-        return StoreUnavailableError(f"directory {self._root} failed: {error}")
+            raise store_error(self._root, error) from error
 
 
 def _may_hold(directory: str, prefix: str) -> bool:

@@ -7,10 +7,10 @@ a directory (`fsync_directory`).
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
+import struct
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ from lacuna.logstore.objects.store import Part
 
 _IOV_MAX = 1024
 """The most buffers that one writev takes on Linux; POSIX lets each system set a limit."""
+
+_FLOCK = struct.Struct("hhqqi4x")
 
 
 def sync(path: str | os.PathLike[str]) -> None:
@@ -48,16 +50,12 @@ class FileRanges:
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file's size in bytes, its last change in ms since 1970, and the number of its names (`links`).
-
-    `inode` is the file's number: the same under all of its names, and different from any other file's.
-    """
+    """A file's size in bytes, its last change in ms since 1970, and the number of its names (`links`)."""
 
     size: int
     modified_ms: int
     links: int
     is_directory: bool
-    inode: int
 
 
 class FileSystem(Protocol):
@@ -75,14 +73,29 @@ class FileSystem(Protocol):
     def lock(self, fd: int) -> bool:
         """Take the file's advisory lock until `close`, or say at once that someone else has it."""
 
-    def wait_for_lock(self, fd: int) -> None:
-        """Take the file's advisory lock until `close`, however long someone else has it."""
+    def lock_byte(self, fd: int, position: int) -> None:
+        """Take the lock of one byte until `close`, however long another description of the file has it.
+
+        It is an advisory lock, independent of the file's. The file must be open for writing.
+        """
+
+    def try_lock_byte(self, fd: int, position: int) -> bool:
+        """Take the lock of one byte, or say at once that another description of the file has it."""
+
+    def is_byte_locked(self, fd: int, position: int) -> bool:
+        """Whether another description of the file has the lock of this byte."""
+
+    def unlock_byte(self, fd: int, position: int) -> None:
+        """Give back the lock of one byte."""
 
     def write(self, fd: int, parts: Sequence[Part]) -> None:
         """Append all bytes of all parts."""
 
     def write_at(self, fd: int, parts: Sequence[Part], position: int) -> None:
         """Write all bytes of all parts from `position` on, over what is there."""
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut a file at `size` bytes."""
 
     def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
         """Read from `position` on until `buffer` is full or the file ends; return how many bytes were read."""
@@ -95,9 +108,6 @@ class FileSystem(Protocol):
 
     def fdatasync(self, fd: int) -> None:
         """Make durable the bytes that were written over durable ones, in a file whose size has not changed."""
-
-    def start_writeback(self, fd: int) -> None:
-        """Ask the system to start writing a file's bytes to the disk. A hint: it makes nothing durable."""
 
     def close(self, fd: int) -> None:
         """Close a file, which makes nothing durable."""
@@ -149,8 +159,22 @@ class OsFileSystem:
             return False
         return True
 
-    def wait_for_lock(self, fd: int) -> None:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+    def lock_byte(self, fd: int, position: int) -> None:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLKW, _byte(fcntl.F_WRLCK, position))
+
+    def try_lock_byte(self, fd: int, position: int) -> bool:
+        try:
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _byte(fcntl.F_WRLCK, position))
+        except (BlockingIOError, PermissionError):  # POSIX allows both
+            return False
+        return True
+
+    def is_byte_locked(self, fd: int, position: int) -> bool:
+        found = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _byte(fcntl.F_WRLCK, position))
+        return bool(_FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
+
+    def unlock_byte(self, fd: int, position: int) -> None:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _byte(fcntl.F_UNLCK, position))
 
     def write(self, fd: int, parts: Sequence[Part]) -> None:
         left = [memoryview(part).cast("B") for part in parts if len(part)]
@@ -166,6 +190,9 @@ class OsFileSystem:
             position += written
             written = os.pwritev(fd, left, position)
             left = _after(left, written)
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
 
     def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
         filled = 0
@@ -186,10 +213,6 @@ class OsFileSystem:
 
     def fdatasync(self, fd: int) -> None:
         _fdatasync(fd)
-
-    def start_writeback(self, fd: int) -> None:
-        if _sync_file_range is not None:
-            _sync_file_range(fd, 0, 0, _SYNC_FILE_RANGE_WRITE)
 
     def close(self, fd: int) -> None:
         os.close(fd)
@@ -246,13 +269,12 @@ def read_ranges_by_steps(
 
 def _info(result: os.stat_result) -> FileInfo:
     is_directory = (result.st_mode & 0o170000) == 0o040000
-    return FileInfo(
-        result.st_size,
-        result.st_mtime_ns // 1_000_000,
-        result.st_nlink,
-        is_directory,
-        result.st_ino,
-    )
+    return FileInfo(result.st_size, result.st_mtime_ns // 1_000_000, result.st_nlink, is_directory)
+
+
+def _byte(kind: int, position: int) -> bytes:
+    """The `struct flock` of one byte: type, whence, start, length, pid."""
+    return _FLOCK.pack(kind, os.SEEK_SET, position, 1, 0)
 
 
 def _after(views: list[memoryview], written: int) -> list[memoryview]:
@@ -268,7 +290,3 @@ def _after(views: list[memoryview], written: int) -> list[memoryview]:
 
 
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has none
-_sync_file_range = getattr(ctypes.CDLL(None), "sync_file_range", None)  # Linux only
-if _sync_file_range is not None:
-    _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
-_SYNC_FILE_RANGE_WRITE = 2

@@ -26,7 +26,7 @@ from lacuna.controlplane.journal.connections import Connection
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.logstore.objects import DirectoryStore
-from lacuna.logstore.objects.put_log import PutLogLimits
+from lacuna.logstore.objects.pack_puts import PackLimits
 from lacuna.logstore.segments import claim_store
 from tests.logstore.objects.sqlite_vfs import UnsyncedVfs
 from tests.logstore.objects.unsynced import UnsyncedFileSystem
@@ -35,8 +35,8 @@ T = TypeVar("T")
 Lie = Callable[[str, str], bool]
 
 OBJECTS = "/store/objects"
-SYNCED = PutLogLimits(largest_object=-1)
-LOGGED = PutLogLimits(largest_object=4 << 10, half_size=16 << 10, first_puts=0)
+FILES = PackLimits(largest_object=-1)
+PACKS = PackLimits(largest_object=4 << 10, pack_size=16 << 10, first_puts=0)
 CALL_SECONDS = 60.0
 _NUMBERS = itertools.count()
 
@@ -136,7 +136,7 @@ class _Connection:
 class PowerCluster:
     """A context manager that runs a control plane and an agent on a file system, in a separate thread.
 
-    `folder` is a real folder, only for the lock next to the journal. `put_log` says how objects are put.
+    `folder` is a real folder, only for the lock next to the journal. `packs` says how objects are put.
     """
 
     def __init__(
@@ -144,9 +144,9 @@ class PowerCluster:
         files: UnsyncedFileSystem,
         folder: Path,
         pragmas: Mapping[str, str] | None = None,
-        put_log: PutLogLimits = SYNCED,
+        packs: PackLimits = FILES,
     ) -> None:
-        self._put_log = put_log
+        self._packs = packs
         self._files = cast(UnsyncedFileSystem, OneAtATime(files))
         self._connect = _Journal(self._files, pragmas or {}).connect
         self._folder = folder
@@ -194,7 +194,7 @@ class PowerCluster:
         await self._plane.start()
         self.control = InProcessClient(self._plane)
         await self.control.cluster.ready()
-        self._store = DirectoryStore(OBJECTS, file_system=self._files, put_log=self._put_log)
+        self._store = DirectoryStore(OBJECTS, file_system=self._files, packs=self._packs)
         claim_store(self._store, self._plane.cluster_id)
         self._agent = await start_agent(
             control=self.control,

@@ -15,32 +15,33 @@ from confluent_kafka import Message, Producer
 
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.logstore.objects.put_log import PutLogLimits
+from lacuna.logstore.objects.pack_puts import PackLimits
 from lacuna.logstore.records.batch import read_batches
 from tests.clients.librd import producer
 from tests.clients.probing import Target
 from tests.seeds import seeds
 
 from .history import Rows, Transaction, log_violations, transaction_violations
-from .power import LOGGED, OBJECTS, SYNCED, Lie, PowerCluster, PowerDisk, Remains
+from .power import FILES, OBJECTS, PACKS, Lie, PowerCluster, PowerDisk, Remains
 
 TOPIC = "powered"
 PARTITIONS = 2
 ROUNDS = 60
 LONGEST_GAP = 50
 SEGMENTS = "/segments/"
-PUT_LOGS = f"{OBJECTS}/.log/"
-LOGGED_LIES = ("the put log", "the object", "the object's directory")
+PACK_FOLDER = f"{OBJECTS}/.packs"
+PACK_LIES = ("the pack", "the pack's name")
 
 LIES: dict[str, Lie] = {
     "the object": lambda kind, path: (
-        kind == "fsync" and path.startswith(OBJECTS) and PUT_LOGS not in path
+        kind == "fsync" and path.startswith(OBJECTS) and PACK_FOLDER not in path
     ),
     "the object's directory": lambda kind, path: kind == "fsync_directory" and SEGMENTS in path,
     "the directories above": lambda kind, path: (
         kind == "fsync_directory" and path.startswith(OBJECTS) and SEGMENTS not in path
     ),
-    "the put log": lambda kind, path: path.startswith(PUT_LOGS),
+    "the pack": lambda kind, path: kind == "fdatasync" and path.startswith(OBJECTS),
+    "the pack's name": lambda kind, path: kind == "fsync_directory" and path == PACK_FOLDER,
     "the journal's log": lambda kind, path: kind == "fsync" and path == "/journal.db-wal",
     "the journal's database": lambda kind, path: kind == "fsync" and path == "/journal.db",
     "the journal's directory": lambda kind, path: kind == "fsync_directory" and path == "/",
@@ -153,14 +154,14 @@ def losses(
     lie: Lie,
     pragmas: Mapping[str, str] | None = None,
     seed: int = 7,
-    put_log: PutLogLimits = SYNCED,
+    packs: PackLimits = FILES,
 ) -> Iterator[str]:
     """What was lost at some of the moments at which the power went, moment by moment."""
     rng = random.Random(seed)
     facts = Facts()
     disk = PowerDisk(lie, facts.count, rng, LONGEST_GAP)
     disk.make_directory("/store")
-    with PowerCluster(disk, tmp_path, pragmas, put_log) as cluster:
+    with PowerCluster(disk, tmp_path, pragmas, packs) as cluster:
         create_topic(cluster)
         facts.rows.append(("topic", 0, 0, b""))
         work(cluster.bootstrap, facts)
@@ -171,25 +172,23 @@ def losses(
         yield from loss(each, facts, tmp_path / f"after-{number}")
 
 
-@pytest.mark.parametrize("put_log", [SYNCED, LOGGED], ids=["synced", "logged"])
+@pytest.mark.parametrize("packs", [FILES, PACKS], ids=["files", "packs"])
 @pytest.mark.parametrize("seed", seeds(1, 2))
-def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, put_log: PutLogLimits) -> None:
+def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, packs: PackLimits) -> None:
     """S2, S3: at some dozens of moments, with any part of what was not synced."""
-    assert [*losses(tmp_path, lambda kind, path: False, seed=seed, put_log=put_log)] == []
+    assert [*losses(tmp_path, lambda kind, path: False, seed=seed, packs=packs)] == []
 
 
-@pytest.mark.parametrize("name", [name for name in LIES if name != "the put log"])
+@pytest.mark.parametrize("name", [name for name in LIES if name not in PACK_LIES])
 def test_without_a_sync_something_is_lost(tmp_path: Path, name: str) -> None:
     """S2: every sync is needed, and the checker sees that."""
     assert any(losses(tmp_path, LIES[name]))
 
 
-@pytest.mark.parametrize("name", LOGGED_LIES)
-def test_without_a_sync_of_a_put_log_or_of_what_it_stood_for_something_is_lost(
-    tmp_path: Path, name: str
-) -> None:
-    """S2: those of the objects come later, but they are needed all the same."""
-    assert any(losses(tmp_path, LIES[name], put_log=LOGGED))
+@pytest.mark.parametrize("name", [*PACK_LIES, "the directories above"])
+def test_without_a_sync_of_a_pack_something_is_lost(tmp_path: Path, name: str) -> None:
+    """S2: an object that is in a pack alone has no other sync."""
+    assert any(losses(tmp_path, LIES[name], packs=PACKS))
 
 
 @pytest.mark.parametrize("mode", ["OFF", "NORMAL"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lacuna.logstore.objects import DirectoryStore, MemoryStore, ObjectStore
-from lacuna.logstore.objects.put_log import PutLogLimits
+from lacuna.logstore.objects.pack_puts import PackLimits
 from lacuna.logstore.objects.s3 import S3Store
 from lacuna.moto import MotoServer
 
@@ -44,15 +44,15 @@ def open_s3(moto_endpoint: str) -> Iterator[Callable[..., S3Store]]:
         store.close()
 
 
-@pytest.fixture(params=["memory", "directory", "directory-log", "s3"])
+@pytest.fixture(params=["memory", "directory", "directory-packs", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
     opened: ObjectStore
     if request.param == "memory":
         opened = MemoryStore()
     elif request.param == "directory":
         opened = DirectoryStore(tmp_path / "objects")
-    elif request.param == "directory-log":
-        opened = DirectoryStore(tmp_path / "objects", put_log=PutLogLimits(first_puts=0))
+    elif request.param == "directory-packs":
+        opened = DirectoryStore(tmp_path / "objects", packs=PackLimits(first_puts=0))
     else:
         opened = request.getfixturevalue("open_s3")()
     yield opened

@@ -1,6 +1,7 @@
 """The file system that forgets: it must behave as a real one but for the crash."""
 
 import errno
+import threading
 from pathlib import Path
 
 import pytest
@@ -180,50 +181,77 @@ def test_both_kinds_write_in_place_alike(files: FileSystem, base: str) -> None:
     files.write_at(fd, [b"ab", b"", bytearray(b"cd")], 3)
     files.write_at(fd, [], 3)
     files.fdatasync(fd)
-    files.start_writeback(fd)
     buffer = bytearray(10)
     assert files.read_into(fd, memoryview(buffer), 0) == 10
     assert buffer == b"012abcd789"
     files.close(fd)
 
 
-def test_both_kinds_move_and_number_files_alike(files: FileSystem, base: str) -> None:
+def test_both_kinds_move_files_alike(files: FileSystem, base: str) -> None:
     write(files, f"{base}/a", b"a")
     write(files, f"{base}/b", b"b")
-    inode = files.info(f"{base}/a").inode
-    assert files.info(f"{base}/b").inode != inode
     files.rename(f"{base}/a", f"{base}/b")
-    assert files.info(f"{base}/b").inode == inode
+    assert read(files, f"{base}/b") == b"a"
     assert files.is_taken(f"{base}/b")
     assert not files.is_taken(f"{base}/a")
     assert not files.is_taken(f"{base}/b/c")
     assert files.is_taken(base)
 
 
-def test_both_kinds_lock_directories_and_wait_for_a_free_lock(files: FileSystem, base: str) -> None:
-    one, other = files.open(base), files.open(base)
-    files.wait_for_lock(one)
-    assert not files.lock(other)
-    files.close(one)
-    files.wait_for_lock(other)
+def test_both_kinds_cut_files_alike(files: FileSystem, base: str) -> None:
+    write(files, f"{base}/a", b"0123456789")
+    fd = files.open_for_update(f"{base}/a")
+    files.truncate(fd, 4)
+    files.write_at(fd, [b"x"], 6)
+    files.close(fd)
+    assert read(files, f"{base}/a") == b"0123\0\0x"
+
+
+def test_both_kinds_lock_bytes_alike(files: FileSystem, base: str) -> None:
+    write(files, f"{base}/a", b"")
+    one, other = files.open_for_update(f"{base}/a"), files.open_for_update(f"{base}/a")
+    files.lock_byte(one, 7)
+    files.lock_byte(other, 8)
+    assert not files.try_lock_byte(other, 7)
+    assert files.is_byte_locked(other, 7)
+    assert not files.is_byte_locked(one, 7)
+    files.unlock_byte(one, 7)
+    assert not files.is_byte_locked(other, 7)
+    assert files.try_lock_byte(other, 7)
     files.close(other)
+    files.lock_byte(one, 7)
+    files.close(one)
 
 
-def test_waiting_for_a_lock_that_nobody_can_free_is_an_error() -> None:
-    files = UnsyncedFileSystem()
-    one, other = files.open("/"), files.open("/")
-    files.wait_for_lock(one)
-    with pytest.raises(OSError, match="EDEADL"):
-        files.wait_for_lock(other)
-
-
-def test_a_file_keeps_its_number_over_a_crash() -> None:
+def test_a_locked_byte_excludes_other_descriptions() -> None:
+    """In memory that is an error, since nobody could free it meanwhile."""
     files = UnsyncedFileSystem()
     write(files, "/a", b"")
-    files.fsync_directory("/")
-    inode = files.info("/a").inode
-    files.crash()
-    assert files.info("/a").inode == inode
+    one, other = files.open("/a"), files.open("/a")
+    files.lock_byte(one, 7)
+    with pytest.raises(OSError, match="EDEADL"):
+        files.lock_byte(other, 7)
+
+
+def test_a_real_locked_byte_is_waited_for(tmp_path: Path) -> None:
+    files = OsFileSystem()
+    write(files, f"{tmp_path}/a", b"")
+    one, other = (files.open_for_update(f"{tmp_path}/a") for _ in range(2))
+    files.lock_byte(one, 7)
+    order: list[str] = []
+
+    def wait() -> None:
+        files.lock_byte(other, 7)
+        order.append("other")
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    order.append("one")
+    files.unlock_byte(one, 7)
+    waiting.join()
+    assert order == ["one", "other"]
+    files.close(one)
+    files.close(other)
 
 
 def test_fdatasync_keeps_bytes_but_no_growth() -> None:

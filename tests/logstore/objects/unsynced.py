@@ -36,8 +36,6 @@ from lacuna.logstore.objects.store import Part
 SECTOR = 512
 """Bytes of a file that survive together or not at all."""
 
-_inodes = itertools.count(2)
-
 
 class PowerCutError(Exception):
     """The power is off: nothing works before `crash()`. No OSError: nobody may handle it."""
@@ -49,7 +47,7 @@ class _File:
     durable: bytes = b""
     modified_ms: int = 0
     locked_by: int | None = None
-    inode: int = field(default_factory=lambda: next(_inodes))
+    locked_bytes: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
@@ -57,7 +55,6 @@ class _Directory:
     entries: dict[str, _Node] = field(default_factory=dict)
     durable: dict[str, _Node] = field(default_factory=dict)
     locked_by: int | None = None
-    inode: int = field(default_factory=lambda: next(_inodes))
 
 
 _Node: TypeAlias = _File | _Directory
@@ -132,10 +129,19 @@ class UnsyncedFileSystem:
             node.locked_by = fd
         return node.locked_by == fd
 
-    def wait_for_lock(self, fd: int) -> None:
+    def lock_byte(self, fd: int, position: int) -> None:
         """Fails where the lock is not free: nobody could free it meanwhile."""
-        if not self.lock(fd):
+        if not self.try_lock_byte(fd, position):
             raise _error(errno.EDEADLK, self._fds[fd][1])
+
+    def try_lock_byte(self, fd: int, position: int) -> bool:
+        return self._file(fd).locked_bytes.setdefault(position, fd) == fd
+
+    def is_byte_locked(self, fd: int, position: int) -> bool:
+        return self._file(fd).locked_bytes.get(position, fd) != fd
+
+    def unlock_byte(self, fd: int, position: int) -> None:
+        self._file(fd).locked_bytes.pop(position, None)
 
     def write(self, fd: int, parts: Sequence[Part]) -> None:
         file = self._file(fd)
@@ -174,13 +180,12 @@ class UnsyncedFileSystem:
             size = len(file.durable)
             file.durable = bytes(file.content[:size]).ljust(size, b"\0")
 
-    def start_writeback(self, fd: int) -> None:
-        """What is written back and what is not is decided at the crash."""
-
     def close(self, fd: int) -> None:
         node, _ = self._fds.pop(fd)
         if node.locked_by == fd:
             node.locked_by = None
+        if isinstance(node, _File):
+            node.locked_bytes = {at: by for at, by in node.locked_bytes.items() if by != fd}
 
     def link(self, source: str, target: str) -> None:
         self._change()
@@ -274,9 +279,9 @@ class UnsyncedFileSystem:
 
     def _info(self, node: _Node) -> FileInfo:
         if isinstance(node, _Directory):
-            return FileInfo(0, 0, links=1, is_directory=True, inode=node.inode)
+            return FileInfo(0, 0, links=1, is_directory=True)
         links = sum(found is node for found in _nodes(self._root))
-        return FileInfo(len(node.content), node.modified_ms, links, False, node.inode)
+        return FileInfo(len(node.content), node.modified_ms, links, is_directory=False)
 
 
 class _Survivors:
@@ -295,14 +300,14 @@ class _Survivors:
                 entries[name] = self.directory(node)
             elif node is not None:
                 entries[name] = self._file(node)
-        return _Directory(entries, dict(entries), inode=lost.inode)
+        return _Directory(entries, dict(entries))
 
     def _file(self, lost: _File) -> _File:
         """Once a file, however many names it has."""
         file = self._files.get(id(lost))
         if file is None:
             content = self._content(lost)
-            file = _File(bytearray(content), content, lost.modified_ms, inode=lost.inode)
+            file = _File(bytearray(content), content, lost.modified_ms)
             self._files[id(lost)] = file
         return file
 

@@ -68,7 +68,7 @@ def _started(cluster: Cluster, *options: str) -> Iterator[subprocess.Popen[str]]
 
 
 def _segments(cluster: Cluster) -> set[str]:
-    """The objects that are files; what an embedded agent writes is mostly in its put log."""
+    """The objects that are files; what an embedded agent writes is mostly in packs."""
     objects = Path(cluster.data) / "objects"
     return {str(path) for path in objects.rglob("*.seg")}
 

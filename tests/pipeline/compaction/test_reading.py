@@ -1,17 +1,29 @@
 """What a compaction on S3 says of the aborted records between the committed ones (S18, adr/0021)."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from confluent_kafka import Producer
 
+from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.logstore.objects.s3 import READ_GAP
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import Compactor, read_partition
+from tests.pipeline.conftest import UNMERGED
 
 PRODUCERS = 24
 RECORDS = [b"x" * 1000] * 20
+SHARING = replace(UNMERGED, produce=ProduceSettings(flush_interval_ms=250))
+"""A flush waits for the other producers, since it is over too soon for them to come by chance."""
+
+
+@pytest.fixture(scope="module", params=["directory"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with Cluster(moto=request.param == "moto", parts=SHARING) as running:
+        yield running
 
 
 def write(cluster: Cluster, topic: str) -> None:
