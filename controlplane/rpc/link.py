@@ -38,8 +38,8 @@ class Link(asyncio.Protocol):
     """The protocol of one connection.
 
     A server's link has `on_call`. A peer that has said nothing for `ping_after` seconds is pinged, and has as long
-    again to answer. `on_lost` is called once the connection has ended. No message may have more than `max_message`
-    bytes.
+    again to answer. `on_made` is called once there is a connection, `on_lost` once it has ended. No message may have
+    more than `max_message` bytes.
     """
 
     def __init__(
@@ -48,11 +48,13 @@ class Link(asyncio.Protocol):
         max_message: int,
         ping_after: float,
         on_call: OnCall | None = None,
+        on_made: Callable[["Link"], None] = lambda _: None,
         on_lost: Callable[["Link"], None] = lambda _: None,
     ) -> None:
         self._max_message = max_message
         self._ping_after = ping_after
         self._on_call = on_call
+        self._on_made = on_made
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
@@ -86,6 +88,7 @@ class Link(asyncio.Protocol):
         opening = _OPENING if self._on_call else frames.PREFACE + _OPENING
         self._transport.write(opening)
         self._timer = self._loop.call_later(self._ping_after, self._look)
+        self._on_made(self)
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes of the peer."""

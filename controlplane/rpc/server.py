@@ -37,6 +37,7 @@ class RpcServer:
         self._links: dict[Link, None] = {}
         self._tasks: dict[asyncio.Task[None], Call] = {}
         self._listener: asyncio.Server | None = None
+        self._is_stopped = False
 
     async def start(self, address: str) -> str:
         """Listen on `host:port` (0 for any free port) or `unix:path`, and return the address.
@@ -56,6 +57,7 @@ class RpcServer:
 
     async def stop(self, grace: float) -> None:
         """Take no more calls, let those under way go on for `grace` seconds, and close the connections."""
+        self._is_stopped = True
         if self._listener is not None:
             self._listener.close()
         for link in list(self._links):
@@ -70,14 +72,18 @@ class RpcServer:
             link.close("the server was stopped")
 
     def _accept(self) -> Link:
-        link = Link(
+        return Link(
             max_message=self._limits.max_message,
             ping_after=self._limits.ping_after,
             on_call=self._begin,
+            on_made=self._made,
             on_lost=lambda link: self._links.pop(link, None),
         )
+
+    def _made(self, link: Link) -> None:
         self._links[link] = None
-        return link
+        if self._is_stopped:  # it was accepted before
+            link.close("the server was stopped")
 
     def _begin(self, call: Call, headers: Headers) -> None:
         path = dict(headers).get(":path", "")

@@ -201,6 +201,17 @@ async def test_pings_that_nobody_reads_the_answers_of_end_the_connection() -> No
     link.connection_lost(None)
 
 
+async def test_a_connection_that_is_made_while_the_server_stops_is_closed() -> None:
+    """It was accepted before, and its transport tells the protocol a moment later."""
+    server, wire = RpcServer({ECHO: echo}, RpcLimits()), Wire()
+    await server.start("127.0.0.1:0")
+    link = server._accept()
+    await server.stop(0.0)
+    link.connection_made(cast(asyncio.Transport, wire))
+    assert wire.is_closing()
+    link.connection_lost(None)
+
+
 FRAME = st.builds(
     lambda kind, flags, stream, payload: head(len(payload), kind, flags, stream) + payload,
     st.integers(0, 12),
