@@ -92,7 +92,12 @@ def check_cluster_id(cluster_id: str) -> str:
 
 def segment_key(cluster_id: str, segment_id: SegmentId) -> str:
     """The key of a segment."""
-    return f"{lease_prefix(cluster_id, segment_id.lease_id)}{segment_id.sequence:012x}.seg"
+    return key_in_lease(cluster_id, segment_id.lease_id, segment_id.sequence)
+
+
+def key_in_lease(cluster_id: str, lease_id: int, sequence: int) -> str:
+    """The key of a segment by the parts of its id, which are valid: a SegmentId would take most of the time."""
+    return f"{lease_prefix(cluster_id, lease_id)}{sequence:012x}.seg"
 
 
 @lru_cache(maxsize=256)

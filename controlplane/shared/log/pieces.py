@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS, ExtentTable
 from lacuna.controlplane.v1.log_pb2 import Extents
-from lacuna.logstore.segments.paths import SegmentId, segment_key
+from lacuna.logstore.segments.paths import SegmentId, key_in_lease
 
 #: Where the bytes of a piece are, which never change: (lease_id, sequence, position).
 Place: TypeAlias = tuple[int, int, int]
@@ -58,7 +58,7 @@ class Piece(NamedTuple):
 
     def key(self, cluster_id: str) -> str:
         """Return the key of the object that contains the piece."""
-        return segment_key(cluster_id, self.segment)
+        return key_in_lease(cluster_id, self.lease_id, self.sequence)
 
     def describe(self) -> str:
         """Describe the piece in words, for error messages."""
