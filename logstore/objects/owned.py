@@ -12,7 +12,7 @@ _MOST = 16
 
 @dataclass(eq=False, slots=True)
 class OwnedDirectory:
-    """A locked directory with `users` puts under way; if it is dropped, the last of them unlocks it.
+    """A locked directory with `users` puts under way.
 
     `is_known`: the packs were read since it was locked, so the index has every object of it that is in a pack.
     """
@@ -20,7 +20,6 @@ class OwnedDirectory:
     byte: int
     users: int = 0
     is_known: bool = False
-    is_dropped: bool = False
 
 
 class OwnedDirectories:
@@ -43,18 +42,8 @@ class OwnedDirectories:
         return owned
 
     def leave(self, owned: OwnedDirectory) -> None:
-        """End one use of a directory; the last use of a dropped one unlocks it."""
+        """End one use of a directory, which stays locked until another one needs its place."""
         owned.users -= 1
-        if owned.is_dropped and not owned.users:
-            self._locks.release(owned.byte)
-
-    def close(self) -> None:
-        """Unlock each directory when its last use ends, at once if it has none."""
-        for owned in self._owned.values():
-            owned.is_dropped = True
-            if not owned.users:
-                self._locks.release(owned.byte)
-        self._owned.clear()
 
     def _has_room(self) -> bool:
         if len(self._owned) >= _MOST:

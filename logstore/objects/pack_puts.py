@@ -115,7 +115,6 @@ class PackPuts:
         with self._lock:
             open_packs = [*self._full, *filter(None, (self._active, self._spare))]
             self._full, self._active, self._spare = [], None, None
-            self._owned.close()
         with ExitStack() as stack:
             stack.callback(self._folder.locks.close)
             for writer in open_packs:
