@@ -105,8 +105,8 @@ class DirectoryStore:
             )
 
     def check(self) -> None:
-        """Write, sync, link and remove a temporary file, as a put would."""
-        with self._errors():
+        """Lock the folder, and write, sync, link and remove a temporary file, as a put would."""
+        with self._errors(), self._folder.locked():
             file = self._temporary.create()
             try:
                 self._fs.write(file.fd, [b"lacuna"])

@@ -12,6 +12,7 @@ NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 """What the file system says of an object that does not exist, whatever its key."""
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
@@ -26,5 +27,10 @@ def store_error(root: str, error: OSError) -> ObjectStoreError:
     if error.errno in _REFUSED:
         return StoreMisconfiguredError(
             f"{root} cannot be used: give this user permission to write there ({error})"
+        )
+    if error.errno in _NO_LOCKS:
+        return StoreMisconfiguredError(
+            f"the file system of {root} cannot lock files ({error}): use a directory on one that can, "
+            "such as ext4 or xfs"
         )
     return StoreUnavailableError(f"directory {root} failed: {error}")

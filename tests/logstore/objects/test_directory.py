@@ -309,6 +309,18 @@ def test_a_file_system_without_links_is_found_at_start_up(tmp_path: Path, number
     assert os.listdir(tmp_path / ".tmp") == []
 
 
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
+def test_a_file_system_without_locks_is_found_at_start_up(tmp_path: Path, number: int) -> None:
+    class Lockless(OsFileSystem):
+        def lock_byte(self, fd: int, position: int) -> None:
+            raise OSError(number, os.strerror(number))
+
+    store = DirectoryStore(tmp_path, file_system=Lockless())
+    for call in (store.check, lambda: store.put("k", [b"x"])):
+        with pytest.raises(StoreMisconfiguredError, match="cannot lock files"):
+            call()
+
+
 @pytest.mark.parametrize("root", ["file", "file/below"])
 def test_a_root_that_is_a_file_is_refused(tmp_path: Path, root: str) -> None:
     (tmp_path / "file").write_bytes(b"")
