@@ -7,6 +7,7 @@ from bench.aborts import aborts
 from bench.costs import costs
 from bench.crowd import crowd
 from bench.figures import Row
+from bench.java import java
 from bench.journals import journals
 from bench.latency import latency
 from bench.memory import memory
@@ -45,6 +46,7 @@ SECTIONS: dict[str, Section] = {
     "tail": Section(tail, (LACUNA, KAFKA)),
     "tiny": Section(tiny, (LACUNA, KAFKA)),
     "latency": Section(latency, (LACUNA, KAFKA, KAFKA_FSYNC)),
+    "java": Section(java, (LACUNA, KAFKA, KAFKA_FSYNC), everyday=False),
     "journals": Section(journals, everyday=False),
     "messages": Section(messages),
     "crowd": Section(crowd, (LACUNA, KAFKA), everyday=False),

@@ -121,3 +121,15 @@ def test_beside_kafka(tmp_path: Path) -> None:
     wire = {row["target"]: row["median"]["wire bytes/partition"] for row in rows(document)}
     assert wire["lacuna"] < 200 < 100_000 < wire["kafka"]
     assert "lacuna / kafka" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.java
+@pytest.mark.timeout(400)
+def test_kafkas_own_tools_and_java_producers_run(tmp_path: Path) -> None:
+    document, _ = run(tmp_path, "--targets=lacuna", "--sections=java")
+    medians = {row["work"]: row["median"] for row in rows(document)}
+    assert medians["kafka-producer-perf-test"]["MB/s"] > 0
+    assert medians["kafka-consumer-perf-test"]["MB/s"] > 0
+    for producers in ("1 producer", "8 producers"):
+        assert medians[f"transactions of 10, {producers}, Java"]["commit p99 ms"] > 0

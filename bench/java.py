@@ -1,0 +1,139 @@
+"""A second opinion on load: Kafka's own performance tools, and transactional producers in Java, instead of librdkafka.
+
+`kafka-producer-perf-test` and `kafka-consumer-perf-test` are those of the Kafka that the benchmark compares with; they
+are run with their defaults, and what they report is shown. The CPU is that of the server.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.clients import RECORD_BYTES
+from bench.errors import BenchError
+from bench.figures import CPU_PER_GIB, GIBIBYTE, MEGABYTE, P99, THROUGHPUT, Row
+from bench.kafka import jars
+from bench.meter import Meter
+from bench.rounds import Bench, Measured
+from bench.target import Target
+from bench.transactions import PRODUCERS, TRANSACTIONS, figures_of, work_of
+
+PRODUCE = "kafka-producer-perf-test"
+CONSUME = "kafka-consumer-perf-test"
+SECONDS = 600.0
+
+_PROGRAM = Path(__file__).with_name("java") / "Transactions.java"
+_REPORT = re.compile(
+    r"(\d+) records sent, [\d.]+ records/sec \(([\d.]+) MB/sec\).* ([\d.]+) ms 99th"
+)
+_QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+_MEBIBYTE = 1 << 20
+
+
+def transactions_by(producers: int) -> str:
+    """The name of the row for this number of Java producers."""
+    return f"{work_of(producers)}, Java"
+
+
+def java(bench: Bench) -> Iterator[Row]:
+    """Yields rows for Kafka's two tools, and for transactions."""
+
+    def run(target: Target, measured: Measured) -> None:
+        topic = bench.topics(target).create("java")
+        _produce(target, topic, bench.size.records, measured)
+        bench.forget(target)
+        _consume(target, topic, bench.size.records, measured)
+        bench.topics(target).drop(topic)
+
+    yield from bench.rounds([PRODUCE, CONSUME], run)
+    for producers in PRODUCERS:
+
+        def commit(target: Target, measured: Measured, producers: int = producers) -> None:
+            topic = bench.topics(target).create(f"java-{producers}")
+            _commit(target, topic, producers, bench.size.transaction_seconds, measured)
+            bench.topics(target).drop(topic)
+
+        yield from bench.rounds([transactions_by(producers)], commit)
+
+
+def _java(*arguments: str) -> Sequence[str]:
+    program = shutil.which("java")
+    if program is None:
+        raise BenchError("there is no java: install a JDK, 17 or newer")
+    return [program, _QUIET, "-Xmx512m", "-cp", f"{jars()}/*", *arguments]
+
+
+def _run(arguments: Sequence[str]) -> str:
+    ran = subprocess.run(
+        _java(*arguments), capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    if ran.returncode:
+        raise BenchError(f"{arguments[0]} ended with {ran.returncode}: {ran.stderr[-2_000:]}")
+    return ran.stdout
+
+
+def _produce(target: Target, topic: str, records: int, measured: Measured) -> None:
+    arguments = [
+        "org.apache.kafka.tools.ProducerPerformance",
+        f"--topic={topic}",
+        f"--num-records={records}",
+        f"--record-size={RECORD_BYTES}",
+        "--throughput=-1",
+        "--producer-props",
+        f"bootstrap.servers={target.bootstrap}",
+    ]
+    with Meter(target) as meter:
+        report = _run(arguments)
+    found = _REPORT.search(report.strip().rpartition("\n")[2])
+    if found is None or int(found[1]) != records:
+        raise BenchError(f"kafka-producer-perf-test reports something else: {report[-500:]}")
+    figures = {
+        THROUGHPUT: float(found[2]) * _MEBIBYTE / MEGABYTE,
+        P99: float(found[3]),
+        CPU_PER_GIB: meter.server_cpu_seconds / (records * RECORD_BYTES) * GIBIBYTE,
+    }
+    measured.add(meter, figures)
+
+
+def _consume(target: Target, topic: str, records: int, measured: Measured) -> None:
+    arguments = [
+        "org.apache.kafka.tools.ConsumerPerformance",
+        f"--topic={topic}",
+        f"--messages={records}",
+        f"--bootstrap-server={target.bootstrap}",
+        "--timeout=60000",
+    ]
+    with Meter(target) as meter:
+        report = _run(arguments)
+    names, values = (line.split(", ") for line in report.strip().splitlines()[-2:])
+    found = dict(zip(names, values, strict=True))
+    if int(found["data.consumed.in.nMsg"]) < records:
+        raise BenchError(f"kafka-consumer-perf-test reports something else: {report[-500:]}")
+    figures = {
+        # Without the time in which it joins its group.
+        THROUGHPUT: float(found["fetch.MB.sec"]) * _MEBIBYTE / MEGABYTE,
+        CPU_PER_GIB: meter.server_cpu_seconds / (records * RECORD_BYTES) * GIBIBYTE,
+    }
+    measured.add(meter, figures)
+
+
+def _commit(target: Target, topic: str, producers: int, seconds: float, measured: Measured) -> None:
+    arguments = [str(_PROGRAM), target.bootstrap, topic, str(producers), str(seconds)]
+    with subprocess.Popen(
+        _java(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        if client.stdout.readline() != "ready\n":
+            raise BenchError("the Java producers could not begin; their errors are above")
+        with Meter(target) as meter:
+            client.stdin.write("\n")
+            client.stdin.flush()
+            took = [float(line) / 1000 for line in client.stdout]
+    if client.returncode or not took:
+        raise BenchError(f"the Java producers ended with {client.returncode}")
+    figures = figures_of(took, meter)
+    # The client's own clock: the meter also sees its last commits end, and it print.
+    figures[TRANSACTIONS] = len(took) / seconds
+    measured.add(meter, figures)
