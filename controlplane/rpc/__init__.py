@@ -7,5 +7,5 @@
     server  listens and answers calls
 
 It speaks with every other implementation of gRPC. grpcio took two fifths of the CPU of a transaction: its core runs in
-a thread of its own, and each message crosses between the two several times (adr/0037).
+a thread of its own, and each message crosses between the two several times (adr/0038).
 """
