@@ -126,11 +126,11 @@ def page_part(results: Results, verdicts: Sequence[Verdict]) -> str:
     return "\n\n".join(parts)
 
 
-def rewrite(page: Path, part: str) -> None:
+def rewrite(page: Path, part: str, begin: str = BEGIN, end: str = END) -> None:
     """Replaces the text between the markers of `page` by `part`. Raises ValueError if they are missing."""
     text = page.read_text()
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} lacks the lines {BEGIN} and {END}: put them where the table goes")
-    page.write_text(f"{before}{BEGIN}\n\n{part}\n\n{END}{after}")
+    before, found, rest = text.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"{page} lacks the lines {begin} and {end}: put them where the table goes")
+    page.write_text(f"{before}{begin}\n\n{part}\n\n{end}{after}")

@@ -1,0 +1,360 @@
+"""Drives one control plane with the commands of a simulated fleet: `python -m bench.cluster`.
+
+The control plane is real: its runtime, its journal in SQLite, its snapshot processes and the streams of its sessions,
+with messages read from bytes and written to bytes; only HTTP/2 and the sockets are missing. Agents and producers are
+simulated (bench/fleet.py), and so is the time, which passes as fast as the control plane decides. CPU is counted while
+the control plane works, and divided by the seconds that passed for the fleet.
+
+A full run writes its tables and its picture into docs/scale.md and docs/cluster.svg.
+"""
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import random
+import resource
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+from bench import cluster_page, machine
+from bench.errors import BenchError
+from bench.fleet import TICK_MS, Fleet, Load
+from bench.fleet_housekeeping import Housekeeping
+from bench.meter import resident_bytes
+from lacuna.agent.housekeeping.merging import MergeSettings
+from lacuna.cli.running import run
+from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
+from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.service import ServiceSettings, new_cluster_id
+from lacuna.controlplane.serving import serve_session
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
+from lacuna.pace import LoopLoad, MeasuredPace
+
+START_MS: Final = 1_800_000_000_000
+#: The last part of a drive is measured: merging has begun by then, since it leaves alone at most a half.
+MEASURED_SHARE: Final = 0.25
+OUT: Final = Path(__file__).resolve().parent / "out"
+IDLE_TURNS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How long each load is driven: as many seconds as `slices` take, but at least and at most so many."""
+
+    slices: int
+    least_seconds: float
+    most_seconds: float
+    loads: dict[str, tuple[Load, ...]]
+
+
+#: The rows of the page, by table.
+GRID: Final = tuple(
+    Load(partitions, interval_ms)
+    for partitions in (1_000, 5_000, 20_000)
+    for interval_ms in (100, 250, 1_000)
+)
+LIFTS: Final = (
+    Load(5_000, 1_000, zones=20),
+    Load(5_000, 250, zones=1),
+    Load(5_000, 1_000, zones=1),
+    Load(1_250, 250, agents=5, gibibytes=0.25),
+    Load(10_000, 1_000, agents=40, gibibytes=2.0),
+)
+AMOUNTS: Final = {
+    "smoke": Amount(0, 8, 8, {"fleet": (Load(40, 250, agents=4, gibibytes=0.01),)}),
+    "quick": Amount(200_000, 8, 120, {"fleet": (Load(1_000, 250), Load(5_000, 1_000))}),
+    "full": Amount(500_000, 8, 120, {"fleet": GRID, "lifts": LIFTS}),
+}
+
+
+class _Clock:
+    """A clock that stands still until `advance`."""
+
+    def __init__(self) -> None:
+        self.ms = START_MS
+        self._sleepers: list[tuple[int, asyncio.Future[None]]] = []
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def passed_ms(self) -> float:
+        return float(self.ms)
+
+    async def sleep(self, duration_ms: int) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self.ms + duration_ms, future))
+        await future
+
+    def advance(self) -> None:
+        """Lets a tick pass, and wakes who has slept long enough."""
+        self.ms += TICK_MS
+        due = [each for each in self._sleepers if each[0] <= self.ms]
+        self._sleepers = [each for each in self._sleepers if each[0] > self.ms]
+        for _, future in due:
+            if not future.done():
+                future.set_result(None)
+
+
+class _CountedJournal(SqliteJournal):
+    """A journal that counts its appends and the bytes of their records."""
+
+    appends = 0
+    size = 0
+
+    def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
+        self.appends += 1
+        self.size += sum(map(len, records))
+        return super().append(records, fencing_token)
+
+
+class _Line:
+    """An agent's session: its stream carries bytes, as it would over gRPC."""
+
+    def __init__(self, plane: Runtime, answered: Callable[[int], None]) -> None:
+        self.received: list[SessionResponse] = []
+        self._answered = answered
+        self._request = SessionRequest()
+        self._requests: asyncio.Queue[bytes] = asyncio.Queue()
+        self._settles: dict[int, Callable[[Reply], None]] = {}
+        self._last_id = 0
+        served = serve_session(plane, self._parsed(), self._write, ServiceSettings().max_outbox)
+        self.stream = asyncio.create_task(served)
+
+    def ask(self, command: Command, settle: Callable[[Reply], None]) -> None:
+        self._last_id += 1
+        command.command_id = self._last_id
+        self._settles[self._last_id] = settle
+        self._request.commands.append(command)
+
+    def subscribe(self, partitions: list[TopicPartition]) -> None:
+        self._request.subscribe.extend(partitions)
+
+    @property
+    def has_request(self) -> bool:
+        """Whether there is anything to send."""
+        return bool(self._request.commands or self._request.subscribe)
+
+    def take(self) -> tuple[bytes, int]:
+        """The next request, and how many commands it has."""
+        request, self._request = self._request, SessionRequest()
+        return request.SerializeToString(), len(request.commands)
+
+    def send(self, data: bytes) -> None:
+        """Gives the control plane a request."""
+        self._requests.put_nowait(data)
+
+    def settle(self) -> int:
+        """Hands out the replies; returns the bytes of the partitions' deltas that came with them."""
+        received, self.received = self.received, []
+        size = 0
+        for response in received:
+            size += sum(delta.ByteSize() for delta in response.partitions)
+            for reply in response.replies:
+                if reply.HasField("failure"):
+                    raise BenchError(f"the control plane refused a command: {reply}")
+                self._settles.pop(reply.command_id)(reply)
+        return size
+
+    async def _parsed(self) -> AsyncIterator[SessionRequest]:
+        while True:
+            yield SessionRequest.FromString(await self._requests.get())
+
+    async def _write(self, response: SessionResponse) -> None:
+        response.SerializeToString()
+        self.received.append(response)
+        self._answered(len(response.replies))
+
+
+class _Driver:
+    """A control plane, and the sessions of a fleet with it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = _Clock()
+        self.spent = {"cpu": 0.0, "loop cpu": 0.0, "view bytes": 0}
+        self.state = State()
+        self.fatal: list[BaseException] = []
+        chance = random.Random(11)
+        self.journal = _CountedJournal(
+            str(folder / "journal.db"),
+            lambda: new_cluster_id(lambda: chance.randbytes(16)),
+            pace=MeasuredPace(LoopLoad()),
+        )
+        self.plane = Runtime(
+            self.journal,
+            self.clock,
+            lambda: chance.randbytes(16),
+            RuntimeSettings(),
+            snapshotter=SnapshotProcess(self.journal),
+            prepare=self._keep,
+            on_fatal=self.fatal.append,
+        )
+        self.lines: list[_Line] = []
+        self._open = 0
+        self._all_answered = asyncio.Event()
+
+    def _keep(self, state: State) -> None:
+        self.state = state
+
+    def line(self) -> _Line:
+        """Opens a session."""
+        line = _Line(self.plane, self._answered)
+        line.stream.add_done_callback(lambda _: self._all_answered.set())
+        self.lines.append(line)
+        return line
+
+    def _answered(self, replies: int) -> None:
+        self._open -= replies
+        if self._open <= 0:
+            self._all_answered.set()
+
+    async def exchange(self) -> None:
+        """Sends what the fleet has asked for, each agent's request by itself; waits for the replies, and counts CPU."""
+        requests = [(line, *line.take()) for line in self.lines if line.has_request]
+        if not requests:
+            return
+        self._open = sum(count for _, _, count in requests)
+        self._all_answered.clear()
+        cpu, loop_cpu = time.process_time(), time.thread_time()
+        for line, data, _ in requests:
+            line.send(data)
+            await asyncio.sleep(0)
+        if self._open > 0:
+            await self._all_answered.wait()
+            self._check_sessions()
+        for _ in range(IDLE_TURNS):
+            await asyncio.sleep(0)
+        self.spent["loop cpu"] += time.thread_time() - loop_cpu
+        self.spent["cpu"] += time.process_time() - cpu
+        self.spent["view bytes"] += sum(line.settle() for line in self.lines)
+
+    def _check_sessions(self) -> None:
+        if ended := [line.stream for line in self.lines if line.stream.done()]:
+            raise BenchError(f"a session has ended: {self.fatal or ended}")
+
+    def counts(self) -> dict[str, float]:
+        """What was counted so far: CPU in seconds, of all threads and of the event loop's alone, and bytes."""
+        return {
+            **self.spent,
+            "appends": self.journal.appends,
+            "journal bytes": self.journal.size,
+        }
+
+    async def close(self) -> None:
+        """Ends the sessions and the control plane."""
+        for line in self.lines:
+            line.stream.cancel()
+            with suppress(asyncio.CancelledError, ControlPlaneUnavailable):
+                await line.stream
+        await self.plane.close()
+
+
+def drive(load: Load, seconds: float) -> dict[str, Any]:
+    """Drives a control plane in this process with a load for so many seconds of the fleet's time; returns the figures.
+
+    The process is set up as that of `lacuna controlplane` is: event loop, garbage collector and malloc. What is younger
+    than `merge.min.age.ms`, or than half of the time if that is less, is not merged.
+    """
+    rows: list[dict[str, Any]] = []
+
+    async def measure() -> None:
+        with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
+            rows.append(await _drive(load, seconds, Path(folder)))
+
+    run(measure)
+    if not rows:
+        raise KeyboardInterrupt  # `run` has ended the work, and returns
+    return rows[0]
+
+
+async def _drive(load: Load, seconds: float, folder: Path) -> dict[str, Any]:
+    gc.collect()
+    memory = resident_bytes([os.getpid()])
+    min_age_ms = min(MergeSettings().min_age_ms, int(seconds * 500))
+    driver = _Driver(folder)
+    await driver.plane.start()
+    fleet = Fleet(load, [driver.line() for _ in range(load.agents)])
+    housekeeping = Housekeeping(fleet, driver.line(), min_age_ms, driver.clock.ms)
+    for step in (housekeeping.open, fleet.register, fleet.create, fleet.begin, fleet.place):
+        step()
+        await driver.exchange()
+    ticks = int(seconds * 1000 / TICK_MS)
+    warm = int((1 - MEASURED_SHARE) * ticks)
+    before: dict[str, float] = {}
+    for tick in range(ticks):
+        if tick == warm:
+            before = driver.counts() | fleet.counts() | housekeeping.counts()
+        fleet.flush(driver.clock.ms)
+        housekeeping.step(driver.clock.ms)
+        await driver.exchange()
+        fleet.end_transactions(driver.clock.ms)
+        await driver.exchange()
+        driver.clock.advance()
+    after = driver.counts() | fleet.counts() | housekeeping.counts()
+    measured = (ticks - warm) * TICK_MS / 1000
+    row: dict[str, Any] = {name: (after[name] - before[name]) / measured for name in after}
+    gc.collect()
+    row["memory"] = resident_bytes([os.getpid()]) - memory
+    row["extents"] = sum(len(each.extents) for each in driver.state.partitions.values())
+    row["gets for consumers"] = fleet.gets_an_object() * row["flushes"]
+    await driver.close()
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    row["snapshot cpu"] = (children.ru_utime + children.ru_stime) / seconds
+    row["snapshot memory"] = children.ru_maxrss * 1024
+    return {"load": asdict(load), "seconds": seconds, "min_age_ms": min_age_ms, **row}
+
+
+def _alone(load: Load, seconds: float) -> dict[str, Any]:
+    """Drives in a new process, so that memory is this load's alone."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(drive, load, seconds).result()
+
+
+def _seconds(load: Load, amount: Amount) -> float:
+    wanted = round(amount.slices / load.slices_a_second)
+    return min(max(wanted, amount.least_seconds), amount.most_seconds)
+
+
+def main() -> None:
+    """Entry point of `python -m bench.cluster`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", choices=AMOUNTS, default="full")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="where the figures go as JSON; bench/out/cluster-SIZE.json if not given",
+    )
+    arguments = parser.parse_args()
+    amount = AMOUNTS[arguments.size]
+    results: dict[str, Any] = {
+        "started": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "machine": machine.machine(),
+        "rows": {},
+    }
+    out = arguments.out or OUT / f"cluster-{arguments.size}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for table, loads in amount.loads.items():
+        rows = results["rows"][table] = []
+        for load in loads:
+            rows.append(_alone(load, _seconds(load, amount)))
+            results["load average"] = os.getloadavg()[2]
+            out.write_text(json.dumps(results, indent=1))
+            print(cluster_page.line(rows[-1]), flush=True)
+    if arguments.size == "full":
+        cluster_page.keep(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,359 @@
+"""Turns the figures of bench/cluster.py into the tables of docs/scale.md and its picture."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import matplotlib as mpl
+from matplotlib.figure import Figure as Picture
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter
+
+from bench.costs import load_prices
+from bench.figures import GIBIBYTE
+from bench.fleet import (
+    ABORTED_SHARE,
+    BATCH_BYTES,
+    CONSUMER_GROUPS,
+    GROUP,
+    TRANSACTION_MS,
+    Load,
+)
+from bench.fleet_housekeeping import BYTES_A_MS, COMPACTION_MS, GET_MS, PUT_MS, TASKS
+from bench.plot import INK, STYLE, TITLE
+from bench.report import in_markdown, number, rewrite
+from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.logstore.objects.s3 import READS_AT_ONCE
+from lacuna.pipeline.prices import GET, PUT
+
+#: Figures by name, a second of the fleet's time where they are rates.
+Row = Mapping[str, Any]
+DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
+PAGE: Final = DOCS / "scale.md"
+PICTURE: Final = DOCS / "cluster.svg"
+BEGIN: Final = "<!-- begin of what `python -m bench.cluster` writes -->"
+END: Final = "<!-- end of what `python -m bench.cluster` writes -->"
+MEBIBYTE: Final = 1 << 20
+MEGABYTE: Final = 1_000_000
+DAY_SECONDS: Final = 86_400
+MONTH_SECONDS: Final = 30 * DAY_SECONDS
+#: What others have published: AutoMQ's own claim at 1 GiB/s, in dollars a month, and Inkless with 3 out, a year.
+AUTOMQ_MONTH: Final = 12_900
+INKLESS_MONTH: Final = 288_000 / 12
+#: Below this share of rewritten extents the page says that merging falls behind.
+MUCH: Final = 0.5
+COLOURS: Final = ("#e0703a", "#1f9e89", "#4c72b0")
+
+
+def load_of(row: Row) -> Load:
+    """The load of a row."""
+    return Load(**row["load"])
+
+
+def full_at(row: Row) -> float:
+    """At how many GiB/s one control plane is full: its event loop, which has one thread, uses a whole core."""
+    return float(load_of(row).gibibytes / row["loop cpu"])
+
+
+def puts(row: Row) -> float:
+    """The PUTs a second of flushes, merging and compaction."""
+    return float(row["flushes"] + row["merging, puts"] + row["compaction, puts"])
+
+
+def gets(row: Row) -> float:
+    """The GETs a second of consumers, merging and compaction."""
+    return float(row["gets for consumers"] + row["merging, gets"] + row["compaction, gets"])
+
+
+def dollars(row: Row) -> float:
+    """Dollars a month for requests."""
+    a_second = load_prices().of(Counter({PUT: 1})) * puts(row)
+    return (a_second + load_prices().of(Counter({GET: 1})) * gets(row)) * MONTH_SECONDS
+
+
+def rewritten(row: Row) -> float:
+    """What share of the new extents merging and compaction replaced in the same time."""
+    before = row["merging, extents_before"] + row["compaction, extents_before"]
+    return float(before / row["slices"])
+
+
+def line(row: Row) -> str:
+    """A row as a line for the terminal."""
+    load = load_of(row)
+    return (
+        f"{load.gibibytes:g} GiB/s, {load.agents} agents, {load.partitions:,} partitions, {load.zones} zones, "
+        f"{load.interval_ms} ms: {number(row['cpu'])} cores, full at {number(full_at(row))} GiB/s, "
+        f"{number(row['memory'] / MEBIBYTE)} MiB, {row['extents']:,} extents, "
+        f"journal {number(_an_inflow(row, 'journal bytes') / MEGABYTE)} MB/GiB, "
+        f"views {number(row['view bytes'] / MEGABYTE)} MB/s, {number(puts(row))} PUTs/s, "
+        f"{number(gets(row))} GETs/s, {number(dollars(row))} $/month"
+    )
+
+
+def _an_inflow(row: Row, name: str) -> float:
+    """A rate as an amount for each GiB that arrives."""
+    return float(row[name] / load_of(row).gibibytes)
+
+
+Column = tuple[str, Callable[[Row], str]]
+LOAD: Final[tuple[Column, ...]] = (
+    ("partitions", lambda row: f"{load_of(row).partitions:,}"),
+    ("flush, ms", lambda row: f"{load_of(row).interval_ms:,}"),
+)
+PLANE: Final[tuple[Column, ...]] = (
+    ("slices/s", lambda row: number(row["slices"])),
+    ("cores", lambda row: number(row["cpu"])),
+    ("of them the event loop", lambda row: number(row["loop cpu"])),
+    ("full at GiB/s", lambda row: number(full_at(row))),
+    ("snapshots, cores", lambda row: number(row["snapshot cpu"])),
+    ("snapshots, MiB", lambda row: number(row["snapshot memory"] / MEBIBYTE)),
+    ("memory, MiB", lambda row: number(row["memory"] / MEBIBYTE)),
+    ("extents live", lambda row: f"{row['extents']:,}"),
+    ("journal, MB/GiB", lambda row: number(_an_inflow(row, "journal bytes") / MEGABYTE)),
+    ("views, MB/s", lambda row: number(row["view bytes"] / MEGABYTE)),
+    ("driven, s", lambda row: f"{row['seconds']:g}"),
+    ("merged after, s", lambda row: f"{row['min_age_ms'] / 1000:g}"),
+)
+REQUESTS: Final[tuple[Column, ...]] = (
+    ("PUTs/s", lambda row: number(puts(row))),
+    ("GETs/s, consumers", lambda row: number(row["gets for consumers"])),
+    ("GETs/s, merging", lambda row: number(row["merging, gets"])),
+    ("GETs/s, compaction", lambda row: number(row["compaction, gets"])),
+    ("extents rewritten, %", lambda row: number(100 * rewritten(row))),
+    ("$/month", lambda row: number(dollars(row))),
+)
+LIFTED: Final[tuple[Column, ...]] = (
+    ("slices/s", lambda row: number(row["slices"])),
+    ("cores of one control plane", lambda row: number(row["cpu"])),
+    ("control planes", lambda row: str(clusters_of(row))),
+    ("all are full at GiB/s", lambda row: number(full_at(row) * clusters_of(row))),
+    ("memory of one, MiB", lambda row: number(row["memory"] / MEBIBYTE)),
+    ("PUTs/s in all", lambda row: number(puts(row) * clusters_of(row))),
+    ("GETs/s in all", lambda row: number(gets(row) * clusters_of(row))),
+    ("$/month in all", lambda row: number(dollars(row) * clusters_of(row))),
+)
+
+
+def clusters_of(row: Row) -> int:
+    """How many clusters with such a load it takes for 1 GiB/s, at least one."""
+    return max(1, round(1 / load_of(row).gibibytes))
+
+
+def name_of(row: Row) -> str:
+    """What is different in a row, in words."""
+    load = load_of(row)
+    placed = {1: "each partition on one agent", 3: "one agent a zone, 3 zones"}.get(
+        load.zones, f"every partition on every agent ({load.zones})"
+    )
+    fleet = ""
+    if clusters_of(row) > 1:
+        fleet = f"{clusters_of(row)} clusters, {load.agents} agents and {load.partitions:,} partitions each; "
+    elif load.gibibytes != 1:
+        fleet = f"{load.gibibytes:g} GiB/s, {load.agents} agents, {load.partitions:,} partitions; "
+    return f"{fleet}{placed}; {load.interval_ms:,} ms"
+
+
+def lifted(results: Row) -> list[Row]:
+    """The rows about what lifts the limit, with those of the fleet of the same size that they are compared with."""
+    rows: dict[str, list[Row]] = results["rows"]
+    size = load_of(rows["lifts"][0]).partitions
+    same = [row for row in rows["fleet"] if load_of(row).partitions == size]
+    first, *others = rows["lifts"]
+    return [first, *(row for row in same if load_of(row).interval_ms >= 250), *others]
+
+
+def page_part(results: Row) -> str:
+    """The Markdown text between the markers of docs/scale.md."""
+    fleet = results["rows"]["fleet"]
+    facts = results["machine"]
+    measured = (
+        f"Measured {results['started']} on {facts['processor']}, {facts['memory']}; the machine's load average over 15 "
+        f"minutes was {number(results['load average'])} at the end."
+    )
+    about = [measured, *_in_short(results), _the_fleet(), _model()]
+    names = [("what", name_of)]
+    return "\n\n".join(
+        (
+            "\n".join(f"- {each}" for each in about),
+            "![CPU and cost over partitions, and what lifts the limit](cluster.svg)",
+            "### The control plane",
+            in_markdown(_table([*LOAD, *PLANE], fleet)),
+            "### Requests and dollars",
+            in_markdown(_table([*LOAD, *REQUESTS], fleet)),
+            "### What lifts the limit",
+            in_markdown(_table([*names, *LIFTED], lifted(results))),
+        )
+    )
+
+
+def _table(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:
+    return [[name for name, _ in columns], *([text(row) for _, text in columns] for row in rows)]
+
+
+def _in_short(results: Row) -> list[str]:
+    fleet = results["rows"]["fleet"]
+    return [
+        _limits(fleet),
+        _lifts(lifted(results)),
+        _costs(fleet),
+        *_behind(fleet),
+        _retention(fleet[1]),
+    ]
+
+
+def _the_fleet() -> str:
+    load = Load(0)
+    an_agent = load.gibibytes * GIBIBYTE / load.agents
+    filled_ms = 1000 * ProduceSettings().flush_bytes / an_agent
+    return (
+        f"The fleet, unless a table says otherwise: {load.gibibytes:g} GiB/s arrive at {load.agents} agents in "
+        f"{load.zones} zones, and {CONSUMER_GROUPS} consumer groups read everything. Each {GROUP} partitions have a "
+        f"transactional producer in each zone, with batches of at most {BATCH_BYTES >> 10} KiB; a transaction lasts "
+        f"{TRANSACTION_MS / 1000:g} s and aborts with a probability of {ABORTED_SHARE:g}. An agent receives "
+        f"{number(an_agent / MEBIBYTE)} MiB/s, which fill `produce.flush.bytes` by default after {number(filled_ms)} "
+        "ms: the rows with longer intervals are for a higher setting."
+    )
+
+
+def _model() -> str:
+    return (
+        f"The model of a merge: {GET_MS} ms a GET with {READS_AT_ONCE} at once, {PUT_MS} ms a PUT, and "
+        f"{BYTES_A_MS / 1000:g} MB/s of bytes read and written, one merge at a time in each agent. Compaction goes "
+        f"over all partitions once in {COMPACTION_MS // 60_000} minutes, with {TASKS} such tasks."
+    )
+
+
+def _limits(fleet: Sequence[Row]) -> str:
+    least, most = min(fleet, key=full_at), max(fleet, key=full_at)
+    return (
+        f"One control plane is full at {number(full_at(least))} GiB/s with {_of(least)}, and at "
+        f"{number(full_at(most))} GiB/s with {_of(most)}, if agents and partitions grow with the load. Slices count "
+        "more than bytes."
+    )
+
+
+def _lifts(rows: Sequence[Row]) -> str:
+    whole = {
+        (load.zones, load.interval_ms): row for row in rows if (load := load_of(row)).gibibytes == 1
+    }
+    at = {key: number(full_at(row)) for key, row in whole.items()}
+    (part,) = (row for row in rows if clusters_of(row) > 1)
+    return (
+        f"What lifts that, with {load_of(rows[0]).partitions:,} partitions and flushes of 1,000 ms: a control plane is "
+        f"full at {at[20, 1000]} GiB/s if every agent gets data of every partition, at {at[3, 1000]} with one agent a "
+        f"zone in 3 zones, which is how agents place partitions, and at {at[1, 1000]} with one agent for each "
+        f"partition. Flushes of 250 ms make {at[3, 250]} and {at[1, 250]} of the last two. {clusters_of(part)} "
+        "clusters behind one bucket, each with its part of the agents and partitions, are full at "
+        f"{number(full_at(part) * clusters_of(part))} together with flushes of 250 ms; a topic is then in one cluster, "
+        "which its clients have to know."
+    )
+
+
+def _costs(fleet: Sequence[Row]) -> str:
+    least, most = min(fleet, key=dollars), max(fleet, key=dollars)
+    return (
+        f"Requests cost ${number(dollars(least))} a month with {_of(least)}, and ${number(dollars(most))} with "
+        f"{_of(most)} ({load_prices().source}). AutoMQ claims ${number(AUTOMQ_MONTH)} a month at 1 GiB/s; Inkless "
+        f"published ${number(12 * INKLESS_MONTH)} a year with 3 out, which is ${number(INKLESS_MONTH)} a month. Ours "
+        "is for requests alone: machines, storage and traffic come on top."
+    )
+
+
+def _behind(fleet: Sequence[Row]) -> list[str]:
+    late = [row for row in fleet if rewritten(row) < MUCH]
+    if not late:
+        return []
+    agents = Load(0).agents * READS_AT_ONCE * 1000 / GET_MS
+    text = (
+        f"**Merging falls behind** with {'; '.join(map(_of, late))}: there less than {100 * MUCH:g} % of the new "
+        f"extents are rewritten. Nearly each small extent is a GET, and all agents together make at most "
+        f"{number(agents)} a second for merging, in this model. Such a fleet's extents and memory would grow; if its "
+        "merging kept up, GETs, dollars and CPU would be higher than the tables say."
+    )
+    return [text]
+
+
+def _retention(row: Row) -> str:
+    an_extent = row["memory"] / row["extents"]
+    merged = row["merging, size"] / row["merging, extents_after"]
+    a_day = DAY_SECONDS * GIBIBYTE * (1 - ABORTED_SHARE)
+    return (
+        f"A day of retention is {number(a_day / GIBIBYTE)} GiB of committed records, "
+        f"${number(load_prices().of_a_month(int(a_day)))} a month to store. With {number(an_extent)} bytes an extent, "
+        f"and {number(merged / 1024)} KiB a merged extent ({_of(row)}), its metadata takes "
+        f"{number(a_day / merged * an_extent / GIBIBYTE)} GiB of the control plane's memory: calculated, not driven."
+    )
+
+
+def _of(row: Row) -> str:
+    load = load_of(row)
+    return f"{load.partitions:,} partitions and flushes of {load.interval_ms:,} ms"
+
+
+def keep(results: Row) -> None:
+    """Puts the tables into docs/scale.md, and draws its picture."""
+    rewrite(PAGE, page_part(results), BEGIN, END)
+    draw(results, PICTURE)
+
+
+def draw(results: Row, path: Path) -> None:
+    """Writes the picture in the format that the suffix of `path` says."""
+    fleet: list[Row] = results["rows"]["fleet"]
+    with mpl.rc_context(STYLE):
+        layout = ConstrainedLayoutEngine(w_pad=0.16, h_pad=0.16)
+        picture = Picture(figsize=(11, 7.4), layout=layout)
+        halves: Any = picture.subfigures(2, 1, height_ratios=(1.25, 1))
+        cores, cost = halves[0].subplots(1, 2)
+        _curves(cores, "Cores of the event loop", fleet, lambda row: row["loop cpu"])
+        _limit(cores, 1, "full", above=True)
+        cores.legend(loc="upper left", frameon=False, fontsize=8.5, labelcolor=INK)
+        _curves(cost, "Requests, $ a month", fleet, dollars)
+        _limit(cost, AUTOMQ_MONTH, "AutoMQ, its claim")
+        _limit(cost, INKLESS_MONTH, "Inkless, published", above=True)
+        _bars(halves[1].subplots(), lifted(results))
+        metadata = {"Date": None} if path.suffix == ".svg" else {}
+        picture.savefig(path, transparent=True, metadata=metadata, dpi=160)
+
+
+def _curves(axes: Any, title: str, rows: Sequence[Row], value: Callable[[Row], float]) -> None:
+    intervals = sorted({load_of(row).interval_ms for row in rows})
+    for interval_ms, colour in zip(intervals, COLOURS, strict=False):
+        same = [row for row in rows if load_of(row).interval_ms == interval_ms]
+        partitions = [load_of(row).partitions for row in same]
+        label = f"flushes of {interval_ms:,} ms"
+        axes.plot(partitions, list(map(value, same)), color=colour, marker="o", label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(sorted({load_of(row).partitions for row in rows}))
+    axes.minorticks_off()
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.set_xlabel("partitions, at 1 GiB/s")
+    axes.tick_params(length=0)
+    axes.set_title(title, **{**TITLE, "pad": 8})
+
+
+def _limit(axes: Any, value: float, name: str, *, above: bool = False) -> None:
+    axes.axhline(value, color=INK, linestyle=":", linewidth=1.4)
+    axes.annotate(
+        name,
+        (0.01, value),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3 if above else -3),
+        textcoords="offset points",
+        ha="left",
+        va="bottom" if above else "top",
+        fontsize=8.5,
+    )
+
+
+def _bars(axes: Any, rows: Sequence[Row]) -> None:
+    names = [name_of(row) for row in rows]
+    values = [full_at(row) * clusters_of(row) for row in rows]
+    bars = axes.barh(names, values, color=COLOURS[1], height=0.6)
+    axes.bar_label(bars, [number(value) for value in values], padding=4, color=INK)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(length=0, labelsize=8.5)
+    axes.set_title("GiB/s at which the control planes are full", **{**TITLE, "pad": 8})

@@ -1,0 +1,348 @@
+"""A simulated fleet: the commands that its agents would send to a control plane. No record exists, only its metadata.
+
+Each zone has its share of the agents, and a producer for each `GROUP` partitions. A partition is written and read at
+one agent of each zone, which the product's own placement chooses. Transactions last a second; a flush has a slice for
+each partition of its agent, and the producers' batches are 64 KiB at most.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from bench.errors import BenchError
+from bench.figures import GIBIBYTE
+from lacuna.agent.placement import partition_key, place
+from lacuna.controlplane.shared.batches import (
+    COMMITTED_BATCH,
+    FLAG_ADDS_PARTITION,
+    FLAG_TRANSACTIONAL,
+    TRANSACTIONAL_ID_SHIFT,
+)
+from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.controlplane.shared.log.reads import plan_reads
+from lacuna.controlplane.v1.cluster_pb2 import (
+    CreateTopic,
+    CreateTopics,
+    RegisterAgent,
+    RenewLease,
+    TopicPartition,
+)
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
+from lacuna.logstore.objects.s3 import READ_GAP
+
+TICK_MS: Final = 10
+GROUP: Final = 10
+TRANSACTION_MS: Final = 1_000
+ABORTED_SHARE: Final = 0.5
+BATCH_BYTES: Final = 64 << 10
+RECORD_BYTES: Final = 1 << 10
+CONSUMER_GROUPS: Final = 3
+TOPIC_PARTITIONS: Final = 1_000
+RENEWAL_MS: Final = 3_000
+TIMEOUT_MS: Final = 60_000
+FLAGS: Final = FLAG_TRANSACTIONAL | FLAG_ADDS_PARTITION
+
+
+class Line(Protocol):
+    """An agent's session with the control plane."""
+
+    def ask(self, command: Command, settle: Callable[[Reply], None]) -> None:
+        """Sends a command with the next request; `settle` is called with the reply."""
+        ...
+
+    def subscribe(self, partitions: list[TopicPartition]) -> None:
+        """Subscribes to partitions with the next request."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a fleet does: `gibibytes` arrive a second, evenly over the partitions; agents flush each `interval_ms`."""
+
+    partitions: int
+    interval_ms: int = 250
+    zones: int = 3
+    agents: int = 20
+    gibibytes: float = 1.0
+
+    @property
+    def slice_bytes(self) -> int:
+        """The size of one partition's slice in a flush."""
+        flushes = self.partitions * self.zones * 1000 / self.interval_ms
+        return int(self.gibibytes * GIBIBYTE / flushes)
+
+    @property
+    def slices_a_second(self) -> int:
+        """How many slices all agents commit in a second."""
+        return self.partitions * self.zones * 1000 // self.interval_ms
+
+    def batches(self) -> list[tuple[int, int]]:
+        """The bytes and records of each batch of a slice."""
+        count = -(-self.slice_bytes // BATCH_BYTES)
+        size = self.slice_bytes // count
+        return [(size, max(1, size // RECORD_BYTES))] * count
+
+
+@dataclass(slots=True)
+class Producer:
+    """A transactional producer; `is_open` says whether it wrote anything since its last transaction ended."""
+
+    transactional_id: str
+    producer_id: int = -1
+    producer_epoch: int = -1
+    is_open: bool = False
+
+
+@dataclass(slots=True)
+class Place:
+    """A partition as one agent writes it, with the producer that sends to it there and its next sequence."""
+
+    key: TopicPartition
+    producer: Producer
+    producer_epoch: int = -1
+    sequence: int = 0
+
+
+@dataclass(slots=True)
+class Agent:
+    """An agent, its lease, and the partitions that are placed on it."""
+
+    line: Line
+    zone: int
+    lease_id: int = 0
+    sequence: int = 0
+    places: list[Place] = field(default_factory=list)
+
+    def next_sequence(self) -> int:
+        """The sequence of this agent's next segment."""
+        self.sequence += 1
+        return self.sequence
+
+
+class Fleet:
+    """The agents and producers of a load, set up by `register`, `create`, `begin`, `place`, each with an exchange."""
+
+    def __init__(self, load: Load, lines: list[Line]) -> None:
+        self.load = load
+        self.agents = [Agent(line, number % load.zones) for number, line in enumerate(lines)]
+        self.producers: list[Producer] = []
+        self.flushes = self.slices = self.ended = 0
+        self.keys: list[TopicPartition] = []
+        self._batches = load.batches()
+        self._random = random.Random(7)
+
+    def register(self) -> None:
+        """Registers the agents."""
+        for number, agent in enumerate(self.agents):
+
+            def settle(reply: Reply, agent: Agent = agent) -> None:
+                agent.lease_id = reply.agent_registered.lease_id
+
+            registration = RegisterAgent(host=f"agent-{number}", port=9, zone=str(agent.zone))
+            agent.line.ask(Command(register_agent=registration), settle)
+
+    def create(self) -> None:
+        """Creates the topics."""
+        for first in range(0, self.load.partitions, TOPIC_PARTITIONS):
+            count = min(TOPIC_PARTITIONS, self.load.partitions - first)
+            topic = CreateTopic(name=f"topic-{first}", partition_count=count)
+            command = Command(create_topics=CreateTopics(topics=[topic]))
+            self.agents[0].line.ask(command, self._created)
+
+    def _created(self, reply: Reply) -> None:
+        (topic,) = reply.topics_created.topics
+        _check(topic.error_code)
+        count = min(TOPIC_PARTITIONS, self.load.partitions - len(self.keys))
+        self.keys += [
+            TopicPartition(topic_id=topic.topic_id, partition=index) for index in range(count)
+        ]
+
+    def begin(self) -> None:
+        """Initializes the producers: one for each zone and `GROUP` partitions."""
+        for group in range(-(-self.load.partitions // GROUP)):
+            for zone in range(self.load.zones):
+                producer = Producer(f"producer-{group}-{zone}")
+                self.producers.append(producer)
+
+                def settle(reply: Reply, producer: Producer = producer) -> None:
+                    made = reply.producer_id_initialized
+                    _check(made.error_code)
+                    producer.producer_id = made.producer_id
+                    producer.producer_epoch = made.producer_epoch
+
+                wanted = InitProducerId(
+                    has_transactional_id=True,
+                    transactional_id=producer.transactional_id,
+                    transaction_timeout_ms=TIMEOUT_MS,
+                    producer_id=-1,
+                    producer_epoch=-1,
+                )
+                agent = self.agents[group % len(self.agents)]
+                agent.line.ask(Command(init_producer_id=wanted), settle)
+
+    def place(self) -> None:
+        """Places each partition on an agent of each zone, and has the agents where it is read watch it."""
+        zones = [
+            tuple(number for number, agent in enumerate(self.agents) if agent.zone == zone)
+            for zone in range(self.load.zones)
+        ]
+        watched: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+        for index, key in enumerate(self.keys):
+            for zone, numbers in enumerate(zones):
+                number = place(partition_key(key.topic_id, key.partition), numbers)
+                producer = self.producers[index // GROUP * self.load.zones + zone]
+                self.agents[number].places.append(Place(key, producer))
+                if self._is_read(index, zone):
+                    watched[number].append(key)
+        for number, keys in watched.items():
+            self.agents[number].line.subscribe(keys)
+
+    def _is_read(self, index: int, zone: int) -> bool:
+        """Whether consumers read a partition in this zone: those of each group in another one, if there are so many."""
+        return (zone - index) % self.load.zones < CONSUMER_GROUPS
+
+    def counts(self) -> dict[str, float]:
+        """What was sent so far: flushes, slices, batches and ends of transactions."""
+        return {
+            "flushes": self.flushes,
+            "slices": self.slices,
+            "batches": self.slices * len(self._batches),
+            "transactions": self.ended,
+        }
+
+    def flush(self, now_ms: int) -> None:
+        """Sends the commits of the agents whose flush is due now, and what renews leases."""
+        for number, agent in enumerate(self.agents):
+            phase = number * self.load.interval_ms // len(self.agents) // TICK_MS * TICK_MS
+            if now_ms % self.load.interval_ms == phase and agent.places:
+                self.flushes += 1
+                self.slices += len(agent.places)
+                agent.line.ask(self._commit(agent, now_ms), _committed)
+            if now_ms % RENEWAL_MS == number * TICK_MS:
+                renewal = RenewLease(lease_id=agent.lease_id)
+                agent.line.ask(Command(renew_lease=renewal), _ignore)
+
+    def _commit(self, agent: Agent, now_ms: int) -> Command:
+        command = Command()
+        commit = command.commit_segment
+        commit.segment.lease_id = agent.lease_id
+        commit.segment.sequence = agent.next_sequence()
+        commit.object_size = len(agent.places) * self.load.slice_bytes + 1024
+        numbers: dict[str, int] = {}
+        pack, position = COMMITTED_BATCH.pack, 0
+        for each in agent.places:
+            producer = each.producer
+            producer.is_open = True
+            if each.producer_epoch != producer.producer_epoch:
+                each.producer_epoch, each.sequence = producer.producer_epoch, 0
+            number = numbers.setdefault(producer.transactional_id, len(numbers) + 1)
+            flags = FLAGS | number << TRANSACTIONAL_ID_SHIFT
+            rows = b""
+            for size, records in self._batches:
+                rows += pack(
+                    position,
+                    size,
+                    records,
+                    now_ms,
+                    producer.producer_id,
+                    producer.producer_epoch,
+                    each.sequence,
+                    flags,
+                )
+                position += size
+                each.sequence += records
+            commit.slices.add(partition=each.key, batches=rows)
+        commit.transactional_ids.extend(numbers)
+        return command
+
+    def end_transactions(self, now_ms: int) -> None:
+        """Ends the transactions that are due now, as many aborted as committed."""
+        phases = TRANSACTION_MS // TICK_MS
+        due = now_ms // TICK_MS % phases
+        for number in range(due, len(self.producers), phases):
+            producer = self.producers[number]
+            if not producer.is_open:
+                continue
+            producer.is_open = False
+            self.ended += 1
+
+            def settle(reply: Reply, producer: Producer = producer) -> None:
+                _check(reply.txn_ended.error_code)
+                producer.producer_id = reply.txn_ended.producer_id
+                producer.producer_epoch = reply.txn_ended.producer_epoch
+
+            end = EndTxn(
+                transactional_id=producer.transactional_id,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                committed=self._random.random() >= ABORTED_SHARE,
+                bumps_epoch=True,
+            )
+            agent = self.agents[number % len(self.agents)]
+            agent.line.ask(Command(end_txn=end), settle)
+
+    def gets_an_object(self) -> float:
+        """The fewest GETs with which the consumers' agents read an object: one fetch of each, as it was just committed.
+
+        The agent that wrote an object has it in its cache. Half of the transactions are read, as the others aborted.
+        """
+        index_of = {key.SerializeToString(): index for index, key in enumerate(self.keys)}
+        readers: dict[tuple[int, int], int] = {}
+        for number, agent in enumerate(self.agents):
+            for each in agent.places:
+                readers[index_of[each.key.SerializeToString()], agent.zone] = number
+        gets = objects = 0
+        for writer, agent in enumerate(self.agents):
+            objects += bool(agent.places)
+            for reader, pieces in self._read_by(agent, index_of, readers).items():
+                gets += _requests(pieces) if reader != writer else 0
+        return gets / objects
+
+    def _read_by(
+        self, agent: Agent, index_of: dict[bytes, int], readers: dict[tuple[int, int], int]
+    ) -> dict[int, list[Piece]]:
+        """The pieces of an object of `agent` that each agent reads."""
+        found: defaultdict[int, list[Piece]] = defaultdict(list)
+        position, size = 0, self.load.slice_bytes
+        is_live: defaultdict[str, bool] = defaultdict(
+            lambda: self._random.random() >= ABORTED_SHARE
+        )
+        for each in agent.places:
+            index = index_of[each.key.SerializeToString()]
+            if is_live[each.producer.transactional_id]:
+                for zone in range(self.load.zones):
+                    if self._is_read(index, zone):
+                        found[readers[index, zone]].append(Piece(1, 1, position, size, 0, 1, 0))
+            position += size
+        return found
+
+
+def requests_of(pieces: list[Piece]) -> Iterator[int]:
+    """The sizes of the GETs with which a store like S3 reads these pieces, in the product's own plan."""
+    starts = [0] * len(pieces)
+    reads = plan_reads(pieces, starts, range(len(pieces)), lambda _: "", read_gap=READ_GAP)
+    return (read.size for read, _ in reads)
+
+
+def _requests(pieces: list[Piece]) -> int:
+    return sum(1 for _ in requests_of(pieces))
+
+
+def _committed(reply: Reply) -> None:
+    answer = reply.segment_committed
+    _check(answer.error_code)
+    for verdict in answer.slices:
+        _check(verdict.error_code or any(verdict.error_codes))
+
+
+def _ignore(reply: Reply) -> None:
+    """A reply that says nothing new."""
+
+
+def _check(error_code: int) -> None:
+    """Raises BenchError if the control plane refused something that it should have accepted."""
+    if error_code:
+        raise BenchError(f"the control plane refused the simulated fleet's command: {error_code}")

@@ -1,0 +1,295 @@
+"""The merging and the compaction of a simulated fleet: real plans and swaps, without the objects between them.
+
+Plans have the product's own settings. How long an agent takes from a plan to its swap is modelled, from the GETs of
+the plan, so that no more is merged than agents could.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from bench.fleet import TICK_MS, Agent, Fleet, Line, requests_of
+from lacuna.agent.housekeeping.merging import live_pieces
+from lacuna.agent.housekeeping.service import HousekeepingSettings
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
+from lacuna.controlplane.shared.log.live import live_slices
+from lacuna.controlplane.shared.log.pieces import Piece, pieces_in
+from lacuna.controlplane.v1.cluster_pb2 import OpenLease, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import (
+    Extents,
+    ExtentSwap,
+    PlanCompaction,
+    PlanMerge,
+    SwapExtents,
+    SwapPartition,
+)
+from lacuna.controlplane.verbs.commits import LARGEST_EXTENT_BYTES
+from lacuna.logstore.objects.s3 import READS_AT_ONCE
+from lacuna.pipeline.compaction.settings import CompactionSettings
+
+#: What the time from a plan to its swap is made of: round trips to S3, and bytes read, merged and written.
+GET_MS: Final = 30
+PUT_MS: Final = 100
+BYTES_A_MS: Final = 150_000
+#: How many tasks of Spark a compaction has at once, each with the reads of an agent.
+TASKS: Final = 16
+#: `lacuna compact --watch` looks at every partition once in its default interval.
+COMPACTION_MS: Final = 600_000
+COMPACTION_PAUSE_MS: Final = 1_000
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """What merging or compaction did, in counts and bytes. `refused` counts partitions that had changed meanwhile."""
+
+    swaps: int = 0
+    partitions: int = 0
+    refused: int = 0
+    extents_before: int = 0
+    extents_after: int = 0
+    gets: int = 0
+    puts: int = 0
+    size: int = 0
+
+
+class _Rewriter:
+    """Prepares the swap of a plan, and counts."""
+
+    def __init__(self, line: Line, done: Rewritten, segment_bytes: int) -> None:
+        self.line = line
+        self.done = done
+        self.due_ms = 0
+        self.now_ms = 0
+        self.rest_ms = 0
+        self.tasks = 1
+        self._segment_bytes = segment_bytes
+        self._swap: SwapExtents | None = None
+        self._is_waiting = False
+
+    def step(self, now_ms: int) -> None:
+        """Sends the next plan or swap, if it is due."""
+        self.now_ms = now_ms
+        if self._is_waiting or now_ms < self.due_ms:
+            return
+        self._is_waiting = True
+        if self._swap is None:
+            self.line.ask(self.plan(), self._planned)
+        else:
+            self.line.ask(Command(swap_extents=self._swap), self._swapped)
+
+    def plan(self) -> Command:
+        """The command that asks for the next plan."""
+        raise NotImplementedError
+
+    def parts(self, reply: Reply) -> Sequence[tuple[SwapPartition, list[Piece], int]]:
+        """The partitions of the plan: the swap without its new extents, what is live, how many extents there were."""
+        raise NotImplementedError
+
+    def next_segment(self) -> tuple[int, int]:
+        """The lease and sequence of the next segment."""
+        raise NotImplementedError
+
+    def pause_ms(self) -> int:
+        """How long to wait after a plan in which there was nothing to do."""
+        raise NotImplementedError
+
+    def _planned(self, reply: Reply) -> None:
+        self._is_waiting = False
+        parts = self.parts(reply)
+        if not parts:
+            self.due_ms = self.now_ms + self.pause_ms()
+            return
+        segment, position, swap = self.next_segment(), 0, SwapExtents()
+        gets = read = 0
+        for partition, pieces, before in parts:
+            for size in requests_of(pieces):
+                gets += 1
+                read += size
+            extents = joined(pieces, segment, position, self.now_ms)
+            partition.swap.extents.CopyFrom(extents)
+            position += sum(extents.sizes)
+            swap.partitions.append(partition)
+            self.done.extents_before += before
+            self.done.extents_after += len(extents.sizes)
+        if position:
+            new = swap.segments.add(object_size=position)
+            new.segment.lease_id, new.segment.sequence = segment
+        self.done.gets += gets
+        self.done.puts += -(-position // self._segment_bytes)
+        self.done.size += position
+        self._swap = swap
+        took = -(-gets // READS_AT_ONCE) * GET_MS + (read + position) // BYTES_A_MS
+        took //= self.tasks
+        self.due_ms = self.now_ms + took + (PUT_MS if position else TICK_MS)
+
+    def _swapped(self, reply: Reply) -> None:
+        self._is_waiting, self._swap = False, None
+        self.due_ms = self.now_ms + self.rest_ms
+        codes = reply.extents_swapped.error_codes
+        self.done.swaps += 1
+        self.done.partitions += len(codes)
+        self.done.refused += sum(code != ErrorCode.NONE for code in codes)
+
+
+class Merging(_Rewriter):
+    """One agent's merging, as agent/housekeeping/ does it: plan after plan, and a pause when there is nothing to do."""
+
+    def __init__(self, agent: Agent, done: Rewritten, min_age_ms: int, first_ms: int) -> None:
+        settings = HousekeepingSettings()
+        super().__init__(agent.line, done, settings.merge.max_bytes)
+        self._agent = agent
+        self._min_age_ms = min_age_ms
+        self._settings = settings
+        self.due_ms = first_ms
+
+    def plan(self) -> Command:
+        merge = self._settings.merge
+        return Command(
+            plan_merge=PlanMerge(
+                lease_id=self._agent.lease_id,
+                max_bytes=merge.max_bytes,
+                small_bytes=merge.small_bytes,
+                min_extents=merge.min_extents,
+                min_age_ms=self._min_age_ms,
+            )
+        )
+
+    def parts(self, reply: Reply) -> Sequence[tuple[SwapPartition, list[Piece], int]]:
+        found = []
+        for plan in reply.merge_plan.partitions:
+            swap = SwapPartition(
+                partition=plan.partition,
+                replaced=plan.extents,
+                swap=ExtentSwap(first_offset=plan.first_offset, end_offset=plan.end_offset),
+            )
+            found.append((swap, live_pieces(plan), len(plan.extents.sizes)))
+        return found
+
+    def next_segment(self) -> tuple[int, int]:
+        return self._agent.lease_id, self._agent.next_sequence()
+
+    def pause_ms(self) -> int:
+        return self._settings.merge_interval_ms
+
+
+class Compaction(_Rewriter):
+    """A job that compacts all partitions in turn, evenly over `COMPACTION_MS`."""
+
+    def __init__(self, line: Line, done: Rewritten, keys: Sequence[TopicPartition]) -> None:
+        self._settings = CompactionSettings()
+        super().__init__(line, done, self._settings.rewrite.segment_bytes)
+        self._keys = keys
+        self._cursor = 0
+        self._lease_id = 0
+        self._sequence = 0
+        self._looked_ms = 0
+        self.rest_ms = COMPACTION_PAUSE_MS
+        self.tasks = TASKS
+
+    def open(self) -> None:
+        """Takes a lease."""
+
+        def settle(reply: Reply) -> None:
+            self._lease_id = reply.lease_opened.lease_id
+
+        self.line.ask(Command(open_lease=OpenLease(duration_ms=COMPACTION_MS)), settle)
+
+    def plan(self) -> Command:
+        keys = self._keys
+        passed_ms = self.now_ms - self._looked_ms if self._looked_ms else COMPACTION_PAUSE_MS
+        self._looked_ms = self.now_ms
+        count = max(1, round(len(keys) * passed_ms / COMPACTION_MS))
+        wanted = [keys[(self._cursor + each) % len(keys)] for each in range(count)]
+        self._cursor += count
+        return Command(
+            plan_compaction=PlanCompaction(
+                partitions=wanted,
+                small_bytes=self._settings.small_bytes,
+                min_age_ms=self._settings.min_age_ms,
+            )
+        )
+
+    def parts(self, reply: Reply) -> Sequence[tuple[SwapPartition, list[Piece], int]]:
+        found = []
+        for plan in reply.compaction_plan.ranges:
+            extents = ExtentTable.from_columns(plan.extents)
+            dead = DeadRanges.from_pairs(plan.dead)
+            slices = live_slices(extents, dead, 0, len(extents))
+            pieces = [piece for start, stop in slices for piece in pieces_in(extents, start, stop)]
+            swap = SwapPartition(
+                partition=plan.partition,
+                fence=plan.fence,
+                swap=ExtentSwap(first_offset=plan.first_offset, end_offset=plan.end_offset),
+            )
+            found.append((swap, pieces, len(extents)))
+        return found
+
+    def next_segment(self) -> tuple[int, int]:
+        self._sequence += 1
+        return self._lease_id, self._sequence
+
+    def pause_ms(self) -> int:
+        return COMPACTION_PAUSE_MS
+
+
+class Housekeeping:
+    """The merging of all agents of a fleet, and a compaction job with a session of its own."""
+
+    def __init__(self, fleet: Fleet, line: Line, min_age_ms: int, now_ms: int) -> None:
+        pause_ms = HousekeepingSettings().merge_interval_ms
+        self._merged, self._compacted = Rewritten(), Rewritten()
+        self._mergings = [
+            Merging(
+                agent, self._merged, min_age_ms, now_ms + pause_ms * number // len(fleet.agents)
+            )
+            for number, agent in enumerate(fleet.agents)
+        ]
+        self._job = Compaction(line, self._compacted, fleet.keys)
+
+    def open(self) -> None:
+        """Takes the job's lease."""
+        self._job.open()
+
+    def step(self, now_ms: int) -> None:
+        """Sends the plans and swaps that are due."""
+        for each in (*self._mergings, self._job):
+            each.step(now_ms)
+
+    def counts(self) -> dict[str, float]:
+        """What merging and compaction did so far."""
+        both = (("merging", self._merged), ("compaction", self._compacted))
+        return {
+            f"{what}, {name}": value for what, done in both for name, value in asdict(done).items()
+        }
+
+
+def joined(
+    pieces: Sequence[Piece], segment: tuple[int, int], position: int, now_ms: int
+) -> Extents:
+    """The extents that pieces become, as large as extents may be, from `position` of the new object on."""
+    groups: list[list[Piece]] = []
+    size = 0
+    for piece in pieces:
+        if not groups or size + piece.size > LARGEST_EXTENT_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(piece)
+        size += piece.size
+    extents = Extents()
+    for group in groups:
+        size = sum(piece.size for piece in group)
+        extents.lease_ids.append(segment[0])
+        extents.sequences.append(segment[1])
+        extents.positions.append(position)
+        extents.sizes.append(size)
+        extents.base_offsets.append(group[0].base_offset)
+        extents.next_offsets.append(group[-1].next_offset)
+        extents.max_timestamps.append(now_ms)
+        extents.producer_ids.append(-1)
+        extents.producer_epochs.append(-1)
+        extents.transactions.append(0)
+        extents.flags.append(FLAG_TRUE_OFFSETS)
+        position += size
+    return extents
