@@ -59,7 +59,7 @@ class Link(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._unread = b""
-        self._preface_left = len(frames.PREFACE) if on_call else 0
+        self._awaits_preface = on_call is not None
         self._decoder = Decoder(_MAX_HEADER_BYTES)
         self._encoder = Encoder()
         self._block: bytearray | None = None
@@ -97,9 +97,9 @@ class Link(asyncio.Protocol):
         if self._unread:
             data = self._unread + data
         try:
-            if self._preface_left:
-                data = self._without_preface(data)
-            used = self._take_frames(memoryview(data))
+            used = self._take_preface(data)
+            if not self._awaits_preface:
+                used += self._take_frames(memoryview(data)[used:])
         except FrameError as error:
             self._fail(error.code, str(error))
             return
@@ -205,18 +205,19 @@ class Link(asyncio.Protocol):
         """End a stream at once."""
         if self._calls.pop(call.stream, None) is not None:
             self._write(frames.rst_stream(call.stream, code))
+            self._has_changed()
 
     # Frames.
 
-    def _without_preface(self, data: bytes) -> bytes:
-        preface = frames.PREFACE
-        if not preface.startswith(data[: len(preface)]):
+    def _take_preface(self, data: bytes) -> int:
+        """Take what a client sends first, once it is complete, and return how many bytes that was."""
+        if not self._awaits_preface:
+            return 0
+        start = data[: len(frames.PREFACE)]
+        if not frames.PREFACE.startswith(start):
             raise FrameError(Code.PROTOCOL_ERROR, "the client does not speak HTTP/2")
-        if len(data) < len(preface):
-            self._unread = data
-            return b""
-        self._preface_left = 0
-        return data[len(preface) :]
+        self._awaits_preface = start != frames.PREFACE
+        return 0 if self._awaits_preface else len(start)
 
     def _take_frames(self, data: memoryview) -> int:
         """Take the complete frames, and return how many bytes they have."""

@@ -14,6 +14,8 @@ from lacuna.controlplane.rpc.link import Link
 _log = logging.getLogger("lacuna.controlplane")
 
 _BACKLOG: Final = 1024
+#: A call that its client resets may go on for a moment, so the calls of the connections do not bound these.
+_MAX_TASKS: Final = 10_000
 
 #: Answers one call: reads its requests and writes its responses. The call ends with OK when it returns, and with the
 #: status of a CallError that it raises.
@@ -86,6 +88,9 @@ class RpcServer:
             link.close("the server was stopped")
 
     def _begin(self, call: Call, headers: Headers) -> None:
+        if len(self._tasks) >= _MAX_TASKS:
+            call.cancel(Code.REFUSED_STREAM, "too many calls are under way")
+            return
         path = dict(headers).get(":path", "")
         handler = self._handlers.get(path, partial(_refuse, path))
         task = asyncio.get_running_loop().create_task(

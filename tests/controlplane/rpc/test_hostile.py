@@ -147,6 +147,30 @@ async def test_unknown_frames_and_settings_are_ignored(address: str) -> None:
         assert await call.read() == b"fine"
 
 
+async def test_bytes_may_come_one_by_one() -> None:
+    calls: list[Call] = []
+    link = Link(max_message=1_000, ping_after=60, on_call=lambda call, _: calls.append(call))
+    link.connection_made(cast(asyncio.Transport, Wire()))
+    sent = OPENING + CALL + head(8, Kind.DATA, frames.END_STREAM, 1) + pack(">BI", 0, 3) + b"abc"
+    for byte in sent:
+        link.data_received(bytes([byte]))
+    assert await calls[0].read() == b"abc"
+    assert await calls[0].read() is None
+    link.connection_lost(None)
+
+
+async def test_a_writer_that_waits_hears_that_its_call_was_cancelled() -> None:
+    link = Link(max_message=1_000, ping_after=60)
+    link.connection_made(cast(asyncio.Transport, Wire()))
+    call = link.open(ECHO, "localhost")
+    writing = asyncio.create_task(call.write(bytes(frames.DEFAULT_WINDOW)))
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(CallError, match="cancelled"):
+        await writing
+    link.connection_lost(None)
+
+
 async def test_a_peer_that_falls_silent_is_given_up() -> None:
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
