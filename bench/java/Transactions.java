@@ -8,13 +8,12 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /**
  * Producers in threads that commit transactions of ten records of 1 KiB over four partitions, one after another.
  *
- * <p>Arguments: bootstrap servers, topic, threads, seconds. Says `ready` once all producers have committed a few, begins
- * when a line comes on standard input, and then prints how many milliseconds each commit took, one a line.
+ * <p>Arguments: bootstrap servers, topic, threads, seconds. Says `ready` once all producers have committed for half as
+ * long, begins when a line comes on standard input, and then prints how many milliseconds each commit took, one a line.
  */
 class Transactions {
   private static final int RECORDS = 10;
   private static final int PARTITIONS = 4;
-  private static final int WARM_UP = 200;
 
   public static void main(String[] arguments) throws Exception {
     int threads = Integer.parseInt(arguments[2]);
@@ -55,7 +54,8 @@ class Transactions {
     int count = 0;
     try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(settings)) {
       producer.initTransactions();
-      for (int each = 0; each < WARM_UP; each++) {
+      long warm = System.nanoTime() + nanos / 2;
+      while (System.nanoTime() < warm) {
         transaction(producer, topic);
       }
       ready.countDown();
