@@ -7,7 +7,7 @@ from typing import Final
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from lacuna.controlplane.rpc.call import Call, CallError, Status
-from lacuna.controlplane.rpc.server import Handler
+from lacuna.controlplane.rpc.server import Handler, only_request
 
 _SERVICE: Final = "/grpc.health.v1.Health/"
 
@@ -31,13 +31,13 @@ class Health:
         return {_SERVICE + "Check": self._check, _SERVICE + "Watch": self._watch}
 
     async def _check(self, call: Call) -> None:
-        service = await _asked(call)
+        service = (await only_request(call, HealthCheckRequest)).service
         if service not in self._serving:
             raise CallError(Status.NOT_FOUND, f"there is no service {service!r}")
         await call.write(self._answer(service))
 
     async def _watch(self, call: Call) -> None:
-        service = await _asked(call)
+        service = (await only_request(call, HealthCheckRequest)).service
         told = b"\0"
         while True:
             changed = self._changed
@@ -52,7 +52,3 @@ class Health:
             is_serving = self._serving[service]
             status = HealthCheckResponse.SERVING if is_serving else HealthCheckResponse.NOT_SERVING
         return bytes(HealthCheckResponse(status=status).SerializeToString())
-
-
-async def _asked(call: Call) -> str:
-    return str(HealthCheckRequest.FromString(await call.read_one()).service)

@@ -12,15 +12,13 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from google.protobuf.message import DecodeError
-
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.health import Health
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.rpc.call import Call, CallError, Status
-from lacuna.controlplane.rpc.server import RpcLimits, RpcServer
+from lacuna.controlplane.rpc.server import RpcLimits, RpcServer, only_request
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.serving import ServedPlane, serve_stream
 from lacuna.controlplane.shared.contract import SESSION_METHOD, STATUS_METHOD
@@ -120,10 +118,7 @@ class Server:
             raise CallError(Status.UNAVAILABLE, str(error)) from error
 
     async def _status(self, call: Call) -> None:
-        try:
-            request = StatusRequest.FromString(await call.read_one())
-        except DecodeError as error:
-            raise CallError(Status.INVALID_ARGUMENT, "this is not a StatusRequest") from error
+        request = await only_request(call, StatusRequest)
         status = self._served.status(request.standby if request.HasField("standby") else None)
         await call.write(status.SerializeToString())
 

@@ -78,7 +78,6 @@ class Call:
         self._is_over = False
         self._error: CallError | None = None
         self.stream = stream
-        self.path = ""
         #: How many bytes the peer takes until it sends a WINDOW_UPDATE.
         self.window = DEFAULT_WINDOW
         #: Whether this end has said that it sends no more.

@@ -1,7 +1,7 @@
 """One HTTP/2 connection, at either end: frames, headers, flow control and pings."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, cast
 
 from hpack import Decoder, Encoder
@@ -446,8 +446,3 @@ class Link(asyncio.Protocol):
         for call in calls.values():
             call.broke(CallError(Status.UNAVAILABLE, why))
         self._has_changed()
-
-    @property
-    def calls(self) -> Iterable[Call]:
-        """The calls that have not ended."""
-        return self._calls.values()

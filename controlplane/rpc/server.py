@@ -5,13 +5,17 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
+
+from google.protobuf.message import DecodeError, Message
 
 from lacuna.controlplane.rpc.call import Call, CallError, Headers, Status
 from lacuna.controlplane.rpc.frames import Code
 from lacuna.controlplane.rpc.link import Link
 
 _log = logging.getLogger("lacuna.controlplane")
+
+M = TypeVar("M", bound=Message)
 
 _BACKLOG: Final = 1024
 #: A call that its client resets may go on for a moment, so the calls of the connections do not bound these.
@@ -98,6 +102,14 @@ class RpcServer:
         )
         self._tasks[task] = call
         task.add_done_callback(lambda task: self._tasks.pop(task, None))
+
+
+async def only_request(call: Call, kind: type[M]) -> M:
+    """Return the request of a call that has one. Raises CallError."""
+    try:
+        return kind.FromString(await call.read_one())
+    except DecodeError as error:
+        raise CallError(Status.INVALID_ARGUMENT, f"this is not a {kind.__name__}") from error
 
 
 async def _answer(call: Call, handler: Handler) -> None:

@@ -14,6 +14,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from lacuna.controlplane import machine
 from lacuna.controlplane.client import ControlPlaneUnavailable, GrpcClient, SessionLimits
 from lacuna.controlplane.journal.journal import JournalInUse
+from lacuna.controlplane.rpc.call import CallError, Status
+from lacuna.controlplane.rpc.client import ask
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.service import (
     RunningControlPlane,
@@ -87,6 +89,16 @@ async def test_health_answers(start: Serve) -> None:
         for service in ("", "ready", "controlplane.v1.ControlPlane"):
             answer = await stub.Check(health_pb2.HealthCheckRequest(service=service))
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.parametrize(
+    "method", ["/grpc.health.v1.Health/Check", "/controlplane.v1.ControlPlane/Status"]
+)
+async def test_a_request_that_is_none_is_the_clients_mistake(start: Serve, method: str) -> None:
+    running = await start()
+    with pytest.raises(CallError, match="this is not a") as refused:
+        await ask(running.address, method, b"\xff", 5.0)
+    assert refused.value.status == Status.INVALID_ARGUMENT
 
 
 async def test_a_second_one_on_the_same_data_is_refused(start: Serve) -> None:
