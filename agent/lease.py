@@ -120,14 +120,22 @@ class AgentLease:
             self._task = None
             self._control.cluster.remove_listener(self._on_cluster)
 
-    async def release(self) -> None:
-        """Give the lease back, after the last commit under it, so that Metadata stops naming the agent at once."""
+    async def release(self, seconds: float) -> None:
+        """Give the lease back, after the last commit under it, so that Metadata stops naming the agent at once.
+
+        After `seconds` without a reply it is left to expire.
+        """
         if self.lease_id == NO_LEASE:
             return
         command = Command(release_lease=ReleaseLease(lease_id=self.lease_id))
         self.lease_id = NO_LEASE
         try:
-            await self._control.call(command)
+            async with asyncio.timeout(seconds):
+                await self._control.call(command)
+        except TimeoutError:
+            log.info(
+                "the lease will expire by itself: no control plane took it back in %g s", seconds
+            )
         except (ControlPlaneUnavailable, CommandRefused) as error:
             log.info("the lease could not be given back, so it will expire by itself: %s", error)
 

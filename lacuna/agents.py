@@ -38,6 +38,8 @@ from lacuna.wire.messages.describe_cluster import (
 
 #: How long a stop waits for the control plane to send clients elsewhere; without it, they find out by themselves.
 _LEAVE_SECONDS = 1.0
+#: How long a stop then waits to give the lease back, which is longer than another control plane needs to take over.
+_RELEASE_SECONDS = 4.0
 #: How long another agent has for a connection or an answer.
 _PEER_SECONDS = 1.0
 
@@ -99,7 +101,7 @@ class RunningAgent:
         await self.context.produce.close()
         await self.context.fetch.close()
         await self.context.lease.stop_renewing()
-        await self.context.lease.release()
+        await self.context.lease.release(_RELEASE_SECONDS)
 
     async def abort(self) -> None:
         """Ends as if it had crashed: connections break, nothing is flushed, and the lease is left to expire."""

@@ -49,7 +49,7 @@ async def cluster(settings: AgentSettings | None = None) -> AsyncIterator[Cluste
     yield Cluster(plane, control, context, server)
     await context.lease.stop_renewing()
     await server.stop()
-    await context.lease.release()
+    await context.lease.release(1.0)
     await control.close()
     await plane.close()
     assert fatal == []

@@ -184,7 +184,7 @@ async def test_who_leaves_says_so_in_each_renewal_and_does_not_come_back() -> No
     await asyncio.sleep(60)
     assert setup.verbs().count("register_agent") == 1
     await setup.lease.stop_renewing()
-    await setup.lease.release()
+    await setup.lease.release(1.0)
 
 
 @on_virtual_time
@@ -192,8 +192,8 @@ async def test_the_end_gives_the_lease_back() -> None:
     setup = await started()
     await setup.lease.stop_renewing()
     assert setup.lease.lease_id == 7
-    await setup.lease.release()
-    await setup.lease.release()
+    await setup.lease.release(1.0)
+    await setup.lease.release(1.0)
     assert setup.verbs().count("release_lease") == 1
     assert setup.lease.lease_id == NO_LEASE
 
@@ -203,7 +203,24 @@ async def test_the_end_does_not_need_a_control_plane() -> None:
     setup = await started()
     setup.control.answers["release_lease"] = ControlPlaneUnavailable("x")
     await setup.lease.stop_renewing()
-    await setup.lease.release()
+    await setup.lease.release(1.0)
+    assert setup.lease.lease_id == NO_LEASE
+
+
+@on_virtual_time
+async def test_the_end_does_not_wait_for_a_control_plane_that_stays_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def silence(_: Command) -> Reply:
+        return await asyncio.Future[Reply]()
+
+    setup = await started()
+    await setup.lease.stop_renewing()
+    monkeypatch.setattr(setup.control, "call", silence)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await setup.lease.release(4.0)
+    assert loop.time() - began == pytest.approx(4.0, abs=0.01)
     assert setup.lease.lease_id == NO_LEASE
 
 

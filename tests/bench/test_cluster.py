@@ -11,6 +11,8 @@ import pytest
 
 from bench.fleet import BATCH_BYTES, Load
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS, ZONES, FLUSHES, SECONDS = 40, 3, 4, 8
 

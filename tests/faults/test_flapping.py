@@ -81,7 +81,7 @@ class Two:
         host = self.stage.agents[2]
         lease = host.running.context.lease
         self.stage.run(lease.stop_renewing(), host)
-        self.stage.run(lease.release(), host)
+        self.stage.run(lease.release(1.0), host)
 
     @property
     def values(self) -> list[bytes]:

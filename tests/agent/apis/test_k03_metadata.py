@@ -61,7 +61,7 @@ async def test_two_agents_share_the_work_and_one_takes_it_all(setup: Setup) -> N
     await other.close()
     await context.lease.stop_renewing()
     await second.stop()
-    await context.lease.release()
+    await context.lease.release(1.0)
     await control.close()
     assert set(await leaders(setup.client)) == {setup.running.context.lease.node_id}
 

@@ -420,7 +420,7 @@ async def test_an_expired_lease_fails_the_flush_and_is_given_up() -> None:
         writer = await log.writer()
         batch = writer.batch(b"a")
         await log.lease.stop_renewing()
-        await log.lease.release()
+        await log.lease.release(1.0)
         log.lease.lease_id = 999
         assert (await log.produce(batch)).error_code == NOT_LEADER
         assert (await log.produce(batch)).error_code == NOT_LEADER
