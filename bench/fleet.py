@@ -20,7 +20,7 @@ from lacuna.controlplane.shared.batches import (
     FLAG_TRANSACTIONAL,
     TRANSACTIONAL_ID_SHIFT,
 )
-from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.controlplane.shared.log.pieces import Piece, Pieces
 from lacuna.controlplane.shared.log.reads import plan_reads
 from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopic,
@@ -323,7 +323,9 @@ class Fleet:
 def requests_of(pieces: list[Piece]) -> Iterator[int]:
     """The sizes of the GETs with which a store like S3 reads these pieces, in the product's own plan."""
     starts = [0] * len(pieces)
-    reads = plan_reads(pieces, starts, range(len(pieces)), lambda _: "", read_gap=READ_GAP)
+    reads = plan_reads(
+        Pieces.of(pieces), starts, range(len(pieces)), lambda *_: "", read_gap=READ_GAP
+    )
     return (read.size for read, _ in reads)
 
 

@@ -253,9 +253,10 @@ def _plan_times(view: PartitionView) -> Run:
     """The times of planning read_committed fetches of 1 MiB at the start, in the middle, and at the end."""
     run: Run = {}
     end = view.last_stable_offset
+    partition = (view.topic_id, view.partition)
     for place, offset in (("start", 0), ("middle", end // 2), ("end", end - 1)):
         started = time.perf_counter()
         for _ in range(PLANS):
-            plan_fetch(view.extents, view.dead, offset, end, PLAN_BYTES)
+            plan_fetch(view.extents, view.dead, offset, end, PLAN_BYTES, partition)
         run[PLAN_TIME[place]] = (time.perf_counter() - started) / PLANS * 1e6
     return run

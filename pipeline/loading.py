@@ -8,14 +8,16 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Final
 
-from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.controlplane.shared.log.pieces import Piece, Pieces
 from lacuna.controlplane.shared.log.reads import ReadFailure, failure_of, plan_reads, walk_read
 from lacuna.logstore.objects import ObjectStore, ObjectStoreError
 from lacuna.logstore.objects.reading import grow
 from lacuna.logstore.records.layout import WalkedPieces
+from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
 
 BLOCK_BYTES: Final = 8 << 20
@@ -77,14 +79,15 @@ def cut_pieces(pieces: Iterable[Piece], block_bytes: int) -> Iterator[list[Piece
 
 def load_block(store: ObjectStore, cluster_id: str, pieces: Sequence[Piece]) -> Block:
     """Reads the pieces, checks their batches and writes true offsets into them. Raises as `load_blocks` does."""
-    starts = array("q", (0, *accumulate(piece.size for piece in pieces)))
+    columns = Pieces.of(pieces)
+    starts = array("q", accumulate(columns.sizes, initial=0))
     data = bytearray()
     reads = list(
         plan_reads(
-            pieces,
+            columns,
             starts,
             range(len(pieces)),
-            lambda piece: piece.key(cluster_id),
+            partial(key_in_lease, cluster_id),
             read_gap=store.read_gap,
         )
     )
@@ -92,7 +95,7 @@ def load_block(store: ObjectStore, cluster_id: str, pieces: Sequence[Piece]) -> 
     for outcome, (_, group) in zip(outcomes, reads, strict=True):
         if outcome is not None:
             raise _error_of(outcome, pieces[group[0]], cluster_id) from outcome
-    walked = walk_read(data, starts, pieces)
+    walked = walk_read(data, starts, columns)
     for index, found in walked.errors.items():
         raise damaged(pieces[index], cluster_id, str(found))
     return Block(pieces, data, starts, walked)

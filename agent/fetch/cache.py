@@ -1,17 +1,20 @@
 """The cache of extents that were read, checked and given their offsets; bounded, shared by all fetches.
 
-A cached piece is found by its place in the bucket, which never changes. What one read brings (or one flush, or
-one coalescing) is one `Load`, and is evicted as a whole, so that its memory is really freed and the bound in bytes
-holds. Concurrent fetches share a read. Reads run in threads, everything else in the event loop. What the cache gives
-out are spans: batches as they were produced, or coalesced once for all fetches.
+A cached piece is found by its partition and offset, if it is at the same place in the bucket (`stretches`). What one
+read brings (or one flush, or one coalescing) is one `Load`, and is evicted as a whole, so that its memory is really
+freed and the bound in bytes holds. Concurrent fetches share a read. Reads run in threads, everything else in the event
+loop. What the cache gives out are spans: batches as they were produced, or coalesced once for all fetches.
 """
 
 import asyncio
 import logging
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lacuna.agent.fetch.buffers import LiveBytes, ReadBuffer
@@ -20,16 +23,22 @@ from lacuna.agent.fetch.fresh import Fresh
 from lacuna.agent.fetch.loading import (
     BATCH_OVERHEAD,
     LOAD_OVERHEAD,
+    PIECE_OVERHEAD,
+    STRETCH_OVERHEAD,
     ExtentCorruptError,
     ExtentError,
     Loaded,
     LoadPlan,
+    Run,
     load,
     plan_loads,
 )
 from lacuna.agent.fetch.plan import FetchPlan
 from lacuna.agent.fetch.stretch import Load, Span, Stretch
-from lacuna.controlplane.shared.log.pieces import Piece, Place
+from lacuna.agent.fetch.stretches import Stretches
+from lacuna.controlplane.shared.log.pieces import Piece, Pieces, Place
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.wire.layout import Buffer
 
 if TYPE_CHECKING:
@@ -40,11 +49,7 @@ log = logging.getLogger("lacuna.agent.fetch")
 # A load is about this large at most: what is loaded together is also evicted together.
 _LOAD_BYTES: Final = 4 << 20
 
-# A stretch, and the index of a piece in its `pieces`.
-_Slot: TypeAlias = tuple[Stretch, int]
-# For the place of each piece: where it is in memory, or why it could not be read.
-_Slots: TypeAlias = "dict[Place, _Slot | ExtentError]"
-_Reading: TypeAlias = "asyncio.Task[_Slots]"
+_Reading: TypeAlias = "asyncio.Task[Loaded]"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,7 +67,7 @@ class CacheMetrics:
 
 
 class ExtentCache:
-    """Stretches by the places of their pieces; the least recently used load is evicted first.
+    """Loads in memory; the least recently used one is evicted first.
 
     `max_bytes` bounds the cache, `max_read_bytes` one read of the store, `max_reads` how many loads run at once.
     """
@@ -83,11 +88,11 @@ class ExtentCache:
         self._cluster_id = cluster_id
         self._max_bytes = max_bytes
         self._max_read_bytes = max_read_bytes
-        self._slots: dict[Place, _Slot] = {}
-        self._coalesced: dict[Place, _Slot] = {}
+        self._produced = Stretches()
+        self._coalesced = Stretches()
         self._loads: OrderedDict[Load, None] = OrderedDict()
         self._fresh: dict[tuple[int, int], Fresh] = {}
-        self._reading: dict[Place, _Reading] = {}
+        self._reading: dict[PartitionKey, list[tuple[Pieces, _Reading]]] = {}
         self._free_reads = asyncio.Semaphore(max_reads)
         self._max_reads = max_reads
         self._reads_now = 0
@@ -99,17 +104,16 @@ class ExtentCache:
         """Bytes of records in memory outside the cache: in reads under way, and in answers."""
         return max(self._live.total - self.metrics.bytes_now, 0)
 
-    def find(self, pieces: Sequence[Piece], index: int) -> Span | None:
+    def find(self, partition: PartitionKey, pieces: Pieces, index: int) -> Span | None:
         """Return the longest span for pieces[index], pieces[index + 1], … that is contiguous in memory.
 
         None if pieces[index] is not in memory."""
-        piece = pieces[index]
-        slot = self._slots.get(piece[:3])
-        if slot is None and self._fresh:
-            slot = self._from_fresh(piece)
-        if slot is None:
+        found = self._produced.find(partition, pieces, index)
+        if found is None and self._fresh:
+            found = self._from_fresh(partition, pieces[index])
+        if found is None:
             return None
-        stretch, first = slot
+        stretch, first = found
         self._loads.move_to_end(stretch.load)
         if stretch.load.is_ahead:
             self._use_ahead(stretch.load)
@@ -125,13 +129,34 @@ class ExtentCache:
         live for both. A span whose first batch holds records of earlier extents that the plan may not show is not
         returned.
         """
-        slot = self._coalesced.get(plan.pieces[index][:3])
-        if slot is None:
+        found = self._coalesced.find(plan.partition, plan.pieces, index)
+        if found is None:
             return None
-        stretch, first = slot
+        stretch, first = found
         self._loads.move_to_end(stretch.load)
         span = stretch.span(first, plan.pieces, index, plan.asked_offset)
         return span if span is None or plan.may_show(span.earlier_pieces) else None
+
+    def missing_until(
+        self, partition: PartitionKey, pieces: Pieces, index: int, is_coalesced: bool
+    ) -> int:
+        """Return up to which index pieces are not in memory, if pieces[index] is not.
+
+        With `is_coalesced`, what is among coalesced batches is in memory too.
+        """
+        offset = pieces.base_offsets[index]
+        following = self._produced.next_after(partition, offset)
+        if is_coalesced:
+            following = min(following, self._coalesced.next_after(partition, offset))
+        end = bisect_left(pieces.base_offsets, following, index + 1)
+        if self._fresh:
+            segments = zip(
+                pieces.lease_ids[index + 1 : end], pieces.sequences[index + 1 : end], strict=True
+            )
+            for at, segment in enumerate(segments, index + 1):
+                if segment in self._fresh:
+                    return at
+        return end
 
     def coalesce(self, spans: Sequence[Span]) -> list[Span]:
         """Return spans with the same records, those of small batches coalesced (S19). Raises ExtentCorruptError."""
@@ -148,66 +173,92 @@ class ExtentCache:
         self._fresh[fresh.segment] = fresh
         self._keep(fresh)
 
-    async def read(
-        self, runs: Sequence[Sequence[Piece]]
-    ) -> list[tuple[list[Span], ExtentError | None]]:
+    async def read(self, runs: Sequence[Run]) -> list[tuple[list[Span], ExtentError | None]]:
         """Read pieces that are not in memory.
 
-        Each run holds consecutive pieces of one partition. Return the spans of each run, in order, up to the first
-        piece that could not be read, and the error of that piece.
+        Return the spans of each run, in order, up to the first piece that could not be read, and that piece's error.
         """
-        slots: _Slots = {}
+        read = _Read()
         for task in self._start(runs):
             # Others may wait for the same read.
-            slots.update(await asyncio.shield(task))
-        return [_spans_of(run, slots) for run in runs]
+            read.add(await asyncio.shield(task))
+        return [read.spans_of(run) for run in runs]
 
-    def read_ahead(self, runs: Iterable[Sequence[Piece]]) -> None:
+    def read_ahead(self, runs: Iterable[Run]) -> None:
         """Begin to read pieces that will be wanted next, without waiting.
 
         Does nothing if `max_reads` loads are under way, or if so much was read ahead already that it would be evicted
         before it is used.
         """
         if self._reads_now < self._max_reads and self._ahead_bytes < self._max_bytes // 2:
-            slots = self._slots
-            self._start(
-                ([piece for piece in run if piece[:3] not in slots] for run in runs), ahead=True
-            )
+            self._start([each for run in runs for each in self._missing(run)], ahead=True)
+
+    def _missing(self, run: Run) -> Iterator[Run]:
+        """Yield the parts of a run that are not in memory as they were produced."""
+        partition, pieces = run
+        index = 0
+        while index < len(pieces):
+            found = self._produced.find(partition, pieces, index)
+            if found is not None:
+                stretch, first = found
+                index += stretch.pieces.common(first, pieces, index)
+                continue
+            end = self.missing_until(partition, pieces, index, is_coalesced=False)
+            yield Run(partition, pieces[index:end])
+            index = end
 
     async def close(self) -> None:
         """Wait for the reads under way to end."""
         if self._reading:
-            await asyncio.wait(set(self._reading.values()))
+            await asyncio.wait({task for tasks in self._reading.values() for _, task in tasks})
 
-    def _start(self, runs: Iterable[Sequence[Piece]], ahead: bool = False) -> list[_Reading]:
+    def _start(self, runs: Iterable[Run], ahead: bool = False) -> list[_Reading]:
+        """Begin to read what no read under way brings; return the reads that bring something of the runs."""
         tasks: dict[_Reading, None] = {}
-        wanted: list[Sequence[Piece]] = []
-        reading = self._reading
-        for run in runs:
-            under_way = [reading.get(piece[:3]) for piece in run] if reading else ()
-            if any(under_way):
-                tasks.update((task, None) for task in under_way if task is not None)
-                run = [piece for piece, task in zip(run, under_way, strict=True) if task is None]
-            if run:
-                wanted.append(run)
-        total = sum(piece.size for run in wanted for piece in run)
-        cluster_id = self._cluster_id()
+        wanted = [
+            Run(run.partition, self._not_under_way(run, tasks)) if self._reading else run
+            for run in runs
+        ]
+        total = sum(sum(run.pieces.sizes) for run in wanted)
         plans = plan_loads(
             wanted,
-            lambda piece: piece.key(cluster_id),
+            partial(key_in_lease, self._cluster_id()),
             read_gap=self._store.read_gap,
             max_read_bytes=self._max_read_bytes,
             load_bytes=min(_LOAD_BYTES, max(total // self._max_reads, 1)),
         )
         for plan in plans:
             is_first = plan is plans[0]
-            task = asyncio.get_running_loop().create_task(self._load(plan, ahead, is_first))
-            for piece in plan.pieces:
-                reading[piece[:3]] = task
+            runs_of_plan = plan.runs()
+            task = asyncio.get_running_loop().create_task(
+                self._load(plan, runs_of_plan, ahead, is_first)
+            )
+            for run in runs_of_plan:
+                self._reading.setdefault(run.partition, []).append((run.pieces, task))
             tasks[task] = None
         return list(tasks)
 
-    async def _load(self, plan: LoadPlan, ahead: bool, is_first: bool) -> _Slots:
+    def _not_under_way(self, run: Run, tasks: dict[_Reading, None]) -> Pieces:
+        """Return the pieces of a run that no read under way brings; add the reads that bring the others to `tasks`."""
+        pieces = run.pieces
+        left = bytearray(b"\1") * len(pieces)
+        for others, task in self._reading.get(run.partition, ()):
+            index = bisect_left(pieces.base_offsets, others.base_offsets[0])
+            end = bisect_left(pieces.base_offsets, others.next_offsets[-1])
+            while index < end:
+                first = bisect_left(others.base_offsets, pieces.base_offsets[index])
+                count = others.common(first, pieces, index)
+                if count:
+                    left[index : index + count] = bytes(count)
+                    tasks[task] = None
+                index += count or 1
+        if all(left):
+            return pieces
+        return pieces.take([*compress(range(len(pieces)), left)])
+
+    async def _load(
+        self, plan: LoadPlan, runs: Sequence[Run], ahead: bool, is_first: bool
+    ) -> Loaded:
         """Run one load. Errors are returned, since it is possible that nobody waits any more."""
         self._reads_now += 1
         try:
@@ -220,37 +271,36 @@ class ExtentCache:
                 )
         finally:
             self._reads_now -= 1
-            for piece in plan.pieces:
-                self._reading.pop(piece[:3], None)
+            self._ended(runs)
         self.metrics.misses += len(plan.pieces)
         self.metrics.reads += len(plan.reads)
         self.metrics.bytes_read += loaded.bytes_read
         loaded.load.is_ahead, loaded.load.wants_ahead = ahead, ahead and is_first
         self._ahead_bytes += loaded.load.size * ahead
-        slots: _Slots = {}
-        for stretch in loaded.stretches:
-            slots.update(self._add(self._slots, stretch))
         self._keep(loaded.load)
-        for piece, error in loaded.errors:
+        for _, error in loaded.errors:
             self._report(error)
-            slots[piece.place] = error
-        return slots
+        return loaded
 
-    def _add(self, slots: dict[Place, _Slot], stretch: Stretch) -> dict[Place, _Slot]:
-        """Let the pieces of a stretch be found in it, instead of in an older stretch."""
-        added = {piece[:3]: (stretch, index) for index, piece in enumerate(stretch.pieces)}
-        slots.update(added)
-        stretch.load.places += added
-        return added
+    def _ended(self, runs: Sequence[Run]) -> None:
+        """Forget a read under way: these runs are not read any more."""
+        for partition, pieces in runs:
+            left = [each for each in self._reading[partition] if each[0] is not pieces]
+            if left:
+                self._reading[partition] = left
+            else:
+                del self._reading[partition]
 
     def _coalesce(self, spans: Sequence[Span]) -> Span:
         """Coalesce the batches of all these spans, and cache the result."""
         data, walked = coalesced(spans)
-        pieces = [piece for span in spans for piece in span.pieces]
-        kept = Load(len(data) + BATCH_OVERHEAD * len(walked) + LOAD_OVERHEAD, is_coalesced=True)
-        stretch = Stretch(memoryview(data), walked, kept, pieces)
+        pieces = Pieces.joined([span.pieces for span in spans])
+        size = len(data) + BATCH_OVERHEAD * len(walked) + PIECE_OVERHEAD * len(pieces)
+        kept = Load(size + STRETCH_OVERHEAD + LOAD_OVERHEAD, is_coalesced=True)
+        partition = spans[0].stretch.partition
+        stretch = Stretch(memoryview(data), walked, kept, partition, pieces)
+        kept.stretches = [stretch]
         self._live.watch(data, len(data))
-        self._add(self._coalesced, stretch)
         self.metrics.coalesced += 1
         self._keep(kept)
         return Span(stretch, 0, len(pieces), 0, len(walked))
@@ -260,23 +310,25 @@ class ExtentCache:
             self.metrics.corrupt += 1
             log.error("%s", error)
 
-    def _from_fresh(self, piece: Piece) -> _Slot | None:
+    def _from_fresh(self, partition: PartitionKey, piece: Piece) -> tuple[Stretch, int] | None:
         """Find the piece among the batches that a flush has offered."""
         fresh = self._fresh.get(piece[:2])
         if fresh is None:
             return None
         data = ReadBuffer()
-        stretch = fresh.take(piece, data)
-        if stretch is None:
+        taken = fresh.take(partition, piece, data)
+        if taken is None:
             return None
         self._live.watch(data, piece.size)
         self.metrics.bytes_now -= piece.size
-        self._add(self._slots, stretch)
         self.metrics.written_through += 1
-        self._keep(stretch.load)
-        return stretch, 0
+        self._keep(taken)
+        return taken.stretches[0], 0
 
     def _keep(self, kept: Load) -> None:
+        index = self._coalesced if kept.is_coalesced else self._produced
+        for stretch in kept.stretches:
+            index.put(stretch)
         self._loads[kept] = None
         self.metrics.bytes_now += kept.size
         while self._loads and self.metrics.bytes_now > self._max_bytes:
@@ -295,26 +347,47 @@ class ExtentCache:
             if self._fresh.get(kept.segment) is kept:
                 del self._fresh[kept.segment]
             return
-        slots = self._coalesced if kept.is_coalesced else self._slots
-        for place in kept.places:
-            slot = slots.get(place)
-            if slot is not None and slot[0].load is kept:
-                del slots[place]
+        index = self._coalesced if kept.is_coalesced else self._produced
+        for stretch in kept.stretches:
+            index.drop(stretch)
+        kept.stretches = []  # they refer to it: without the circle, their memory is freed with the last answer
 
 
-def _spans_of(
-    run: Sequence[Piece], slots: Mapping[Place, _Slot | ExtentError]
-) -> tuple[list[Span], ExtentError | None]:
-    """Return the run's spans up to the first piece that could not be read, and that piece's error."""
-    spans: list[Span] = []
-    index = 0
-    while index < len(run):
-        slot = slots[run[index][:3]]
-        if isinstance(slot, ExtentError):
-            return spans, slot
-        stretch, first = slot
-        span = stretch.span(first, run, index)
-        assert span is not None, "what was read is not coalesced"
-        spans.append(span)
-        index += span.piece_count
-    return spans, None
+class _Read:
+    """What several loads have brought. It is kept here, since the cache may have evicted it meanwhile."""
+
+    def __init__(self) -> None:
+        self._found = Stretches()
+        self._all: list[Stretch] = []
+        self._errors: dict[Place, ExtentError] = {}
+
+    def add(self, loaded: Loaded) -> None:
+        """Add the result of a load."""
+        for stretch in loaded.stretches:
+            self._found.put(stretch)
+            self._all.append(stretch)
+        self._errors.update((piece.place, error) for piece, error in loaded.errors)
+
+    def spans_of(self, run: Run) -> tuple[list[Span], ExtentError | None]:
+        """Return the run's spans up to the first piece that could not be read, and that piece's error."""
+        spans: list[Span] = []
+        index = 0
+        while index < len(run.pieces):
+            found = self._found.find(run.partition, run.pieces, index) or self._look(run, index)
+            if found is None:
+                return spans, self._errors[run.pieces[index].place]
+            stretch, first = found
+            span = stretch.span(first, run.pieces, index)
+            assert span is not None, "what was read is not coalesced"
+            spans.append(span)
+            index += span.piece_count
+        return spans, None
+
+    def _look(self, run: Run, index: int) -> tuple[Stretch, int] | None:
+        """Find a piece in a stretch over which another one was put, which has pieces before and behind it."""
+        for stretch in self._all:
+            if stretch.partition == run.partition:
+                first = stretch.index_of(run.pieces, index)
+                if first is not None:
+                    return stretch, first
+        return None

@@ -3,7 +3,9 @@
 At most COALESCE_SOURCE_BYTES (or one piece) are coalesced at once, which bounds the cost.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.fetch.buffers import ReadBuffer
@@ -63,14 +65,15 @@ def _one_or_all(group: list[Span]) -> Span | list[Span]:
 
 def _in_parts(span: Span) -> Iterator[Span]:
     """Yield the span in parts of at most COALESCE_SOURCE_BYTES, or of one piece."""
-    pieces = span.stretch.pieces
-    first, size = span.first_piece, 0
-    for index in range(first, span.end_piece):
-        if index > first and size + pieces[index].size > COALESCE_SOURCE_BYTES:
-            yield _part(span, first, index)
-            first, size = index, 0
-        size += pieces[index].size
-    yield _part(span, first, span.end_piece)
+    if span.size <= COALESCE_SOURCE_BYTES:
+        yield span
+        return
+    ends = list(accumulate(span.pieces.sizes))
+    first = before = 0
+    while first < len(ends):
+        end = max(bisect_right(ends, before + COALESCE_SOURCE_BYTES, first), first + 1)
+        yield _part(span, span.first_piece + first, span.first_piece + end)
+        first, before = end, ends[end - 1]
 
 
 def _part(span: Span, first: int, end: int) -> Span:

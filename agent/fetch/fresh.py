@@ -5,7 +5,8 @@ from array import array
 from lacuna.agent.fetch.buffers import ReadBuffer
 from lacuna.agent.fetch.loading import BATCH_OVERHEAD, LOAD_OVERHEAD, ExtentCorruptError
 from lacuna.agent.fetch.stretch import Load, Stretch
-from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.controlplane.shared.log.pieces import Piece, Pieces
+from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.records.pieces import walk_pieces
 from lacuna.wire.layout import Buffer
 
@@ -24,7 +25,7 @@ class Fresh(Load):
         self.segment = segment
         self._parts = parts
 
-    def take(self, piece: Piece, data: ReadBuffer) -> Stretch | None:
+    def take(self, partition: PartitionKey, piece: Piece, data: ReadBuffer) -> Load | None:
         """Move the batches of a piece to `data` (empty before) and return them; None if one is missing.
 
         A piece can be taken only once. Raises ExtentCorruptError.
@@ -43,7 +44,9 @@ class Fresh(Load):
         if walked.errors:
             raise ExtentCorruptError(f"{piece.describe()}: {walked.errors[0]}")
         load = Load(piece.size + BATCH_OVERHEAD * len(walked.base_offsets) + LOAD_OVERHEAD)
-        return Stretch(memoryview(data), walked, load, [piece], walked.firsts)
+        pieces = Pieces.of([piece])
+        load.stretches = [Stretch(memoryview(data), walked, load, partition, pieces, walked.firsts)]
+        return load
 
     def _copy(self, position: int, size: int, data: ReadBuffer) -> bool:
         taken: list[Buffer] = []

@@ -6,10 +6,9 @@ from typing import Final
 
 from lacuna.agent.fetch.cache import ExtentCache
 from lacuna.agent.fetch.coalescing import COALESCED_BATCH_BYTES
-from lacuna.agent.fetch.loading import ExtentError
+from lacuna.agent.fetch.loading import ExtentError, Run
 from lacuna.agent.fetch.plan import FetchPlan
 from lacuna.agent.fetch.stretch import Span
-from lacuna.controlplane.shared.log.pieces import Piece
 
 # A plan with a smaller limit gets batches as they were produced, whole ones up to the limit (KIP-74, S15).
 SMALLEST_COALESCED_ANSWER: Final = 2 * COALESCED_BATCH_BYTES
@@ -39,7 +38,7 @@ async def gather(
     What is missing is read at once for all plans, so that a fetch waits only for the slowest read. A plan with a small
     limit is never coalesced.
     """
-    missing: list[Sequence[Piece]] = []
+    missing: list[Run] = []
     found = []
     for plan in plans:
         is_coalesced = may_coalesce and plan.max_bytes >= SMALLEST_COALESCED_ANSWER
@@ -71,14 +70,15 @@ def _add(gathered: PlanSpans, spans: Sequence[Span]) -> None:
 
 
 def _add_read(
-    gathered: PlanSpans, run: Sequence[Piece], spans: Sequence[Span], error: ExtentError | None
+    gathered: PlanSpans, run: Run, spans: Sequence[Span], error: ExtentError | None
 ) -> None:
     """Add what reading a run of missing pieces returned."""
     gathered.is_ahead_due = True
     _add(gathered, spans)
     if gathered.error is None and error is not None:
         gathered.error = error
-        gathered.resume_offset = run[sum(span.piece_count for span in spans)].base_offset
+        index = sum(span.piece_count for span in spans)
+        gathered.resume_offset = run.pieces.base_offsets[index]
 
 
 def _coalesce(cache: ExtentCache, gathered: PlanSpans) -> None:
@@ -89,26 +89,26 @@ def _coalesce(cache: ExtentCache, gathered: PlanSpans) -> None:
 
 
 def _find(
-    cache: ExtentCache, plan: FetchPlan, gathered: PlanSpans, missing: list[Sequence[Piece]]
-) -> list[Span | Sequence[Piece]]:
+    cache: ExtentCache, plan: FetchPlan, gathered: PlanSpans, missing: list[Run]
+) -> list[Span | Run]:
     """Return the plan's spans in memory, and between them the pieces that are not; add those to `missing`."""
-    parts: list[Span | Sequence[Piece]] = []
-    pieces = plan.pieces
+    parts: list[Span | Run] = []
+    partition, pieces = plan.partition, plan.pieces
     first = index = 0
     span = None
     while index < len(pieces) and (span is None or span.cut_offset is None):
         span = None
         if gathered.is_coalesced:
             span = cache.find_coalesced(plan, index)
-        span = span or cache.find(pieces, index)
+        span = span or cache.find(partition, pieces, index)
         if span is None:
-            index += 1
+            index = cache.missing_until(partition, pieces, index, gathered.is_coalesced)
             continue
         if first < index:
-            parts.append(pieces[first:index])
+            parts.append(Run(partition, pieces[first:index]))
         parts.append(span)
         first = index = index + span.piece_count
     if first < index:
-        parts.append(pieces[first:])
+        parts.append(Run(partition, pieces[first:]))
     missing += [part for part in parts if not isinstance(part, Span)]
     return parts

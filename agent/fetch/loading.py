@@ -6,23 +6,27 @@ partition and offset, so that many small pieces can be sent as one slice.
 """
 
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lacuna.agent.fetch.stretch import Load, Stretch
-from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.controlplane.shared.log.pieces import Piece, Pieces
 from lacuna.controlplane.shared.log.reads import ReadFailure, failure_of, plan_reads, walk_read
+from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.objects.reading import grow
 from lacuna.logstore.objects.store import ObjectStoreError, RangeRead
 
 if TYPE_CHECKING:
     from lacuna.logstore.objects.store import ObjectStore
 
-# Bytes of memory, besides the payload, for the columns of a batch, and for the bookkeeping of a piece and a load.
+# Bytes of memory, besides the payload, for the columns of a batch and a piece, and for the bookkeeping of a stretch
+# and a load.
 BATCH_OVERHEAD: Final = 32
-PIECE_OVERHEAD: Final = 300
+PIECE_OVERHEAD: Final = 64
+STRETCH_OVERHEAD: Final = 1500
 LOAD_OVERHEAD: Final = 2000
 
 
@@ -49,19 +53,32 @@ _ERRORS: Final = {
 }
 
 
+class Run(NamedTuple):
+    """Pieces of one partition, in order, which are to be adjacent in memory."""
+
+    partition: PartitionKey
+    pieces: Pieces
+
+
 @dataclass(slots=True, kw_only=True)
 class LoadPlan:
     """The plan of one load.
 
     pieces[i] is at starts[i]:starts[i + 1] of the load's buffer, so `starts` ends with the buffer's size. Stretch i is
-    pieces[bounds[i]:bounds[i + 1]]. reads[i] brings the pieces whose indexes are in sources[i].
+    pieces[bounds[i]:bounds[i + 1]], of partitions[i]. reads[i] brings the pieces whose indexes are in sources[i].
     """
 
-    pieces: list[Piece]
+    pieces: Pieces
     starts: "array[int]"
     bounds: list[int]
+    partitions: list[PartitionKey]
     reads: list[RangeRead]
     sources: list[list[int]]
+
+    def runs(self) -> list[Run]:
+        """What will be its stretches, if nothing fails."""
+        pairs = zip(self.partitions, pairwise(self.bounds), strict=True)
+        return [Run(partition, self.pieces[begin:end]) for partition, (begin, end) in pairs]
 
 
 @dataclass(slots=True)
@@ -78,66 +95,81 @@ class Loaded:
 
 
 def plan_loads(
-    runs: Sequence[Sequence[Piece]],
-    key_of: Callable[[Piece], str],
+    runs: Sequence[Run],
+    key_of: Callable[[int, int], str],
     *,
     read_gap: int,
     max_read_bytes: int,
     load_bytes: int,
 ) -> list[LoadPlan]:
-    """Plan loads of about `load_bytes` for runs of consecutive pieces, in the order of their places in the bucket.
+    """Plan loads of about `load_bytes` for runs of pieces, in the order of their places in the bucket.
 
     Pieces with at most `read_gap` bytes between them share a read (S18), which spans at most `max_read_bytes`
-    unless one piece is larger. `key_of` gives the key of a piece's object.
+    unless one piece is larger. `key_of` gives the key of a segment by its lease id and sequence.
     """
-    pieces = [piece for run in runs for piece in run]
-    heads = {0, *accumulate(map(len, runs))}
-    by_bucket = sorted(range(len(pieces)), key=pieces.__getitem__)
+    runs = [run for run in runs if run.pieces]
+    if not runs:
+        return []
+    pieces = Pieces.joined([run.pieces for run in runs])
+    heads = dict(zip(accumulate((len(run.pieces) for run in runs), initial=0), runs, strict=False))
+    places = [*zip(pieces.lease_ids, pieces.sequences, pieces.positions, strict=True)]
+    by_bucket = sorted(range(len(places)), key=places.__getitem__)
     return [
         _plan_load(pieces, part, heads, key_of, read_gap, max_read_bytes)
         for part in _cut(pieces, by_bucket, load_bytes)
     ]
 
 
-def _cut(pieces: list[Piece], by_bucket: list[int], load_bytes: int) -> Iterator[list[int]]:
+def _cut(pieces: Pieces, by_bucket: list[int], load_bytes: int) -> Iterator[list[int]]:
     """Yield parts of about `load_bytes`, cut between two objects if possible."""
-    first = size = 0
-    last: tuple[int, ...] = ()
-    for at, index in enumerate(by_bucket):
-        piece = pieces[index]
-        if size >= load_bytes and (size >= 2 * load_bytes or piece[:2] != last):
-            yield by_bucket[first:at]
-            first, size = at, 0
-        size += piece[3]
-        last = piece[:2]
-    if first < len(by_bucket):
-        yield by_bucket[first:]
+    sizes, sequences, lease_ids = pieces.sizes, pieces.sequences, pieces.lease_ids
+    ends = list(accumulate(map(sizes.__getitem__, by_bucket)))
+    first = at = before = 0
+    while (at := bisect_left(ends, before + load_bytes, at) + 1) < len(by_bucket):
+        while at < len(by_bucket) and ends[at - 1] - before < 2 * load_bytes:
+            last, index = by_bucket[at - 1], by_bucket[at]
+            if sequences[last] != sequences[index] or lease_ids[last] != lease_ids[index]:
+                break
+            at += 1
+        if at == len(by_bucket):
+            break
+        yield by_bucket[first:at]
+        first, before = at, ends[at - 1]
+    yield by_bucket[first:]
 
 
 def _plan_load(
-    pieces: list[Piece],
+    pieces: Pieces,
     part: list[int],
-    heads: set[int],
-    key_of: Callable[[Piece], str],
+    heads: dict[int, Run],
+    key_of: Callable[[int, int], str],
     read_gap: int,
     max_read_bytes: int,
 ) -> LoadPlan:
     """Plan the load of pieces[i] for each i in `part`, which is in the order of places in the bucket.
 
-    In the buffer they are in the order of i. `heads` are the i at which runs begin.
+    In the buffer they are in the order of i. `heads` are the runs by the i at which they begin.
     """
-    ordered = sorted(part)
-    chosen = [pieces[index] for index in ordered]
-    starts = array("q", (0, *accumulate(piece[3] for piece in chosen)))
-    chosen_at = dict(zip(ordered, range(len(ordered)), strict=True))
-    bounds = [0]
-    bounds += [
-        at
-        for at, (before, index) in enumerate(pairwise(ordered), 1)
-        if index != before + 1 or index in heads
-    ]
-    bounds.append(len(ordered))
-    order = [chosen_at[index] for index in part]
+    if len(part) == len(pieces):
+        chosen, order = pieces, part
+        bounds, partitions = [*heads], [run.partition for run in heads.values()]
+    else:
+        ordered = sorted(part)
+        chosen = pieces.take(ordered)
+        chosen_at = dict(zip(ordered, range(len(ordered)), strict=True))
+        order = [chosen_at[index] for index in part]
+        bounds = [0]
+        bounds += [
+            at
+            for at, (before, index) in enumerate(pairwise(ordered), 1)
+            if index != before + 1 or index in heads
+        ]
+        begins = [*heads]
+        partitions = [
+            heads[begins[bisect_right(begins, ordered[at]) - 1]].partition for at in bounds
+        ]
+    bounds.append(len(chosen))
+    starts = array("q", accumulate(chosen.sizes, initial=0))
     planned = list(
         plan_reads(chosen, starts, order, key_of, read_gap=read_gap, max_read_bytes=max_read_bytes)
     )
@@ -145,6 +177,7 @@ def _plan_load(
         pieces=chosen,
         starts=starts,
         bounds=bounds,
+        partitions=partitions,
         reads=[read for read, _ in planned],
         sources=[source for _, source in planned],
     )
@@ -167,13 +200,13 @@ def load(plan: LoadPlan, store: "ObjectStore", buffer: bytearray) -> Loaded:
             for index in source:
                 if index in failed:
                     failed[index] = ExtentCorruptError(f"object {read.key!r}: {failed[index]}")
-    size = plan.starts[-1] + BATCH_OVERHEAD * len(walked.base_offsets)
-    result = Load(size + PIECE_OVERHEAD * len(pieces) + LOAD_OVERHEAD)
     data = memoryview(buffer)
-    stretches = [
-        Stretch(data, walked, result, pieces[begin:end], walked.firsts, begin)
-        for begin, end in _without(plan.bounds, failed)
+    result = Load(plan.starts[-1] + BATCH_OVERHEAD * len(walked.base_offsets) + LOAD_OVERHEAD)
+    stretches = result.stretches = [
+        Stretch(data, walked, result, partition, pieces[begin:end], walked.firsts, begin)
+        for partition, begin, end in _without(plan, failed)
     ]
+    result.size += PIECE_OVERHEAD * len(pieces) + STRETCH_OVERHEAD * len(stretches)
     errors = [(pieces[index], error) for index, error in failed.items()]
     bytes_read = sum(
         read.size for outcome, read in zip(outcomes, plan.reads, strict=True) if outcome is None
@@ -181,18 +214,19 @@ def load(plan: LoadPlan, store: "ObjectStore", buffer: bytearray) -> Loaded:
     return Loaded(result, stretches, errors, bytes_read)
 
 
-def _without(bounds: list[int], failed: dict[int, ExtentError]) -> Iterator[tuple[int, int]]:
-    """Yield the stretches (begin, end) between the bounds, without the pieces that failed."""
-    for i in range(len(bounds) - 1):
-        begin, stop = bounds[i], bounds[i + 1]
+def _without(
+    plan: LoadPlan, failed: dict[int, ExtentError]
+) -> Iterator[tuple[PartitionKey, int, int]]:
+    """Yield the stretches (partition, begin, end) of a plan, without the pieces that failed."""
+    for partition, (begin, stop) in zip(plan.partitions, pairwise(plan.bounds), strict=True):
         if failed:
             for index in range(begin, stop):
                 if index in failed:
                     if begin < index:
-                        yield begin, index
+                        yield partition, begin, index
                     begin = index + 1
         if begin < stop:
-            yield begin, stop
+            yield partition, begin, stop
 
 
 def _error_of(error: ObjectStoreError, piece: Piece) -> ExtentError:

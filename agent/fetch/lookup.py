@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from lacuna.agent.fetch.cache import ExtentCache
+from lacuna.agent.fetch.loading import Run
 from lacuna.agent.fetch.stretch import Span
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.log.live import late_extents, live_slices
-from lacuna.controlplane.shared.log.pieces import Piece, piece_at
+from lacuna.controlplane.shared.log.pieces import Piece, Pieces, piece_at
 from lacuna.logstore.records.batch import RecordBatch, read_batches
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ async def first_at_or_after(
     """
     offset = view.log_start_offset
     while (piece := _next_piece(view, offset, timestamp, is_committed)) is not None:
-        span = await read_piece(cache, piece)
+        span = await _read_piece(cache, view, piece)
         for batch in _batches_from(span, timestamp, view.log_start_offset):
             # The log may start inside a batch: its records before the log start do not count.
             for record in batch.records():
@@ -73,7 +74,7 @@ async def _latest(
     if view.extents.base_offsets[best] < log_start_offset:
         # The largest timestamp of an extent may be that of a record before the log's start.
         piece = piece_at(view.extents, best)
-        found = await _latest_record(cache, piece, log_start_offset)
+        found = await _latest_record(cache, view, piece, log_start_offset)
         best = _latest_extent(view, piece.next_offset, is_committed)
         if best is None:
             return found
@@ -95,10 +96,10 @@ def _latest_extent(view: "PartitionView", offset: int, is_committed: bool) -> in
 
 
 async def _latest_record(
-    cache: ExtentCache, piece: Piece, log_start_offset: int
+    cache: ExtentCache, view: "PartitionView", piece: Piece, log_start_offset: int
 ) -> TimedOffset | None:
     """Return the first record with the extent's largest timestamp among those from `log_start_offset` on."""
-    span = await read_piece(cache, piece)
+    span = await _read_piece(cache, view, piece)
     found: TimedOffset | None = None
     for batch in _batches_from(span, 0, log_start_offset):
         for record in batch.records():
@@ -108,12 +109,12 @@ async def _latest_record(
     return found
 
 
-async def read_piece(cache: ExtentCache, piece: Piece) -> Span:
+async def _read_piece(cache: ExtentCache, view: "PartitionView", piece: Piece) -> Span:
     """Return the batches of one extent, from the cache or the store. Raises ExtentError."""
-    pieces = [piece]
-    span = cache.find(pieces, 0)
+    run = Run((view.topic_id, view.partition), Pieces.of([piece]))
+    span = cache.find(*run, 0)
     if span is None:
-        ((spans, error),) = await cache.read([pieces])
+        ((spans, error),) = await cache.read([run])
         if error is not None:
             raise error
         (span,) = spans

@@ -7,7 +7,6 @@ however many extents it covers, so that aborted records cost neither reads nor t
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
@@ -15,7 +14,8 @@ from typing import Final
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.log.live import is_dead, live_slices
-from lacuna.controlplane.shared.log.pieces import Piece, piece_at, piece_columns, pieces_of
+from lacuna.controlplane.shared.log.pieces import NO_PIECES, Piece, Pieces, piece_at
+from lacuna.controlplane.shared.partitions import PartitionKey
 
 _STEP = 64
 
@@ -31,10 +31,11 @@ class FetchPlan:
 
     asked_offset: int
     end_offset: int
-    pieces: list[Piece]
+    pieces: Pieces
     size: int
     resume_offset: int
     max_bytes: int
+    partition: PartitionKey
     extents: ExtentTable = field(repr=False, compare=False)
     dead: DeadRanges | None = field(repr=False, compare=False)
     error_code: int = 0
@@ -49,12 +50,12 @@ class FetchPlan:
         """Whether live records follow those that are planned."""
         return self.resume_offset < self.end_offset
 
-    def pieces_after(self, max_bytes: int) -> list[Piece]:
+    def pieces_after(self, max_bytes: int) -> Pieces:
         """Return the pieces that follow the planned ones, until they reach `max_bytes`."""
         start, end = self.resume_offset, self.end_offset
-        return plan_fetch(self.extents, self.dead, start, end, max_bytes).pieces
+        return plan_fetch(self.extents, self.dead, start, end, max_bytes, self.partition).pieces
 
-    def may_show(self, pieces: Sequence[Piece]) -> bool:
+    def may_show(self, pieces: Pieces) -> bool:
         """Whether these extents, which lie before the planned ones, may be sent along with them.
 
         They may if all of them are still live. A read_committed client gets no byte of an aborted transaction, not
@@ -73,7 +74,7 @@ class FetchPlan:
 @cache
 def refuse(error_code: int) -> FetchPlan:
     """Plan to answer with an error, or with no records if `error_code` is 0."""
-    return FetchPlan(0, 0, [], 0, 0, 0, ExtentTable(), None, error_code)
+    return FetchPlan(0, 0, NO_PIECES, 0, 0, 0, (b"", -1), ExtentTable(), None, error_code)
 
 
 #: The plan for a partition at whose end the client is.
@@ -86,47 +87,53 @@ def plan_fetch(
     asked_offset: int,
     end_offset: int,
     max_bytes: int,
+    partition: PartitionKey,
 ) -> FetchPlan:
     """Plan to read the live extents of [asked_offset, end_offset) in order, until they reach `max_bytes`.
 
     The first one is planned whatever its size, and the one that reaches the limit is included (the answer is cut
     between its batches). `dead` is None for read_uncommitted, which drops nothing.
     """
-    columns = piece_columns(extents)
-    pieces: list[Piece] = []
+    bases, sizes = extents.base_offsets, extents.sizes
+    planned: list[range] = []
     size = 0
-    for index, stop in live_slices(
+    resume_offset = end_offset
+    for start, stop in live_slices(
         extents,
         dead,
         extents.first_ending_after(asked_offset),
         extents.first_at_or_after(end_offset),
     ):
-        while index < stop:
-            base_offset = extents.base_offsets[index]
-            if size >= max_bytes and pieces:
-                return FetchPlan(
-                    asked_offset, end_offset, pieces, size, base_offset, max_bytes, extents, dead
-                )
-            some = _pieces(columns, index, stop, max_bytes - size)
-            if base_offset < asked_offset:
-                # Which batches lie before the offset is known only when they are read: subtract an estimated share.
-                first = some[0]
-                size -= (
-                    first.size * (asked_offset - base_offset) // (first.next_offset - base_offset)
-                )
-            size += sum([piece[3] for piece in some])
-            pieces += some
-            index += len(some)
-    return FetchPlan(asked_offset, end_offset, pieces, size, end_offset, max_bytes, extents, dead)
+        base_offset = bases[start]
+        if size >= max_bytes and planned:
+            resume_offset = base_offset
+            break
+        if base_offset < asked_offset:
+            # Which batches lie before the offset is known only when they are read: subtract an estimated share.
+            count = extents.next_offsets[start] - base_offset
+            size -= sizes[start] * (asked_offset - base_offset) // count
+        end, size = _reach(sizes, start, stop, size, max_bytes)
+        planned.append(range(start, end))
+        if end < stop:
+            resume_offset = bases[end]
+            break
+    pieces = Pieces.of_extents(extents, planned) if planned else NO_PIECES
+    return FetchPlan(
+        asked_offset, end_offset, pieces, size, resume_offset, max_bytes, partition, extents, dead
+    )
 
 
-def _pieces(
-    columns: "tuple[array[int], ...]", index: int, stop: int, max_bytes: int
-) -> list[Piece]:
-    """Return the extents of [index, stop) until they reach `max_bytes`: at least one, at most _STEP."""
-    sizes = columns[3]
-    if stop == index + 1 or sizes[index] >= max_bytes:
-        return [Piece._make([column[index] for column in columns])]
-    ends = list(accumulate(sizes[index : min(stop, index + _STEP)]))
-    stop = index + min(bisect_left(ends, max_bytes) + 1, len(ends))
-    return list(pieces_of([column[index:stop] for column in columns]))
+def _reach(
+    sizes: "array[int]", start: int, stop: int, size: int, max_bytes: int
+) -> tuple[int, int]:
+    """Return the end of the extents from `start` on that are needed to reach `max_bytes`, at least one, and their size.
+
+    `size` is what there is before them, and is added.
+    """
+    size += sizes[start]
+    start += 1
+    while start < stop and size < max_bytes:
+        ends = list(accumulate(sizes[start : min(stop, start + _STEP)], initial=size))
+        count = min(bisect_left(ends, max_bytes), len(ends) - 1)
+        start, size = start + count, ends[count]
+    return start, size

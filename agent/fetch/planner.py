@@ -112,7 +112,8 @@ class Planner:
             return NOTHING
         dead = view.dead if is_committed else None
         limit = min(interest.partition_max_bytes, max_bytes)
-        return plan_fetch(view.extents, dead, offset, end_offset, limit)
+        partition = (view.topic_id, interest.partition)
+        return plan_fetch(view.extents, dead, offset, end_offset, limit, partition)
 
     def unknown(self, interest: Interest) -> int:
         """Return the error code for an interest whose partition does not exist."""

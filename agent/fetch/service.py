@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final
 from lacuna.agent.fetch.answers import READ_COMMITTED, by_topic, failed, no_aborted, size_of
 from lacuna.agent.fetch.cache import ExtentCache
 from lacuna.agent.fetch.gather import PlanSpans, gather
-from lacuna.agent.fetch.loading import ExtentCorruptError, ExtentError, ExtentGoneError
+from lacuna.agent.fetch.loading import (
+    ExtentCorruptError,
+    ExtentError,
+    ExtentGoneError,
+    Run,
+)
 from lacuna.agent.fetch.plan import FetchPlan
 from lacuna.agent.fetch.planner import Planner
 from lacuna.agent.fetch.sessions import NO_SESSION, Interest, Opened, Sessions
@@ -147,7 +152,9 @@ class FetchService:
         going_on = [plan for plan in plans if plan.has_more]
         limit = self.settings.read_ahead_bytes // max(len(going_on), 1)
         if limit:
-            self.cache.read_ahead([plan.pieces_after(limit) for plan in going_on])
+            self.cache.read_ahead(
+                Run(plan.partition, plan.pieces_after(limit)) for plan in going_on
+            )
 
     async def _emit(
         self,

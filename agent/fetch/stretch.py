@@ -6,12 +6,11 @@ run of consecutive batches is one slice.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from lacuna.controlplane.shared.log.pieces import Piece, Place
+from lacuna.controlplane.shared.log.pieces import NO_PIECES, Pieces
+from lacuna.controlplane.shared.partitions import PartitionKey
 
 if TYPE_CHECKING:
     from lacuna.logstore.records.layout import WalkedBatches, WalkedPieces
@@ -19,28 +18,27 @@ if TYPE_CHECKING:
 # Batches that are smaller than this on average are worth coalescing (S19).
 SMALL_BATCH_BYTES: Final = 4096
 
-_next_offset_of = attrgetter("next_offset")
-
 
 class Load:
     """Pieces that are evicted from the cache together; `size` is the memory that they take, in bytes.
 
-    `places` are those of the pieces. `is_coalesced`: the batches were coalesced, and are not as they were produced.
-    `is_ahead`: it was read ahead and is not used yet. `wants_ahead`: its first use starts the next reading ahead.
+    `stretches` are its content while it is in the cache. `is_coalesced`: the batches were coalesced, and are not as
+    they were produced. `is_ahead`: it was read ahead and is not used yet. `wants_ahead`: its first use starts the next
+    reading ahead.
     """
 
-    __slots__ = ("is_ahead", "is_coalesced", "places", "size", "wants_ahead")
+    __slots__ = ("is_ahead", "is_coalesced", "size", "stretches", "wants_ahead")
 
     def __init__(self, size: int, is_coalesced: bool = False) -> None:
         self.size = size
         self.is_coalesced = is_coalesced
-        self.places: list[Place] = []
+        self.stretches: list[Stretch] = []
         self.is_ahead = False
         self.wants_ahead = False
 
 
 class Stretch:
-    """Consecutive pieces of one partition in memory: batch i is data[positions[i]:positions[i + 1]].
+    """Pieces of one partition in memory, in order: batch i is data[positions[i]:positions[i + 1]].
 
     The batches of pieces[k] begin at index firsts[first_piece + k]. The columns may be shared with other stretches of
     the same load. `firsts` is None if the pieces were coalesced: a batch may then hold records of several pieces.
@@ -54,6 +52,7 @@ class Stretch:
         "last_offsets",
         "load",
         "max_timestamps",
+        "partition",
         "pieces",
         "positions",
     )
@@ -63,7 +62,8 @@ class Stretch:
         data: memoryview,
         walked: "WalkedPieces | WalkedBatches",
         load: Load,
-        pieces: Sequence[Piece],
+        partition: PartitionKey,
+        pieces: Pieces,
         firsts: "array[int] | None" = None,
         first_piece: int = 0,
     ) -> None:
@@ -73,29 +73,40 @@ class Stretch:
         self.last_offsets = walked.last_offsets
         self.max_timestamps = walked.max_timestamps
         self.load = load
+        self.partition = partition
         self.pieces = pieces
         self.firsts = firsts
         self.first_piece = first_piece
 
-    def span(
-        self, first: int, pieces: Sequence[Piece], index: int, asked_offset: int = 0
-    ) -> "Span | None":
+    @property
+    def first_offset(self) -> int:
+        """The first offset of its first piece."""
+        return self.pieces.base_offsets[0]
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after its last piece."""
+        return self.pieces.next_offsets[-1]
+
+    def index_of(self, pieces: Pieces, index: int) -> int | None:
+        """Return the index at which it has pieces[index], None if it does not have that piece."""
+        offset = pieces.base_offsets[index]
+        first = bisect_left(self.pieces.base_offsets, offset)
+        is_there = first < len(self.pieces) and self.pieces.is_same(first, pieces, index)
+        return first if is_there else None
+
+    def span(self, first: int, pieces: Pieces, index: int, asked_offset: int = 0) -> "Span | None":
         """Return the longest span that self.pieces[first:] and pieces[index:], of a plan, have in common.
 
         None if it has no whole batch, which happens only to coalesced pieces. If the asked offset lies in the first
         batch, that batch may hold records of earlier pieces (S15): see `Span.earlier_pieces`.
         """
-        count = min(len(self.pieces) - first, len(pieces) - index)
-        if self.pieces[first : first + count] != pieces[index : index + count]:
-            same = (self.pieces[first + k] == pieces[index + k] for k in range(count))
-            count = next((k for k, is_same in enumerate(same) if not is_same), count)
-            if not count:
-                return None  # the same bytes at other offsets, which only a broken log has: a walk must not stand still
+        count = self.pieces.common(first, pieces, index)
         span = self.part(first, first + count, asked_offset)
         if span is None:
             return None
         # A client skips only records that lie before the offset that it asked for.
-        base_offset = pieces[index].base_offset
+        base_offset = pieces.base_offsets[index]
         is_whole = self.base_offsets[span.first] >= base_offset
         return span if is_whole or asked_offset >= base_offset else None
 
@@ -108,14 +119,14 @@ class Stretch:
             firsts, before = self.firsts, self.first_piece
             return Span(self, first, end, firsts[before + first], firsts[before + end])
         last_offsets = self.last_offsets
-        first_offset = max(self.pieces[first].base_offset, asked_offset)
+        first_offset = max(self.pieces.base_offsets[first], asked_offset)
         first_batch = bisect_left(last_offsets, first_offset)
         if first_batch == len(last_offsets):
             return None
         if end == len(self.pieces):
             return Span(self, first, end, first_batch, len(last_offsets))
         # A batch that also holds records of a piece that is not asked for cannot be sent.
-        end_offset = self.pieces[end].base_offset
+        end_offset = self.pieces.base_offsets[end]
         end_batch = bisect_left(last_offsets, end_offset, first_batch)
         if first_batch == end_batch:
             return None
@@ -155,19 +166,19 @@ class Span:
         return self.stretch.data[positions[self.first] : positions[self.end]]
 
     @property
-    def pieces(self) -> Sequence[Piece]:
+    def pieces(self) -> Pieces:
         """The pieces whose records it holds."""
         return self.stretch.pieces[self.first_piece : self.end_piece]
 
     @property
-    def earlier_pieces(self) -> Sequence[Piece]:
+    def earlier_pieces(self) -> Pieces:
         """Pieces before `pieces` that have records in its first batch."""
         stretch = self.stretch
         if stretch.firsts is not None:
-            return ()
+            return NO_PIECES
         base_offset = stretch.base_offsets[self.first]
         pieces, end = stretch.pieces, self.first_piece
-        return pieces[bisect_right(pieces, base_offset, 0, end, key=_next_offset_of) : end]
+        return pieces[bisect_right(pieces.next_offsets, base_offset, 0, end) : end]
 
     @property
     def is_small(self) -> bool:

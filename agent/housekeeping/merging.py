@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 
 from lacuna.agent.lease import AgentLease
@@ -22,7 +23,7 @@ from lacuna.controlplane.shared.extents import (
     ExtentTable,
 )
 from lacuna.controlplane.shared.log.live import live_slices
-from lacuna.controlplane.shared.log.pieces import Piece, pieces_in
+from lacuna.controlplane.shared.log.pieces import Piece, Pieces, pieces_in
 from lacuna.controlplane.shared.log.reads import plan_reads
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import (
@@ -39,6 +40,7 @@ from lacuna.logstore.objects.store import RangeRead
 from lacuna.logstore.records.layout import TimestampType
 from lacuna.logstore.segments import SliceInput, WrittenSlice, segment_key, write_segment
 from lacuna.logstore.segments.merge import LiveRange, MergedRun, merge_ranges
+from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.setting import LARGEST_INT, MEBIBYTE, check_settings, setting
 
 log = logging.getLogger("lacuna.housekeeping")
@@ -169,10 +171,10 @@ class Merger:
         reads = [
             read
             for read, _ in plan_reads(
-                pieces,
+                Pieces.of(pieces),
                 starts,
                 range(len(pieces)),
-                self._key_of,
+                partial(key_in_lease, self._lease.cluster_id),
                 read_gap=self._store.read_gap,
             )
         ]

@@ -1,11 +1,12 @@
 """Pieces: extents as something to read, with their place, size and offsets."""
 
 from array import array
-from collections.abc import Iterator, Sequence
-from operator import attrgetter
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, compress
+from operator import attrgetter, itemgetter, ne
+from typing import Final, NamedTuple, TypeAlias, overload
 
-from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS, ExtentTable
+from lacuna.controlplane.shared.extents import COLUMNS, FLAG_TRUE_OFFSETS, ExtentTable
 from lacuna.controlplane.v1.log_pb2 import Extents
 from lacuna.logstore.segments.paths import SegmentId, key_in_lease
 
@@ -23,8 +24,10 @@ PIECE_COLUMNS: Final = (
     "flags",
 )
 
-#: Gets those columns from an ExtentTable or a message.
+#: Gets those columns from an ExtentTable, a message or Pieces.
 piece_columns: Final = attrgetter(*PIECE_COLUMNS)
+
+_TYPECODES: Final = tuple(COLUMNS[name] for name in PIECE_COLUMNS)
 
 
 class Piece(NamedTuple):
@@ -66,6 +69,114 @@ class Piece(NamedTuple):
             f"segment {self.segment}, {self.size} bytes at position {self.position} "
             f"(offsets {self.base_offset} to {self.next_offset - 1})"
         )
+
+
+class Pieces(Sequence[Piece]):
+    """Pieces of one partition or of several, as columns: many small ones are no objects, and are taken by the slice."""
+
+    __slots__ = PIECE_COLUMNS
+
+    lease_ids: "array[int]"
+    sequences: "array[int]"
+    positions: "array[int]"
+    sizes: "array[int]"
+    base_offsets: "array[int]"
+    next_offsets: "array[int]"
+    flags: "array[int]"
+
+    def __init__(self, columns: "Iterable[array[int]]") -> None:
+        (
+            self.lease_ids,
+            self.sequences,
+            self.positions,
+            self.sizes,
+            self.base_offsets,
+            self.next_offsets,
+            self.flags,
+        ) = columns
+
+    @classmethod
+    def of(cls, pieces: Iterable[Piece]) -> "Pieces":
+        """Make columns of pieces."""
+        columns = tuple(zip(*pieces, strict=True)) or ((),) * len(PIECE_COLUMNS)
+        return cls(map(array, _TYPECODES, columns))
+
+    @classmethod
+    def of_extents(cls, extents: ExtentTable, indexes: Sequence[range]) -> "Pieces":
+        """Return the pieces of the extents with these indexes, which are not empty."""
+        columns = piece_columns(extents)
+        if len(indexes) == 1:
+            start, stop = indexes[0].start, indexes[0].stop
+            return cls([column[start:stop] for column in columns])
+        return cls(_taken(columns, [*chain.from_iterable(indexes)]))
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Pieces]") -> "Pieces":
+        """Return the pieces of all parts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        joined = [array(typecode) for typecode in _TYPECODES]
+        for part in parts:
+            for column, more in zip(joined, piece_columns(part), strict=True):
+                column += more
+        return cls(joined)
+
+    def __len__(self) -> int:
+        return len(self.base_offsets)
+
+    @overload
+    def __getitem__(self, index: int) -> Piece: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Pieces": ...
+
+    def __getitem__(self, index: int | slice) -> "Piece | Pieces":
+        taken = [column[index] for column in piece_columns(self)]
+        return Pieces(taken) if isinstance(index, slice) else Piece._make(taken)
+
+    def __iter__(self) -> Iterator[Piece]:
+        return pieces_of(piece_columns(self))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pieces):
+            return NotImplemented
+        return bool(piece_columns(self) == piece_columns(other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Pieces.of({list(self)!r})"
+
+    def take(self, indexes: Sequence[int]) -> "Pieces":
+        """Return the pieces with these indexes, in their order."""
+        return Pieces(_taken(piece_columns(self), indexes))
+
+    def is_same(self, index: int, others: "Pieces", at: int) -> bool:
+        """Whether self[index] is the same piece as others[at]."""
+        return self[index] == others[at]
+
+    def common(self, first: int, others: "Pieces", index: int) -> int:
+        """Return how many of self[first:] are the same as those of others[index:], up to the first that differs."""
+        count = min(len(self) - first, len(others) - index)
+        mine, theirs = self[first : first + count], others[index : index + count]
+        if mine == theirs:
+            return count
+        differs = map(ne, mine, theirs)
+        return next(compress(range(count), differs))
+
+
+def _taken(columns: "Iterable[array[int]]", indexes: Sequence[int]) -> "Iterator[array[int]]":
+    if not indexes:
+        return (array(column.typecode) for column in columns)
+    if len(indexes) == 1:
+        (index,) = indexes
+        return (column[index : index + 1] for column in columns)
+    items_of = itemgetter(*indexes)
+    return (array(column.typecode, items_of(column)) for column in columns)
+
+
+#: No pieces at all.
+NO_PIECES: Final = Pieces.of(())
 
 
 def piece_at(extents: ExtentTable, index: int) -> Piece:

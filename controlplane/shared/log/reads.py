@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, auto
 
 from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS
-from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.controlplane.shared.log.pieces import Pieces
 from lacuna.logstore.objects.store import (
     ObjectNotFoundError,
     ObjectStoreError,
@@ -39,10 +39,10 @@ def failure_of(error: ObjectStoreError) -> ReadFailure:
 
 
 def plan_reads(
-    pieces: Sequence[Piece],
-    starts: "Sequence[int]",
+    pieces: Pieces,
+    starts: Sequence[int],
     order: Iterable[int],
-    key_of: Callable[[Piece], str],
+    key_of: Callable[[int, int], str],
     *,
     read_gap: int,
     max_read_bytes: int = sys.maxsize,
@@ -51,24 +51,36 @@ def plan_reads(
 
     Piece i goes to position starts[i] of a buffer. Consecutive pieces share a read if they are in one object with at
     most `read_gap` bytes between them (S18). A read spans at most `max_read_bytes`, unless one piece is larger.
+    `key_of` gives the key of a segment by its lease id and sequence.
     """
+    lease_ids, sequences, positions = pieces.lease_ids, pieces.sequences, pieces.positions
+    parts = [*zip(positions, pieces.sizes, starts, strict=False)]
     for group in _read_groups(pieces, order, read_gap, max_read_bytes):
-        first, last = pieces[group[0]], pieces[group[-1]]
-        size = last.position + last.size - first.position
-        parts = [(pieces[index][2], pieces[index][3], starts[index]) for index in group]
-        yield RangeRead(key_of(first), first.position, size, parts), group
+        first = group[0]
+        position, size, _ = parts[group[-1]]
+        yield (
+            RangeRead(
+                key_of(lease_ids[first], sequences[first]),
+                positions[first],
+                position + size - positions[first],
+                [parts[index] for index in group],
+            ),
+            group,
+        )
 
 
 def _read_groups(
-    pieces: Sequence[Piece], order: Iterable[int], read_gap: int, max_read_bytes: int
+    pieces: Pieces, order: Iterable[int], read_gap: int, max_read_bytes: int
 ) -> Iterator[list[int]]:
+    lease_ids, sequences = pieces.lease_ids, pieces.sequences
+    positions, sizes = pieces.positions, pieces.sizes
     group: list[int] = []
     begin = end = lease_id = sequence = -1
     for index in order:
-        piece_lease_id, piece_sequence, position, size, _, _, _ = pieces[index]
+        position, size = positions[index], sizes[index]
         if (
-            piece_sequence == sequence
-            and piece_lease_id == lease_id
+            sequences[index] == sequence
+            and lease_ids[index] == lease_id
             and 0 <= position - end <= read_gap
             and position + size - begin <= max_read_bytes
         ):
@@ -77,24 +89,23 @@ def _read_groups(
             if group:
                 yield group
             group = [index]
-            begin, lease_id, sequence = position, piece_lease_id, piece_sequence
+            begin, lease_id, sequence = position, lease_ids[index], sequences[index]
         end = position + size
     if group:
         yield group
 
 
-def walk_read(data: bytearray, starts: "array[int]", pieces: Sequence[Piece]) -> WalkedPieces:
+def walk_read(data: bytearray, starts: "array[int]", pieces: Pieces) -> WalkedPieces:
     """Check the batches of `pieces`, and write their offsets into them.
 
     Piece i begins at starts[i] of `data`; the last item of `starts` is the size of `data`. The result's `errors` say
     what is wrong with a piece.
     """
-    _, _, _, _, base_offsets, next_offsets, flags = zip(*pieces, strict=True)
     return walk_pieces(
         data,
         starts,
-        array("q", base_offsets),
-        array("q", next_offsets),
-        array("q", [flag & FLAG_TRUE_OFFSETS for flag in flags]),
+        pieces.base_offsets,
+        pieces.next_offsets,
+        array("q", [flag & FLAG_TRUE_OFFSETS for flag in pieces.flags]),
         True,
     )

@@ -114,6 +114,8 @@ async def test_s21_by_time_aborted_runs_are_jumped_and_not_looked_at(timestamp: 
             if aborted:
                 dead.add(0, aborted)
             view: Any = SimpleNamespace(
+                topic_id=log.topic_id,
+                partition=0,
                 extents=table,
                 dead=dead,
                 log_start_offset=0,

@@ -9,9 +9,10 @@ from lacuna.agent.fetch.explain import explain
 from lacuna.agent.fetch.plan import plan_fetch
 from lacuna.controlplane.shared.extents import COLUMNS, DeadRanges, ExtentTable
 from lacuna.controlplane.shared.log.fates import Fate
-from lacuna.controlplane.shared.log.pieces import Piece
+from lacuna.controlplane.shared.log.pieces import Pieces
 from lacuna.controlplane.v1.log_pb2 import Extents
 
+KEY = (b"topic", 0)
 COMMITTED, ABORTED, OPEN, REMOVED = "committed", "aborted", "open", "removed"
 
 
@@ -73,7 +74,7 @@ def naive(runs: list[Run], asked_offset: int, end_offset: int, is_committed: boo
     return seen
 
 
-def as_runs(pieces: list[Piece]) -> list[tuple[int, int, int]]:
+def as_runs(pieces: Pieces) -> list[tuple[int, int, int]]:
     return [(piece.base_offset, piece.next_offset, piece.size) for piece in pieces]
 
 
@@ -85,7 +86,7 @@ def test_a_plan_is_a_prefix_of_what_the_naive_reader_sees(
 ) -> None:
     extents, dead, last_stable_offset, high_watermark = build(runs)
     end = last_stable_offset if is_committed else high_watermark
-    plan = plan_fetch(extents, dead if is_committed else None, asked, end, limit)
+    plan = plan_fetch(extents, dead if is_committed else None, asked, end, limit, KEY)
     expected = [
         (run.base_offset, run.next_offset, run.size)
         for run in naive(runs, asked, end, is_committed)
@@ -111,7 +112,7 @@ def test_following_plans_delivers_everything_once_and_ends_at_the_bound(
     end = last_stable_offset if is_committed else high_watermark
     offset, got, steps = 0, [], 0
     while offset < end:
-        plan = plan_fetch(extents, dead if is_committed else None, offset, end, limit)
+        plan = plan_fetch(extents, dead if is_committed else None, offset, end, limit, KEY)
         got += as_runs(plan.pieces)
         assert plan.promise >= 1
         assert plan.resume_offset > offset
@@ -183,6 +184,6 @@ def test_s18_a_hundred_thousand_aborted_runs_are_one_step() -> None:
 
     extents_base = extents.base_offsets
     extents.base_offsets = Counting()  # type: ignore[assignment]
-    plan = plan_fetch(extents, dead, 0, count, 1000)
+    plan = plan_fetch(extents, dead, 0, count, 1000, KEY)
     assert as_runs(plan.pieces) == [(count - 1, count, 1)]
     assert looked <= 3 * count.bit_length()  # it is bisected

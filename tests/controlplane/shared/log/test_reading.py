@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from lacuna.controlplane.shared.log.live import (
     live_slices,
     runs,
 )
-from lacuna.controlplane.shared.log.pieces import Piece, all_pieces, piece_at
+from lacuna.controlplane.shared.log.pieces import Piece, Pieces, all_pieces, piece_at
 from lacuna.controlplane.shared.log.reads import ReadFailure, failure_of, plan_reads
 from lacuna.logstore.objects.store import (
     ObjectNotFoundError,
@@ -25,6 +26,7 @@ from lacuna.logstore.objects.store import (
     ShortReadError,
     StoreUnavailableError,
 )
+from lacuna.logstore.segments.paths import key_in_lease
 
 LIVE, DEAD, HOLE, DEAD_HOLE = "live", "dead", "hole", "dead hole"
 
@@ -181,10 +183,10 @@ def test_neighbours_in_an_object_are_one_read(found: list[Piece], gap: int, most
     starts = [1000 + sum(piece.size for piece in found[:i]) for i in range(len(found))]
     planned = list(
         plan_reads(
-            found,
+            Pieces.of(found),
             starts,
             range(len(found)),
-            lambda piece: piece.key("c"),
+            partial(key_in_lease, "c"),
             read_gap=gap,
             max_read_bytes=most,
         )
