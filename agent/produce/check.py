@@ -20,8 +20,8 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import effective, is_compacted
 from lacuna.logstore.records.compression import Compression
 from lacuna.logstore.records.errors import InvalidRecordError, KafkaErrorName, RecordsError
+from lacuna.logstore.records.layout import BatchSummary
 from lacuna.logstore.records.validate import (
-    BatchSummary,
     ProduceRules,
     validate_produced,
     with_create_time,

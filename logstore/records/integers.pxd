@@ -19,3 +19,7 @@ cdef inline long long uint32_at(const unsigned char[::1] data, Py_ssize_t at) no
 
 cdef inline long long int32_at(const unsigned char[::1] data, Py_ssize_t at) noexcept nogil:
     return <int>uint32_at(data, at)
+
+
+cdef inline long long int16_at(const unsigned char[::1] data, Py_ssize_t at) noexcept nogil:
+    return <short>((data[at] << 8) | data[at + 1])

@@ -21,3 +21,8 @@ def uint32_at(data: Buffer, at: int) -> int:
 def int32_at(data: Buffer, at: int) -> int:
     """Return the signed integer in the four bytes from `at` on."""
     return int.from_bytes(memoryview(data)[at : at + 4], "big", signed=True)
+
+
+def int16_at(data: Buffer, at: int) -> int:
+    """Return the signed integer in the two bytes from `at` on."""
+    return int.from_bytes(memoryview(data)[at : at + 2], "big", signed=True)

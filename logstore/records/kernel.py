@@ -26,12 +26,13 @@ from lacuna.logstore.records.errors import (
 from lacuna.logstore.records.rewriting import coalesce
 
 if not cython.compiled:
-    from lacuna.logstore.records.integers import int32_at, int64_at
+    from lacuna.logstore.records.integers import int16_at, int32_at, int64_at, uint32_at
 
 __all__ = [
     "coalesce",
     "find_faults",
     "read_records",
+    "summarize",
     "validate_records",
     "walk_and_patch",
     "walk_stored",
@@ -39,6 +40,9 @@ __all__ = [
 
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
 _LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
+# Of the attributes: what only another codec, another timestamp type or a control batch has.
+_EXTRAORDINARY = cython.declare(cython.int, 0x07 | 0x08 | 0x20)
+_TRANSACTIONAL_BIT = cython.declare(cython.int, 0x10)
 _MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
@@ -70,12 +74,19 @@ class _Cursor:
     end: cython.Py_ssize_t
     # The record being read, for errors.
     index: cython.Py_ssize_t
+    # What `layout.RecordTimes` says.
+    highest: cython.longlong
+    highest_index: cython.Py_ssize_t
+    lowest: cython.longlong
+    lowest_index: cython.Py_ssize_t
 
-    def __init__(self, data: object) -> None:
+    def __init__(self, data: object, position: cython.Py_ssize_t) -> None:
         self.data = data
-        self.position = 0
+        self.position = position
         self.end = len(data)
         self.index = -1
+        self.highest = self.lowest = -1
+        self.highest_index = self.lowest_index = -1
 
     @cython.cfunc
     @cython.exceptval(-0x7FFFFFFFFFFFFF01, check=True)
@@ -160,24 +171,17 @@ class _Cursor:
         return 0
 
 
-@cython.ccall
-def validate_records(
-    section: object, count: cython.Py_ssize_t, base_timestamp: cython.longlong, require_keys: bool
-) -> object:
-    """Walk an uncompressed records section that a producer sent (S11).
-
-    Offset deltas must be 0 to count - 1, sizes must match to the byte, and with `require_keys` no
-    key may be null. Returns layout.RecordTimes; raises InvalidRecordError.
-    """
-    cursor: _Cursor = _Cursor(section)
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _read_times(
+    cursor: _Cursor,
+    count: cython.Py_ssize_t,
+    base_timestamp: cython.longlong,
+    keys: cython.bint,
+) -> cython.int:
     section_end: cython.Py_ssize_t = cursor.end
     i: cython.Py_ssize_t
     timestamp: cython.longlong
-    highest: cython.longlong = -1
-    lowest: cython.longlong = -1
-    highest_index: cython.Py_ssize_t = -1
-    lowest_index: cython.Py_ssize_t = -1
-    keys: cython.bint = require_keys
     for i in range(count):
         cursor.enter_record(section_end)
         timestamp = cursor.varint(64)
@@ -189,15 +193,89 @@ def validate_records(
         if cursor.skip_bytes(True) < 0 and keys:
             raise InvalidRecordError("a compacted topic needs a key in every record", i)
         cursor.skip_rest()
-        if timestamp > highest:
-            highest = timestamp
-            highest_index = i
-        if timestamp != -1 and (lowest_index < 0 or timestamp < lowest):
-            lowest = timestamp
-            lowest_index = i
+        if timestamp > cursor.highest:
+            cursor.highest = timestamp
+            cursor.highest_index = i
+        if timestamp != -1 and (cursor.lowest_index < 0 or timestamp < cursor.lowest):
+            cursor.lowest = timestamp
+            cursor.lowest_index = i
     if cursor.position != section_end:
         raise InvalidRecordError(f"{section_end - cursor.position} bytes follow the last record")
-    return layout.RecordTimes(highest, highest_index, lowest, lowest_index)
+    return 0
+
+
+@cython.ccall
+def validate_records(
+    section: object, count: cython.Py_ssize_t, base_timestamp: cython.longlong, require_keys: bool
+) -> object:
+    """Walk an uncompressed records section that a producer sent (S11).
+
+    Offset deltas must be 0 to count - 1, sizes must match to the byte, and with `require_keys` no
+    key may be null. Returns layout.RecordTimes; raises InvalidRecordError.
+    """
+    cursor: _Cursor = _Cursor(section, 0)
+    _read_times(cursor, count, base_timestamp, require_keys)
+    return layout.RecordTimes(
+        cursor.highest, cursor.highest_index, cursor.lowest, cursor.lowest_index
+    )
+
+
+@cython.ccall
+def summarize(
+    buffer: object,
+    max_bytes: cython.Py_ssize_t,
+    require_keys: bool,
+    earliest: cython.longlong,
+    latest: cython.longlong,
+) -> object:
+    """Return layout.BatchSummary of an uncompressed batch that a producer may send, or None.
+
+    None says that the batch is compressed, or that `validate.validate_produced` has an error for it: it takes
+    a batch of at most `max_bytes` with timestamps (ms) from `earliest` to `latest`.
+    """
+    raw = memoryview(buffer)
+    data: cython.const[cython.uchar][::1] = raw
+    size: cython.Py_ssize_t = len(raw)
+    if size < _HEADER_SIZE or size > max_bytes or data[16] != 2:
+        return None
+    count: cython.longlong = int32_at(data, 57)
+    attributes: cython.int = data[22]
+    if (
+        int32_at(data, 8) + _LOG_OVERHEAD != size
+        or (attributes & _EXTRAORDINARY) != 0
+        or int64_at(data, 0) != 0
+        or count <= 0
+        or int32_at(data, 23) != count - 1
+    ):
+        return None
+    is_transactional: cython.bint = (attributes & _TRANSACTIONAL_BIT) != 0
+    producer_id: cython.longlong = int64_at(data, 43)
+    producer_epoch: cython.longlong = int16_at(data, 51)
+    base_sequence: cython.longlong = int32_at(data, 53)
+    if producer_id == -1:
+        if is_transactional:
+            return None
+    elif producer_id < 0 or producer_epoch < 0 or base_sequence < 0:
+        return None
+    if crc32c(raw[21:]) != uint32_at(data, 17):
+        return None
+    cursor: _Cursor = _Cursor(raw, _HEADER_SIZE)
+    try:
+        _read_times(cursor, count, int64_at(data, 27), require_keys)
+    except InvalidRecordError:
+        return None
+    if cursor.lowest_index >= 0 and (cursor.lowest < earliest or cursor.highest > latest):
+        return None
+    return layout.BatchSummary(
+        count,
+        cursor.highest,
+        int64_at(data, 35),
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        layout.Codec.NONE,
+        is_transactional,
+    )
 
 
 @cython.ccall
@@ -215,7 +293,7 @@ def find_faults(
     thing that is wrong with it. Returns layout.RecordFaults; raises InvalidRecordError if a record cannot
     be read.
     """
-    cursor: _Cursor = _Cursor(section)
+    cursor: _Cursor = _Cursor(section, 0)
     section_end: cython.Py_ssize_t = cursor.end
     i: cython.Py_ssize_t
     timestamp: cython.longlong
@@ -262,7 +340,7 @@ def read_records(section: bytes, count: cython.Py_ssize_t) -> list:
     Each is (attributes, timestamp_delta, offset_delta, key, value, headers); headers is a tuple of
     (key, value). Offset deltas may have holes, as compaction leaves them.
     """
-    cursor: _Cursor = _Cursor(section)
+    cursor: _Cursor = _Cursor(section, 0)
     section_end: cython.Py_ssize_t = cursor.end
     attributes: cython.int
     timestamp_delta: cython.longlong

@@ -1,11 +1,14 @@
 from typing_extensions import Buffer
 
-from lacuna.logstore.records.layout import RecordFaults, RecordTimes, WalkedBatches
+from lacuna.logstore.records.layout import BatchSummary, RecordFaults, RecordTimes, WalkedBatches
 from lacuna.logstore.records.rewriting import coalesce as coalesce
 
 def validate_records(
     section: Buffer, count: int, base_timestamp: int, require_keys: bool
 ) -> RecordTimes: ...
+def summarize(
+    buffer: Buffer, max_bytes: int, require_keys: bool, earliest: int, latest: int
+) -> BatchSummary | None: ...
 def find_faults(
     section: Buffer,
     count: int,

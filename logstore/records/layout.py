@@ -10,7 +10,7 @@ import struct
 from array import array
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from lacuna.logstore.records.errors import RecordsError
@@ -117,6 +117,23 @@ class RecordTimes:
     max_timestamp_index: int
     min_timestamp: int
     min_timestamp_index: int
+
+
+class BatchSummary(NamedTuple):
+    """All that a commit needs to know of a valid batch from a producer.
+
+    `max_timestamp` is the largest of the records (ms, -1 without timestamps), whatever the header says
+    (`declared_max_timestamp`).
+    """
+
+    record_count: int
+    max_timestamp: int
+    declared_max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    codec: Codec
+    is_transactional: bool
 
 
 @dataclass(frozen=True, slots=True)

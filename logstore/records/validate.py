@@ -19,7 +19,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from lacuna.logstore.records import kernel
 from lacuna.logstore.records.batch import BatchHeader, RecordBatch
@@ -40,6 +40,7 @@ from lacuna.logstore.records.layout import (
     MAX_TIMESTAMP_AT,
     MIN_INT64,
     NO_PRODUCER_ID,
+    BatchSummary,
     Codec,
     RecordFaults,
     RecordTimes,
@@ -72,39 +73,16 @@ class ProduceRules:
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 
 
-class BatchSummary(NamedTuple):
-    """All that a commit needs to know of a valid batch.
-
-    `max_timestamp` is the largest of the records, whatever the header says (`declared_max_timestamp`);
-    the first record with it is at `max_timestamp_offset_delta` (-1 without timestamps).
-    """
-
-    size: int
-    record_count: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    max_timestamp_offset_delta: int
-    declared_max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    last_sequence: int
-    codec: Codec
-    is_transactional: bool
-
-    @property
-    def has_producer_id(self) -> bool:
-        """Whether the batch came from an idempotent or transactional producer."""
-        return self.producer_id != NO_PRODUCER_ID
-
-
 def validate_produced(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchSummary:
     """Check the records of one partition of a Produce request (v3+), which arrived at `now_ms`; return their summary.
 
     Raises a RecordsError whose `kafka_error` is the error to send to the producer.
     """
     data = memoryview(buffer)
+    earliest, latest = _time_range(rules, now_ms)
+    ordinary = kernel.summarize(data, rules.max_message_bytes, rules.require_keys, earliest, latest)
+    if ordinary is not None:
+        return ordinary
     header = _framed(data, rules)
     batch = RecordBatch(header, data)
     batch.verify()
@@ -113,19 +91,13 @@ def validate_produced(buffer: Buffer, rules: ProduceRules, now_ms: int) -> Batch
     if codec is not Codec.NONE:
         section = batch.section(rules.max_decompressed_bytes)
         check_for_java(codec, data[HEADER_SIZE:])
-    times = _check_records(section, header, rules, now_ms)
     return BatchSummary(
-        size=len(data),
         record_count=header.record_count,
-        last_offset_delta=header.last_offset_delta,
-        base_timestamp=header.base_timestamp,
-        max_timestamp=times.max_timestamp,
-        max_timestamp_offset_delta=times.max_timestamp_index,
+        max_timestamp=_check_records(section, header, rules, earliest, latest).max_timestamp,
         declared_max_timestamp=header.max_timestamp,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
-        last_sequence=header.last_sequence,
         codec=codec,
         is_transactional=header.is_transactional,
     )
@@ -208,10 +180,9 @@ def _check_producer(header: BatchHeader) -> None:
 
 
 def _check_records(
-    section: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int
+    section: Buffer, header: BatchHeader, rules: ProduceRules, earliest: int, latest: int
 ) -> RecordTimes:
     """The times of the records if all are valid; else raise an error that names every bad one, as Kafka does."""
-    earliest, latest = _time_range(rules, now_ms)
     asked = (section, header.record_count, header.base_timestamp, rules.require_keys)
     try:
         times = kernel.validate_records(*asked)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord
 from lacuna.logstore.records.errors import RecordsError
 from lacuna.logstore.records.layout import HEADER_SIZE, Codec, TimestampType
+from lacuna.logstore.records.packing import with_crc
 
 Kernels = tuple[ModuleType, ModuleType]
 
@@ -40,6 +41,17 @@ LOG = b"".join(
     )
 )
 SECTION = stored(0, Codec.NONE, TimestampType.CREATE_TIME)[HEADER_SIZE:]
+
+PRODUCED = BatchToWrite(
+    records=tuple(
+        NewRecord(offset_delta=i, timestamp=1300 + 300 * i, key=b"k", value=b"v" * i)
+        for i in range(3)
+    ),
+    producer_id=4,
+    producer_epoch=2,
+    base_sequence=7,
+    is_transactional=True,
+).encode()
 
 edits = st.lists(st.tuples(st.integers(0, 2**16), st.binary(min_size=1, max_size=9)), max_size=3)
 
@@ -100,3 +112,21 @@ def test_records_agree(
     for call in calls:
         interpreted, compiled = (outcome(lambda: call(kernel)) for kernel in both_kernels)  # noqa: B023
         assert interpreted == compiled
+
+
+@given(changes=edits, cut=st.integers(0, 20), is_checksum_right=st.booleans(), keys=st.booleans())
+def test_summaries_agree(
+    both_kernels: Kernels,
+    changes: list[tuple[int, bytes]],
+    cut: int,
+    is_checksum_right: bool,
+    keys: bool,
+) -> None:
+    data = edited(PRODUCED, changes, len(PRODUCED) - cut if cut < 5 else len(PRODUCED))
+    if is_checksum_right:
+        data = bytearray(with_crc(data))
+    interpreted, compiled = (
+        outcome(lambda: kernel.summarize(data, len(PRODUCED), keys, 1300, 2000))  # noqa: B023
+        for kernel in both_kernels
+    )
+    assert interpreted == compiled

@@ -8,15 +8,22 @@ from collections.abc import Callable
 
 import lz4.frame
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from lacuna.logstore.records import validate
 from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
 from lacuna.logstore.records.compression import compress
 from lacuna.logstore.records.errors import InvalidRecordError, KafkaErrorName, RecordsError
-from lacuna.logstore.records.layout import HEADER_SIZE, Codec, TimestampType
+from lacuna.logstore.records.layout import (
+    HEADER_SIZE,
+    BatchSummary,
+    Codec,
+    TimestampType,
+)
 from lacuna.logstore.records.legacy.lz4_header import xxh32_short
 from lacuna.logstore.records.packing import with_crc
 from lacuna.logstore.records.validate import (
-    BatchSummary,
     ProduceRules,
     validate_produced,
     with_create_time,
@@ -34,6 +41,7 @@ BATCH = BatchToWrite(
     records=RECORDS, producer_id=4, producer_epoch=2, base_sequence=2**31 - 2, is_transactional=True
 )
 PLAIN = BatchToWrite(records=RECORDS)
+SUMMARIZE = validate.kernel.summarize
 
 
 def sent(**changes: object) -> bytes:
@@ -80,28 +88,20 @@ def test_s11_the_summary_says_what_a_commit_needs(codec: Codec) -> None:
     data = sent(codec=codec, max_timestamp=77)
     summary = validate_produced(data, RULES, NOW)
     assert summary == BatchSummary(
-        size=len(data),
         record_count=3,
-        last_offset_delta=2,
-        base_timestamp=1000,
         max_timestamp=1500,
-        max_timestamp_offset_delta=1,
         declared_max_timestamp=77,
         producer_id=4,
         producer_epoch=2,
         base_sequence=2**31 - 2,
-        last_sequence=0,
         codec=codec,
         is_transactional=True,
     )
-    assert summary.has_producer_id
 
 
 def test_s11_a_plain_batch_has_no_producer() -> None:
     summary = validate_produced(memoryview(PLAIN.encode()), RULES, NOW)
-    assert not summary.has_producer_id
-    assert not summary.is_transactional
-    assert summary.last_sequence == -1
+    assert (summary.producer_id, summary.is_transactional) == (-1, False)
 
 
 ONE_RECORD = bytes.fromhex("0e 00 00 00 02 61 01 00")
@@ -335,7 +335,7 @@ def test_s11_timestamps_in_the_topics_range(
 def test_s11_records_without_timestamps_have_no_range() -> None:
     data = BatchToWrite(records=(NewRecord(offset_delta=0),)).encode()
     summary = validate_produced(data, dataclasses.replace(RULES, max_before_ms=10), NOW)
-    assert (summary.max_timestamp, summary.max_timestamp_offset_delta) == (-1, -1)
+    assert summary.max_timestamp == -1
 
 
 def test_s11_log_append_time_is_stored_under_a_right_checksum() -> None:
@@ -358,6 +358,42 @@ def test_create_time_corrects_a_false_max_timestamp() -> None:
 def test_any_append_time_fits(max_timestamp: int) -> None:
     stamped = with_log_append_time(sent(), max_timestamp)
     assert struct.unpack_from(">q", stamped, 35) == (max_timestamp,)
+
+
+@given(
+    changes=st.dictionaries(st.integers(0, len(sent()) - 1), st.integers(0, 255), max_size=3),
+    is_checksum_right=st.booleans(),
+    codec=st.sampled_from([Codec.NONE, Codec.LZ4]),
+    rules=st.sampled_from(
+        [
+            RULES,
+            dataclasses.replace(RULES, require_keys=True),
+            dataclasses.replace(RULES, max_before_ms=NOW - 1200),
+            dataclasses.replace(RULES, max_message_bytes=100),
+        ]
+    ),
+)
+def test_the_short_way_takes_what_the_long_way_takes(
+    changes: dict[int, int], is_checksum_right: bool, codec: Codec, rules: ProduceRules
+) -> None:
+    """And says the same of it. What is compressed or wrong goes the long way."""
+    data = bytearray(sent(codec=codec))
+    for at, byte in changes.items():
+        data[at] = byte
+    produced = with_crc(data) if is_checksum_right else bytes(data)
+    with pytest.MonkeyPatch.context() as patch:
+        seen: list[BatchSummary | None] = []
+
+        def refuse(*asked: object) -> None:
+            seen.append(SUMMARIZE(*asked))  # type: ignore[arg-type]
+
+        patch.setattr(validate.kernel, "summarize", refuse)
+        try:
+            summary = validate_produced(produced, rules, NOW)
+        except RecordsError:
+            assert seen == [None]
+        else:
+            assert seen == [summary if summary.codec is Codec.NONE else None]
 
 
 def test_every_flipped_byte_is_refused_or_uncovered() -> None:

@@ -88,7 +88,7 @@ def test_to_batch(
     first_codec = next((codec for codec, _ in parts if codec), Codec.NONE)
     assert batch.header.codec is first_codec
     summary = validate_produced(batch.data, ProduceRules(max_message_bytes=BOUND), now_ms=0)
-    assert (summary.record_count, summary.has_producer_id) == (len(expected), False)
+    assert (summary.record_count, summary.producer_id) == (len(expected), -1)
     assert batch.header.partition_leader_epoch == 0
 
 
