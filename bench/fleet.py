@@ -6,8 +6,9 @@ each partition of its agent, and the producers' batches are 64 KiB at most.
 """
 
 import random
+from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -320,17 +321,17 @@ class Fleet:
         return found
 
 
-def requests_of(pieces: list[Piece]) -> Iterator[int]:
+def requests_of(pieces: list[Piece]) -> "array[int]":
     """The sizes of the GETs with which a store like S3 reads these pieces, in the product's own plan."""
-    starts = [0] * len(pieces)
+    starts = array("q", bytes(8 * len(pieces)))
     reads = plan_reads(
-        Pieces.of(pieces), starts, range(len(pieces)), lambda *_: "", read_gap=READ_GAP
+        Pieces.of(pieces), starts, array("q", range(len(pieces))), lambda *_: "", read_gap=READ_GAP
     )
-    return (read.size for read, _ in reads)
+    return reads.spans
 
 
 def _requests(pieces: list[Piece]) -> int:
-    return sum(1 for _ in requests_of(pieces))
+    return len(requests_of(pieces))
 
 
 def _committed(reply: Reply) -> None:

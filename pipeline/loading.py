@@ -82,19 +82,17 @@ def load_block(store: ObjectStore, cluster_id: str, pieces: Sequence[Piece]) -> 
     columns = Pieces.of(pieces)
     starts = array("q", accumulate(columns.sizes, initial=0))
     data = bytearray()
-    reads = list(
-        plan_reads(
-            columns,
-            starts,
-            range(len(pieces)),
-            partial(key_in_lease, cluster_id),
-            read_gap=store.read_gap,
-        )
+    reads = plan_reads(
+        columns,
+        starts,
+        array("q", range(len(pieces))),
+        partial(key_in_lease, cluster_id),
+        read_gap=store.read_gap,
     )
-    outcomes = store.get_into([read for read, _ in reads], grow(data, starts[-1]))
-    for outcome, (_, group) in zip(outcomes, reads, strict=True):
+    outcomes = store.get_into(reads, grow(data, starts[-1]))
+    for at, outcome in enumerate(outcomes):
         if outcome is not None:
-            raise _error_of(outcome, pieces[group[0]], cluster_id) from outcome
+            raise _error_of(outcome, pieces[reads.firsts[at]], cluster_id) from outcome
     walked = walk_read(data, starts, columns)
     for index, found in walked.errors.items():
         raise damaged(pieces[index], cluster_id, str(found))

@@ -17,10 +17,11 @@ from lacuna.controlplane.shared.log.pieces import Piece, Pieces
 from lacuna.controlplane.shared.log.reads import ReadFailure, failure_of, plan_reads, walk_read
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.objects.reading import grow
-from lacuna.logstore.objects.store import ObjectStoreError, RangeRead
+from lacuna.logstore.objects.store import ObjectStoreError, Reads
 
 if TYPE_CHECKING:
     from lacuna.logstore.objects.store import ObjectStore
+    from lacuna.logstore.records.layout import WalkedPieces
 
 # Bytes of memory, besides the payload, for the columns of a batch and a piece, and for the bookkeeping of a stretch
 # and a load.
@@ -65,15 +66,19 @@ class LoadPlan:
     """The plan of one load.
 
     pieces[i] is at starts[i]:starts[i + 1] of the load's buffer, so `starts` ends with the buffer's size. Stretch i is
-    pieces[bounds[i]:bounds[i + 1]], of partitions[i]. reads[i] brings the pieces whose indexes are in sources[i].
+    pieces[bounds[i]:bounds[i + 1]], of partitions[i]. Part i of the reads is pieces[order[i]].
     """
 
     pieces: Pieces
     starts: "array[int]"
     bounds: list[int]
     partitions: list[PartitionKey]
-    reads: list[RangeRead]
-    sources: list[list[int]]
+    reads: Reads
+    order: "array[int]"
+
+    def source(self, at: int) -> "array[int]":
+        """The indexes of the pieces that reads[at] brings."""
+        return self.order[self.reads.firsts[at] : self.reads.firsts[at + 1]]
 
     def runs(self) -> list[Run]:
         """What will be its stretches, if nothing fails."""
@@ -151,13 +156,13 @@ def _plan_load(
     In the buffer they are in the order of i. `heads` are the runs by the i at which they begin.
     """
     if len(part) == len(pieces):
-        chosen, order = pieces, part
+        chosen, order = pieces, array("q", part)
         bounds, partitions = [*heads], [run.partition for run in heads.values()]
     else:
         ordered = sorted(part)
         chosen = pieces.take(ordered)
         chosen_at = dict(zip(ordered, range(len(ordered)), strict=True))
-        order = [chosen_at[index] for index in part]
+        order = array("q", map(chosen_at.__getitem__, part))
         bounds = [0]
         bounds += [
             at
@@ -170,16 +175,16 @@ def _plan_load(
         ]
     bounds.append(len(chosen))
     starts = array("q", accumulate(chosen.sizes, initial=0))
-    planned = list(
-        plan_reads(chosen, starts, order, key_of, read_gap=read_gap, max_read_bytes=max_read_bytes)
+    reads = plan_reads(
+        chosen, starts, order, key_of, read_gap=read_gap, max_read_bytes=max_read_bytes
     )
     return LoadPlan(
         pieces=chosen,
         starts=starts,
         bounds=bounds,
         partitions=partitions,
-        reads=[read for read, _ in planned],
-        sources=[source for _, source in planned],
+        reads=reads,
+        order=order,
     )
 
 
@@ -188,18 +193,11 @@ def load(plan: LoadPlan, store: "ObjectStore", buffer: bytearray) -> Loaded:
     pieces = plan.pieces
     outcomes = store.get_into(plan.reads, grow(buffer, plan.starts[-1]))
     walked = walk_read(buffer, plan.starts, pieces)
+    bytes_read = sum(plan.reads.spans)
     failed: dict[int, ExtentError] = {}
-    for index, found in walked.errors.items():
-        failed[index] = ExtentCorruptError(f"{pieces[index].describe()}: {found}")
-    # A failed read may leave anything in the buffer, even an old batch with a correct checksum.
-    for outcome, read, source in zip(outcomes, plan.reads, plan.sources, strict=True):
-        if outcome is not None:
-            error = _error_of(outcome, pieces[source[0]])
-            failed.update(dict.fromkeys(source, error))
-        elif walked.errors:
-            for index in source:
-                if index in failed:
-                    failed[index] = ExtentCorruptError(f"object {read.key!r}: {failed[index]}")
+    if walked.errors or outcomes.count(None) < len(outcomes):
+        failed, bytes_lost = _failed(plan, outcomes, walked)
+        bytes_read -= bytes_lost
     data = memoryview(buffer)
     result = Load(plan.starts[-1] + BATCH_OVERHEAD * len(walked.base_offsets) + LOAD_OVERHEAD)
     stretches = result.stretches = [
@@ -208,10 +206,28 @@ def load(plan: LoadPlan, store: "ObjectStore", buffer: bytearray) -> Loaded:
     ]
     result.size += PIECE_OVERHEAD * len(pieces) + STRETCH_OVERHEAD * len(stretches)
     errors = [(pieces[index], error) for index, error in failed.items()]
-    bytes_read = sum(
-        read.size for outcome, read in zip(outcomes, plan.reads, strict=True) if outcome is None
-    )
     return Loaded(result, stretches, errors, bytes_read)
+
+
+def _failed(
+    plan: LoadPlan, outcomes: Sequence[ObjectStoreError | None], walked: "WalkedPieces"
+) -> tuple[dict[int, ExtentError], int]:
+    """Return the error of each piece that cannot be served, by its index, and the bytes of the reads that failed."""
+    pieces = plan.pieces
+    failed: dict[int, ExtentError] = {}
+    bytes_lost = 0
+    for at, outcome in enumerate(outcomes):
+        source = plan.source(at)
+        if outcome is not None:
+            # It may leave anything in the buffer, even an old batch with a correct checksum.
+            failed.update(dict.fromkeys(source, _error_of(outcome, pieces[source[0]])))
+            bytes_lost += plan.reads.spans[at]
+            continue
+        for index in source:
+            if (found := walked.errors.get(index)) is not None:
+                where = f"object {plan.reads.keys[at]!r}: {pieces[index].describe()}"
+                failed[index] = ExtentCorruptError(f"{where}: {found}")
+    return failed, bytes_lost
 
 
 def _without(

@@ -7,6 +7,7 @@ a partition changed meanwhile, only that partition is refused; what was written 
 
 import asyncio
 import logging
+from array import array
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     SwapPartition,
 )
 from lacuna.logstore.objects import ObjectStore
-from lacuna.logstore.objects.store import RangeRead
+from lacuna.logstore.objects.store import Reads
 from lacuna.logstore.records.layout import TimestampType
 from lacuna.logstore.segments import SliceInput, WrittenSlice, segment_key, write_segment
 from lacuna.logstore.segments.merge import LiveRange, MergedRun, merge_ranges
@@ -159,25 +160,22 @@ class Merger:
         for plan in partitions:
             live = live_pieces(plan)
             data, reads = self._load(live)
-            bytes_read += sum(read.size for read in reads)
+            bytes_read += sum(reads.spans)
             runs = list(merge_ranges(self._ranges(live, data), plan.end_offset))
             merged.append(_Merged(plan, runs))
         return merged, bytes_read
 
-    def _load(self, pieces: Sequence[Piece]) -> tuple[memoryview, list[RangeRead]]:
+    def _load(self, pieces: Sequence[Piece]) -> tuple[memoryview, Reads]:
         """Read the pieces into one buffer, one after another; neighbours in an object share a read."""
-        starts = list(accumulate((piece.size for piece in pieces), initial=0))
+        starts = array("q", accumulate((piece.size for piece in pieces), initial=0))
         data = bytearray(starts[-1])
-        reads = [
-            read
-            for read, _ in plan_reads(
-                Pieces.of(pieces),
-                starts,
-                range(len(pieces)),
-                partial(key_in_lease, self._lease.cluster_id),
-                read_gap=self._store.read_gap,
-            )
-        ]
+        reads = plan_reads(
+            Pieces.of(pieces),
+            starts,
+            array("q", range(len(pieces))),
+            partial(key_in_lease, self._lease.cluster_id),
+            read_gap=self._store.read_gap,
+        )
         for error in self._store.get_into(reads, data):
             if error is not None:
                 raise error

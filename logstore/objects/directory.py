@@ -148,6 +148,8 @@ class DirectoryStore:
         self._use()
         outcomes = self._reads.read(reads, buffer)
         for _ in range(_LOOKS):
+            if outcomes.count(None) == len(outcomes):
+                break
             missing = [
                 at for at, each in enumerate(outcomes) if isinstance(each, ObjectNotFoundError)
             ]

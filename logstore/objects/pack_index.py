@@ -15,6 +15,7 @@ from typing import NamedTuple
 from lacuna.logstore.objects.pack_format import BLOCK, Packed
 
 _PLACE = struct.Struct("<IQIQ")
+_NO_NAMES: dict[str, bytes] = {}
 
 
 class Place(NamedTuple):
@@ -119,6 +120,21 @@ class PackIndex:
         """Where the object is, if it is known to be in a pack."""
         found = self.locate(key)
         return None if found is None else found[1]
+
+    def find_each(self, keys: Iterable[str]) -> list[Place | None]:
+        """The same for many keys."""
+        found: list[Place | None] = []
+        all_names, packs, unpack = self._places, self._packs, _PLACE.unpack
+        for key in keys:
+            directory, _, name = key.rpartition("/")
+            place = all_names.get(directory, _NO_NAMES).get(name)
+            if place is None:
+                found.append(None)
+                continue
+            number, position, size, modified_ms = unpack(place)
+            pack = packs.get(number)
+            found.append(None if pack is None else Place(pack.path, position, size, modified_ms))
+        return found
 
     def locate(self, key: str) -> tuple[Pack, Place] | None:
         """The same with the pack."""

@@ -12,11 +12,13 @@ from typing import TypeAlias
 
 from lacuna.logstore.objects.directory_errors import NOT_THERE, store_error
 from lacuna.logstore.objects.filesystem import FileRanges, FileSystem
-from lacuna.logstore.objects.pack_index import PackIndex
+from lacuna.logstore.objects.pack_index import PackIndex, Place
+from lacuna.logstore.objects.reading import shift_ranges
 from lacuna.logstore.objects.store import (
     ObjectNotFoundError,
     ObjectStoreError,
     RangeRead,
+    Reads,
     ShortReadError,
     StoreMetrics,
     check_key,
@@ -38,55 +40,61 @@ class RangeReads:
 
     def read(self, reads: Sequence[RangeRead], buffer: bytearray) -> Outcomes:
         """Do each read into `buffer`; return the error of each, or None."""
-        outcomes: Outcomes = [None] * len(reads)
-        asked: list[tuple[int, RangeRead]] = []
+        asked = Reads.of(reads)
+        places = self._index.find_each(asked.keys)
+        short = {
+            at: _short(asked[at], place.size)
+            for at, place in enumerate(places)
+            if place is not None and _end(asked, at) > place.size
+        }
+        if not short:
+            return self._read(asked, places, buffer)
+        left = [at for at in range(len(asked)) if at not in short]
+        found = self._read(
+            Reads.of([asked[at] for at in left]), [places[at] for at in left], buffer
+        )
+        outcomes: dict[int, ObjectStoreError | None] = {
+            **short,
+            **dict(zip(left, found, strict=True)),
+        }
+        return [outcomes[at] for at in range(len(asked))]
+
+    def _read(self, reads: Reads, places: Sequence[Place | None], buffer: bytearray) -> Outcomes:
+        """Do reads of which the place in a pack is known, if they are of objects in packs."""
         paths: list[str] = []
         firsts = array("q")
-        parts: list[tuple[int, int, int]] = []
-        for at, read in enumerate(reads):
-            place = self._index.find(read.key)
-            if place is None:
-                path, shift = f"{self._root}/{check_key(read.key)}", 0
-            elif _end(read) > place.size:
-                outcomes[at] = _short(read, place.size)
-                continue
-            else:
-                path, shift = place.path, place.position
+        shifts = array("q")
+        for key, place, first in zip(reads.keys, places, reads.firsts, strict=False):
+            path, shift = (f"{self._root}/{check_key(key)}", 0) if place is None else place[:2]
             if not paths or paths[-1] != path:
                 paths.append(path)
-                firsts.append(len(parts))
-            parts += [(position + shift, size, start) for position, size, start in read.parts]
-            asked.append((at, read))
-        if parts:
-            firsts.append(len(parts))
-            positions, sizes, starts = (array("q", column) for column in zip(*parts, strict=True))
-            ranges = FileRanges(
-                paths=paths, firsts=firsts, positions=positions, sizes=sizes, starts=starts
-            )
-            self._note(asked, self._fs.read_ranges(ranges, buffer), sizes, outcomes)
-        return outcomes
+                firsts.append(first)
+            shifts.append(shift)
+        firsts.append(len(reads.positions))
+        ranges = FileRanges(
+            paths=paths,
+            firsts=firsts,
+            positions=shift_ranges(reads.positions, reads.firsts, shifts),
+            sizes=reads.sizes,
+            starts=reads.starts,
+        )
+        return self._outcomes(reads, self._fs.read_ranges(ranges, buffer))
 
-    def _note(
-        self,
-        asked: Sequence[tuple[int, RangeRead]],
-        counts: Sequence[int],
-        sizes: Sequence[int],
-        outcomes: Outcomes,
-    ) -> None:
+    def _outcomes(self, reads: Reads, counts: Sequence[int]) -> Outcomes:
         """Turn the bytes that were read of each range into the outcomes of the reads."""
-        if counts == sizes:
-            self._metrics.count_get(sum(sizes), len(asked))
-            return
-        first = 0
-        for at, read in asked:
-            found = counts[first : first + len(read.parts)]
-            first += len(read.parts)
+        outcomes: Outcomes = [None] * len(reads)
+        if counts == reads.sizes:
+            self._metrics.count_get(sum(reads.sizes), len(reads))
+            return outcomes
+        for at, read in enumerate(reads):
+            found = counts[reads.firsts[at] : reads.firsts[at + 1]]
             for (position, size, _), count in zip(read.parts, found, strict=True):
                 if count != size:
                     outcomes[at] = self._error(read, position, count)
                     break
             else:
                 self._metrics.count_get(sum(size for _, size, _ in read.parts))
+        return outcomes
 
     def _error(self, read: RangeRead, position: int, count: int) -> ObjectStoreError:
         """The error for a part at `position` of which only `count` bytes were read; a negative one is -errno."""
@@ -98,10 +106,10 @@ class RangeReads:
         return store_error(self._root, error)
 
 
-def _end(read: RangeRead) -> int:
+def _end(reads: Reads, at: int) -> int:
     """Where the last part of a read ends in its object."""
-    position, size, _ = read.parts[-1]
-    return position + size
+    last = reads.firsts[at + 1] - 1
+    return reads.positions[last] + reads.sizes[last]
 
 
 def _short(read: RangeRead, end: int) -> ShortReadError:

@@ -6,7 +6,10 @@ cdef extern from *:
     #include <fcntl.h>
     #include <stdint.h>
     #include <string.h>
+    #include <sys/uio.h>
     #include <unistd.h>
+
+    #define LACUNA_TOGETHER 64
 
     static int64_t lacuna_read(int file, uint8_t *out, int64_t size, int64_t position)
     {
@@ -24,6 +27,24 @@ cdef extern from *:
         return filled;
     }
 
+    /* The ranges [k, end), of which each begins where the one before ends, in one call. What it leaves out, as it does
+       at the end of the file, is read range by range. */
+    static void lacuna_read_together(
+        int file, int64_t k, int64_t end, const long long *positions, const long long *sizes,
+        const long long *starts, uint8_t *out, long long *counts)
+    {
+        struct iovec parts[LACUNA_TOGETHER];
+        for (int64_t i = k; i < end; i++) {
+            parts[i - k].iov_base = out + starts[i];
+            parts[i - k].iov_len = sizes[i];
+        }
+        ssize_t count = preadv(file, parts, end - k, positions[k]);
+        for (; k < end && count >= sizes[k]; count -= sizes[k], k++)
+            counts[k] = sizes[k];
+        for (; k < end; k++)
+            counts[k] = lacuna_read(file, out + starts[k], sizes[k], positions[k]);
+    }
+
     /* `paths` holds the names one behind the other, each with its NUL. */
     static void lacuna_read_files(
         const char *paths, int64_t files, const long long *firsts, const long long *positions,
@@ -35,9 +56,20 @@ cdef extern from *:
                 file = open(paths, O_RDONLY | O_CLOEXEC);
             while (file < 0 && errno == EINTR);
             int64_t error = file < 0 ? -errno : 0;
-            for (int64_t k = firsts[i]; k < firsts[i + 1]; k++)
-                counts[k] = file < 0 ? error
-                    : lacuna_read(file, out + starts[k], sizes[k], positions[k]);
+            for (int64_t k = firsts[i], end; k < firsts[i + 1]; k = end) {
+                end = k + 1;
+                while (end < firsts[i + 1] && end - k < LACUNA_TOGETHER
+                       && positions[end] == positions[end - 1] + sizes[end - 1])
+                    end++;
+                if (file < 0)
+                    while (k < end)
+                        counts[k++] = error;
+                else if (end == k + 1)
+                    counts[k] = lacuna_read(file, out + starts[k], sizes[k], positions[k]);
+                else
+                    lacuna_read_together(
+                        file, k, end, positions, sizes, starts, out, counts);
+            }
             if (file >= 0)
                 close(file);
         }

@@ -57,6 +57,104 @@ def grow(buffer: object, size: cython.Py_ssize_t) -> object:
 
 
 @cython.ccall
+def group_ranges(
+    ids: object,
+    more_ids: object,
+    positions: object,
+    sizes: object,
+    starts: object,
+    order: object,
+    gap: cython.longlong,
+    most: cython.longlong,
+) -> object:
+    """Put ranges of objects into the order of `order`, which has their indexes, and group those to read together.
+
+    Ranges are of one object if both ids are the same. Ranges that follow each other share a group if they are of one
+    object, with 0 to `gap` bytes between them; a group spans at most `most` bytes, unless it is one range. All columns
+    are array("q"). Returns five: for each group where it begins, with the count of all ranges at the end; how many
+    bytes it spans; and the positions, sizes and starts in the new order.
+    Raises ValueError if a column is too short, or an index is not one.
+    """
+    count: cython.Py_ssize_t = len(order)
+    known: cython.Py_ssize_t = len(positions)
+    if min(len(ids), len(more_ids), len(sizes), len(starts)) < known:
+        raise ValueError("the columns of the ranges have different lengths")
+    firsts = array("q", bytes(8 * (count + 1)))
+    spans = array("q", bytes(8 * count))
+    columns = [array("q", bytes(8 * count)) for _ in range(3)]
+    id_of: cython.longlong[::1] = memoryview(ids)
+    more_of: cython.longlong[::1] = memoryview(more_ids)
+    position_of: cython.longlong[::1] = memoryview(positions)
+    size_of: cython.longlong[::1] = memoryview(sizes)
+    start_of: cython.longlong[::1] = memoryview(starts)
+    index_of: cython.longlong[::1] = memoryview(order)
+    first_of: cython.longlong[::1] = memoryview(firsts)
+    span_of: cython.longlong[::1] = memoryview(spans)
+    position_out: cython.longlong[::1] = memoryview(columns[0])
+    size_out: cython.longlong[::1] = memoryview(columns[1])
+    start_out: cython.longlong[::1] = memoryview(columns[2])
+    groups: cython.Py_ssize_t = 0
+    last: cython.Py_ssize_t = 0
+    begin: cython.longlong = 0
+    end: cython.longlong = 0
+    between: cython.longlong
+    k: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    for k in range(count):
+        if index_of[k] < 0 or index_of[k] >= known:
+            raise ValueError(f"there is no range {index_of[k]}")
+    with cython.nogil:
+        for k in range(count):
+            i = index_of[k]
+            between = position_of[i] - end
+            if (
+                k == 0
+                or id_of[i] != id_of[last]
+                or more_of[i] != more_of[last]
+                or between < 0
+                or between > gap
+                or position_of[i] + size_of[i] - begin > most
+            ):
+                begin = position_of[i]
+                first_of[groups] = k
+                groups += 1
+            end = position_of[i] + size_of[i]
+            span_of[groups - 1] = end - begin
+            position_out[k] = position_of[i]
+            size_out[k] = size_of[i]
+            start_out[k] = start_of[i]
+            last = i
+        first_of[groups] = count
+    return [firsts[: groups + 1], spans[:groups], *columns]
+
+
+@cython.ccall
+def shift_ranges(positions: object, firsts: object, shifts: object) -> object:
+    """Return `positions` with shifts[i] added to those with index firsts[i] to firsts[i + 1] - 1; array("q") all.
+
+    Raises ValueError if `firsts` is not in order, or has an index that `positions` has not.
+    """
+    groups: cython.Py_ssize_t = len(shifts)
+    count: cython.Py_ssize_t = len(positions)
+    shifted = array("q", positions)
+    first_of: cython.longlong[::1] = memoryview(firsts)
+    shift_of: cython.longlong[::1] = memoryview(shifts)
+    position_of: cython.longlong[::1] = memoryview(shifted)
+    i: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    if len(firsts) != groups + 1:
+        raise ValueError("the columns of the shifts have different lengths")
+    for i in range(groups):
+        if first_of[i] < 0 or first_of[i] > first_of[i + 1] or first_of[i + 1] > count:
+            raise ValueError(f"group {i} is not of these ranges")
+    with cython.nogil:
+        for i in range(groups):
+            for k in range(first_of[i], first_of[i + 1]):
+                position_of[k] = position_of[k] + shift_of[i]
+    return shifted
+
+
+@cython.ccall
 def read_files(
     paths: list,
     firsts: object,

@@ -6,6 +6,17 @@ from typing_extensions import Buffer
 ByteArray = TypeVar("ByteArray", bound=bytearray)
 
 def grow(buffer: ByteArray, size: int) -> ByteArray: ...
+def group_ranges(
+    ids: array[int],
+    more_ids: array[int],
+    positions: array[int],
+    sizes: array[int],
+    starts: array[int],
+    order: array[int],
+    gap: int,
+    most: int,
+) -> list[array[int]]: ...
+def shift_ranges(positions: array[int], firsts: array[int], shifts: array[int]) -> array[int]: ...
 def read_files(
     paths: list[str],
     firsts: array[int],

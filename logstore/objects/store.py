@@ -10,9 +10,11 @@ that a directory store can keep its own files beside the objects.
 import re
 import threading
 import time
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from itertools import accumulate
+from typing import NamedTuple, Protocol, TypeAlias, overload, runtime_checkable
 
 Part: TypeAlias = bytes | bytearray | memoryview
 
@@ -109,6 +111,64 @@ class RangeRead(NamedTuple):
     position: int
     size: int
     parts: Sequence[tuple[int, int, int]]
+
+
+class Reads(Sequence[RangeRead]):
+    """Reads of objects as columns, since there may be many small ones.
+
+    Read i is of keys[i], spans `spans[i]` bytes and has the parts with index firsts[i] to firsts[i + 1] - 1; those are
+    in `positions`, `sizes` and `starts`, as in a `RangeRead`.
+    """
+
+    __slots__ = ("firsts", "keys", "positions", "sizes", "spans", "starts")
+
+    def __init__(
+        self,
+        keys: "list[str]",
+        firsts: "array[int]",
+        spans: "array[int]",
+        positions: "array[int]",
+        sizes: "array[int]",
+        starts: "array[int]",
+    ) -> None:
+        self.keys = keys
+        self.firsts = firsts
+        self.spans = spans
+        self.positions = positions
+        self.sizes = sizes
+        self.starts = starts
+
+    @classmethod
+    def of(cls, reads: Sequence[RangeRead]) -> "Reads":
+        """The same reads as columns."""
+        if isinstance(reads, Reads):
+            return reads
+        parts = [part for read in reads for part in read.parts]
+        return cls(
+            [read.key for read in reads],
+            array("q", accumulate((len(read.parts) for read in reads), initial=0)),
+            array("q", (read.size for read in reads)),
+            *(array("q", [part[column] for part in parts]) for column in range(3)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @overload
+    def __getitem__(self, index: int) -> RangeRead: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "list[RangeRead]": ...
+
+    def __getitem__(self, index: int | slice) -> "RangeRead | list[RangeRead]":
+        if isinstance(index, slice):
+            return [self[at] for at in range(len(self))[index]]
+        index = range(len(self))[index]
+        parts = slice(self.firsts[index], self.firsts[index + 1])
+        columns = (self.positions[parts], self.sizes[parts], self.starts[parts])
+        return RangeRead(
+            self.keys[index], columns[0][0], self.spans[index], list(zip(*columns, strict=True))
+        )
 
 
 class StoreMetrics:

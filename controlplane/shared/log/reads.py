@@ -2,15 +2,16 @@
 
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from enum import Enum, auto
 
 from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS
 from lacuna.controlplane.shared.log.pieces import Pieces
+from lacuna.logstore.objects.reading import group_ranges
 from lacuna.logstore.objects.store import (
     ObjectNotFoundError,
     ObjectStoreError,
-    RangeRead,
+    Reads,
     ShortReadError,
 )
 from lacuna.logstore.records.layout import WalkedPieces
@@ -40,59 +41,32 @@ def failure_of(error: ObjectStoreError) -> ReadFailure:
 
 def plan_reads(
     pieces: Pieces,
-    starts: Sequence[int],
-    order: Iterable[int],
+    starts: "array[int]",
+    order: "array[int]",
     key_of: Callable[[int, int], str],
     *,
     read_gap: int,
     max_read_bytes: int = sys.maxsize,
-) -> Iterator[tuple[RangeRead, list[int]]]:
-    """Yield the reads that fetch the pieces with the indexes in `order`, each with the indexes that it fetches.
+) -> Reads:
+    """Return the reads that fetch the pieces with the indexes in `order`, in this order: order[i] becomes part i.
 
     Piece i goes to position starts[i] of a buffer. Consecutive pieces share a read if they are in one object with at
     most `read_gap` bytes between them (S18). A read spans at most `max_read_bytes`, unless one piece is larger.
     `key_of` gives the key of a segment by its lease id and sequence.
     """
-    lease_ids, sequences, positions = pieces.lease_ids, pieces.sequences, pieces.positions
-    parts = [*zip(positions, pieces.sizes, starts, strict=False)]
-    for group in _read_groups(pieces, order, read_gap, max_read_bytes):
-        first = group[0]
-        position, size, _ = parts[group[-1]]
-        yield (
-            RangeRead(
-                key_of(lease_ids[first], sequences[first]),
-                positions[first],
-                position + size - positions[first],
-                [parts[index] for index in group],
-            ),
-            group,
-        )
-
-
-def _read_groups(
-    pieces: Pieces, order: Iterable[int], read_gap: int, max_read_bytes: int
-) -> Iterator[list[int]]:
     lease_ids, sequences = pieces.lease_ids, pieces.sequences
-    positions, sizes = pieces.positions, pieces.sizes
-    group: list[int] = []
-    begin = end = lease_id = sequence = -1
-    for index in order:
-        position, size = positions[index], sizes[index]
-        if (
-            sequences[index] == sequence
-            and lease_ids[index] == lease_id
-            and 0 <= position - end <= read_gap
-            and position + size - begin <= max_read_bytes
-        ):
-            group.append(index)
-        else:
-            if group:
-                yield group
-            group = [index]
-            begin, lease_id, sequence = position, lease_ids[index], sequences[index]
-        end = position + size
-    if group:
-        yield group
+    firsts, *columns = group_ranges(
+        lease_ids,
+        sequences,
+        pieces.positions,
+        pieces.sizes,
+        starts,
+        order,
+        read_gap,
+        max_read_bytes,
+    )
+    heads = map(order.__getitem__, firsts[:-1])
+    return Reads([key_of(lease_ids[at], sequences[at]) for at in heads], firsts, *columns)
 
 
 def walk_read(data: bytearray, starts: "array[int]", pieces: Pieces) -> WalkedPieces:

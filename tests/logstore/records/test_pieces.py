@@ -225,3 +225,63 @@ def test_files_are_read_alike(reading: ModuleType, tmp_path: object) -> None:
     with pytest.raises(ValueError, match="different lengths"):
         reading.read_files(paths[:2], *columns, starts, buffer)
     assert list(reading.read_files([], array("q", (0,)), *[array("q")] * 3, buffer)) == []
+
+
+def test_ranges_that_follow_each_other_are_read_alike_at_once(
+    reading: ModuleType, tmp_path: object
+) -> None:
+    """More than one system call takes, into places in any order, and beyond the end of the file."""
+    content = bytes(range(250)) * 2
+    with open(f"{tmp_path}/a", "wb") as file:
+        file.write(content)
+    sizes = array("q", [3] * 166 + [5])
+    positions = array("q", range(0, 3 * 167, 3))
+    starts = array("q", [*range(495, -1, -3), 500])
+    buffer = bytearray(b"?" * 505)
+    counts = reading.read_files(
+        [f"{tmp_path}/a"], array("q", (0, 167)), positions, sizes, starts, buffer
+    )
+    assert list(counts) == [3] * 166 + [2]
+    for position, size, start in zip(positions, counts, starts, strict=True):
+        assert buffer[start : start + size] == content[position : position + size]
+
+
+def test_ranges_are_grouped_alike(reading: ModuleType) -> None:
+    columns = [
+        array("q", column)
+        for column in (
+            (1, 1, 1, 1, 2, 2),
+            (7, 7, 7, 8, 8, 8),
+            (0, 10, 25, 0, 10, 5),
+            (10, 10, 5, 10, 10, 5),
+            (100, 110, 120, 130, 140, 150),
+        )
+    ]
+    order = array("q", (0, 1, 2, 3, 4, 5))
+    grouped = [list(column) for column in reading.group_ranges(*columns, order, 5, 30)]
+    assert grouped == [[0, 3, 4, 5, 6], [30, 10, 10, 5], *map(list, columns[2:])]
+    grouped = [list(column) for column in reading.group_ranges(*columns, order, 4, 30)]
+    assert grouped[:2] == [[0, 2, 3, 4, 5, 6], [20, 5, 10, 10, 5]]
+    grouped = [list(column) for column in reading.group_ranges(*columns, order, 5, 19)]
+    assert grouped[:2] == [[0, 1, 2, 3, 4, 5, 6], [10, 10, 5, 10, 10, 5]]
+    backwards = [list(column) for column in reading.group_ranges(*columns, order[::-1], 5, 30)]
+    assert backwards[0] == [0, 2, 3, 4, 5, 6]
+    assert backwards[4] == [150, 140, 130, 120, 110, 100]
+    nothing = array("q")
+    assert list(map(list, reading.group_ranges(*columns, nothing, 0, 1))) == [[0], [], [], [], []]
+    for wrong in (-1, 6):
+        with pytest.raises(ValueError, match=f"there is no range {wrong}"):
+            reading.group_ranges(*columns, array("q", (wrong,)), 0, 1)
+    with pytest.raises(ValueError, match="different lengths"):
+        reading.group_ranges(columns[0][:5], *columns[1:], order, 0, 1)
+
+
+def test_ranges_are_shifted_alike(reading: ModuleType) -> None:
+    positions = array("q", (0, 5, 9))
+    shifted = reading.shift_ranges(positions, array("q", (0, 2, 2, 3)), array("q", (10, 20, 30)))
+    assert (list(shifted), list(positions)) == ([10, 15, 39], [0, 5, 9])
+    with pytest.raises(ValueError, match="different lengths"):
+        reading.shift_ranges(positions, array("q", (0,)), array("q", (1,)))
+    for firsts in ((0, 4), (-1, 2), (2, 1)):
+        with pytest.raises(ValueError, match="group 0 is not of these ranges"):
+            reading.shift_ranges(positions, array("q", firsts), array("q", (1,)))

@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -181,18 +182,17 @@ def naive_groups(found: list[Piece], gap: int, most: int) -> Iterator[list[int]]
 @given(pieces(), st.sampled_from([0, 5, 100]), st.sampled_from([1, 40, 1000]))
 def test_neighbours_in_an_object_are_one_read(found: list[Piece], gap: int, most: int) -> None:
     starts = [1000 + sum(piece.size for piece in found[:i]) for i in range(len(found))]
-    planned = list(
-        plan_reads(
-            Pieces.of(found),
-            starts,
-            range(len(found)),
-            partial(key_in_lease, "c"),
-            read_gap=gap,
-            max_read_bytes=most,
-        )
+    reads = plan_reads(
+        Pieces.of(found),
+        array("q", starts),
+        array("q", range(len(found))),
+        partial(key_in_lease, "c"),
+        read_gap=gap,
+        max_read_bytes=most,
     )
-    assert [group for _, group in planned] == list(naive_groups(found, gap, most))
-    for read, group in planned:
+    groups = [list(range(begin, end)) for begin, end in pairwise(reads.firsts)]
+    assert groups == list(naive_groups(found, gap, most))
+    for read, group in zip(reads, groups, strict=True):
         inside = [(found[i].position, found[i].size, starts[i]) for i in group]
         assert list(read.parts) == inside
         assert read.key == found[group[0]].key("c")
