@@ -5,6 +5,7 @@ a fast disk it is therefore better to wait in the loop. With a slower one that w
 a mostly idle loop waits; with the slowest, none does. Both the work and the loop's load are measured.
 """
 
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,7 +16,10 @@ _WINDOW_SECONDS = 0.02
 _MAX_BUSY_SHARE = 0.6
 _LONGEST_SECONDS = 0.001
 _LONGEST_SECONDS_BUSY = 0.0004
+_LONGEST_SECONDS_OF_A_TRY = 0.003
+_TRY_AGAIN = 64
 _LEARNING = 0.1
+_FORGETTING = 0.5
 
 
 class LoopLoad:
@@ -44,25 +48,58 @@ class LoopLoad:
 
 
 class MeasuredPace:
-    """Measures how long one kind of work takes, and decides whether the event loop may do it now."""
+    """Measures how long one kind of work takes, and decides whether the event loop may do it now.
 
-    def __init__(self, load: LoopLoad, now: Callable[[], float] = time.perf_counter) -> None:
+    What it takes in the loop decides. In a thread the same work seems to take longer, the more so the busier
+    the loop is, since it then waits for the interpreter's lock too. So a thread's times only say whether it is
+    worth a try in the loop, which is made at first, and again after `_TRY_AGAIN` pieces of work in threads.
+    """
+
+    def __init__(
+        self,
+        load: LoopLoad,
+        now: Callable[[], float] = time.perf_counter,
+        thread: Callable[[], int] = threading.get_ident,
+    ) -> None:
         self._load = load
         self._now = now
-        self._seconds: float | None = None
+        self._thread = thread
+        self._loop_thread = 0
+        self._in_loop: float | None = None
+        self._in_thread: float | None = None
+        self._until_try = 0
 
     def allows(self) -> bool:
         """Whether to do the work in the event loop now; call it in the loop's thread."""
-        seconds = self._seconds
-        if seconds is None or seconds > _LONGEST_SECONDS:
+        self._loop_thread = self._thread()
+        seconds = self._in_loop
+        if seconds is not None and seconds <= self._longest():
+            return True
+        if self._until_try:
+            self._until_try -= 1
             return False
-        return seconds <= _LONGEST_SECONDS_BUSY or self._load.is_idle_mostly()
+        if self._in_thread is None or self._in_thread > _LONGEST_SECONDS_OF_A_TRY:
+            return False
+        self._until_try = _TRY_AGAIN
+        return True
+
+    def _longest(self) -> float:
+        return _LONGEST_SECONDS if self._load.is_idle_mostly() else _LONGEST_SECONDS_BUSY
 
     def timed(self, job: Callable[[], T]) -> T:
         """Does the work, in any thread, and records how long it took. Raises whatever `job` raises."""
         started = self._now()
         result = job()
         took = self._now() - started
-        known = self._seconds
-        self._seconds = took if known is None else known + _LEARNING * (took - known)
+        if self._thread() == self._loop_thread:
+            self._in_loop = _learned(self._in_loop, took)
+        else:
+            self._in_thread = _learned(self._in_thread, took)
         return result
+
+
+def _learned(known: float | None, took: float) -> float:
+    """Returns the new estimate. It falls faster than it rises, so that a single long sync is soon forgotten."""
+    if known is None:
+        return took
+    return known + (_LEARNING if took > known else _FORGETTING) * (took - known)

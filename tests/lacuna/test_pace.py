@@ -40,46 +40,80 @@ def test_a_loop_that_becomes_busy_is_noticed() -> None:
     assert load.is_idle_mostly()
 
 
-def paced(times: Times, seconds: float) -> MeasuredPace:
-    """Work that has just taken so long, on an idle loop."""
-    pace = MeasuredPace(times.load(), lambda: times.wall)
-    pace.timed(lambda: times.pass_by(seconds, 0.0))
-    times.pass_by(1.0, 0.0)
-    return pace
+LOOP, OTHER = 1, 2
 
 
-def test_what_was_never_done_is_not_done_in_the_loop() -> None:
-    times = Times()
-    pace = MeasuredPace(times.load(), lambda: times.wall)
-    times.pass_by(1.0, 0.0)
-    assert not pace.allows()
+class Work:
+    """Work that takes `seconds`, in the loop or elsewhere, as the pace decides."""
+
+    def __init__(self, seconds: float, seconds_elsewhere: float | None = None) -> None:
+        self.times = Times()
+        self.seconds = seconds
+        self.seconds_elsewhere = seconds if seconds_elsewhere is None else seconds_elsewhere
+        self.busy_share = 0.0
+        self.thread = LOOP
+        self.pace = MeasuredPace(self.times.load(), lambda: self.times.wall, lambda: self.thread)
+        self.times.pass_by(1.0, 0.0)
+
+    def do(self) -> bool:
+        """Does it once; returns whether the loop did."""
+        is_here = self.pace.allows()
+        self.thread = LOOP if is_here else OTHER
+        seconds = self.seconds if is_here else self.seconds_elsewhere
+        self.pace.timed(lambda: self.times.pass_by(seconds, self.busy_share))
+        self.thread = LOOP
+        return is_here
+
+    def shares(self, count: int) -> int:
+        """Does it `count` times; returns how often the loop did."""
+        return sum(self.do() for _ in range(count))
+
+
+def test_the_first_time_is_a_threads() -> None:
+    assert not Work(0.0001).pace.allows()
 
 
 def test_quick_work_is_done_in_an_idle_loop_and_slow_work_is_not() -> None:
-    assert paced(Times(), 0.0008).allows()
-    assert not paced(Times(), 0.02).allows()
+    assert Work(0.0008).shares(100) == 99
+    assert Work(0.02).shares(1000) == 0
 
 
 def test_a_busy_loop_waits_for_what_is_very_quick_only() -> None:
-    for seconds, is_allowed in ((0.0002, True), (0.0008, False)):
-        times = Times()
-        pace = paced(times, seconds)
-        times.pass_by(10.0, 0.9)
-        assert pace.allows() is is_allowed
+    for seconds, least, most in ((0.0002, 100, 100), (0.0008, 1, 2)):
+        work = Work(seconds)
+        work.shares(2)
+        work.busy_share = 0.9
+        work.times.pass_by(10.0, work.busy_share)
+        assert least <= work.shares(100) <= most
+
+
+def test_what_seems_slow_only_in_threads_is_done_in_the_loop() -> None:
+    """A thread waits for the interpreter's lock as well."""
+    assert Work(0.0001, seconds_elsewhere=0.0025).shares(100) == 99
 
 
 def test_a_disk_that_became_slow_is_given_to_the_thread_until_it_recovers() -> None:
-    times = Times()
-    pace = paced(times, 0.0002)
-    pace.timed(lambda: times.pass_by(0.05, 0.0))
-    assert not pace.allows()
-    for _ in range(100):
-        pace.timed(lambda: times.pass_by(0.0002, 0.0))
-    assert pace.allows()
+    work = Work(0.0002)
+    work.shares(10)
+    work.seconds = work.seconds_elsewhere = 0.05
+    assert work.shares(1000) == 1
+    work.seconds = work.seconds_elsewhere = 0.0002
+    work.shares(400)
+    assert work.shares(100) == 100
+
+
+def test_a_single_long_sync_is_soon_forgotten() -> None:
+    work = Work(0.0001)
+    work.shares(10)
+    work.seconds = 0.02
+    work.do()
+    work.seconds = 0.0001
+    work.shares(4 * 65)
+    assert work.shares(100) == 100
 
 
 def test_the_result_and_the_error_of_the_work_are_its_own() -> None:
-    pace = paced(Times(), 0.0)
+    pace = Work(0.0).pace
     assert pace.timed(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         pace.timed(lambda: 1 // 0)
