@@ -162,6 +162,8 @@ class Producer:
             return 0
         is_fenced = (self.identity.producer_id, self.identity.epoch) in self.history.fenced
         futures = [connection.send(0, self.version, self._request(place, each)) for each in window]
+        for future in futures:
+            future.add_done_callback(_looked_at)
         done = 0
         for each, future in zip(window, futures, strict=True):
             try:
@@ -177,8 +179,6 @@ class Producer:
             if not self._took(place, each, code, result.base_offset, is_first=done == 0):
                 break
             done += 1
-        for future in futures:
-            future.add_done_callback(_looked_at)
         return done
 
     def _took(
