@@ -83,6 +83,11 @@ def place(key: bytes, node_ids: tuple[int, ...]) -> int:
     return remembered(key, node_ids) if len(key) <= _LONGEST_REMEMBERED else _place(key, node_ids)
 
 
+def place_once(key: bytes, node_ids: Sequence[int]) -> int:
+    """As `place`, for a key that is seldom asked for again: it is not remembered."""
+    return node_ids[0] if len(node_ids) == 1 else _place(key, node_ids)
+
+
 def is_ours(context: "AgentContext", key: bytes) -> bool:
     """Whether `key` belongs to this agent: true on exactly one live agent of all zones, if they see the same agents."""
     (is_one,) = are_ours(context, (key,))
@@ -96,7 +101,7 @@ def are_ours(context: "AgentContext", keys: Iterable[bytes]) -> list[bool]:
     return [not node_ids or place(key, node_ids) == node_id for key in keys]
 
 
-def _place(key: bytes, node_ids: tuple[int, ...]) -> int:
+def _place(key: bytes, node_ids: Sequence[int]) -> int:
     return max(node_ids, key=lambda node_id: _weight(key, node_id))
 
 

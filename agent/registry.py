@@ -14,6 +14,7 @@ from typing import Any
 from lacuna.agent.api import Api
 from lacuna.wire import messages
 from lacuna.wire.layout import Message
+from lacuna.wire.peers import READ_CHUNK_KEY, READ_CHUNK_REQUEST
 
 API_VERSIONS_KEY = 18
 ADD_PARTITIONS_TO_TXN_KEY = 24
@@ -154,8 +155,8 @@ def request_header_version(api_key: int, version: int) -> int:
 
 @cache
 def _requests() -> Mapping[int, Message[Any]]:
-    """Return the requests of lacuna.wire.messages by API key."""
-    found = {}
+    """Return the requests of lacuna.wire by API key."""
+    found: dict[int, Message[Any]] = {READ_CHUNK_KEY: READ_CHUNK_REQUEST}
     for module_info in pkgutil.iter_modules(messages.__path__):
         module = import_module(f"{messages.__name__}.{module_info.name}")
         request = getattr(module, f"{module_info.name.upper()}_REQUEST")

@@ -15,10 +15,11 @@ from lacuna.agent.registry import Registry, discover
 PAGE: Final = Path(__file__).with_name("protocol.md")
 KAFKA: Final = PAGE.parents[1] / "tests" / "golden" / "api_versions_kafka_4_1.json"
 _CAPTURED: Final = json.loads(KAFKA.read_text(encoding="utf-8"))
-#: Kafka serves the last two without naming them (docs/adr/0017).
+#: Kafka serves the telemetry APIs without naming them (docs/adr/0017), and does not have the last one.
 _NAMES: Final[Mapping[str, str]] = _CAPTURED["names"] | {
     "71": "get_telemetry_subscriptions",
     "72": "push_telemetry",
+    "19553": "read_chunk",
 }
 _SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

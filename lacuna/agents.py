@@ -23,6 +23,7 @@ from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.registry import discover
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
+from lacuna.agent.zone import Zone
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.v1.cluster_pb2 import Agent
@@ -106,6 +107,8 @@ class RunningAgent:
     async def abort(self) -> None:
         """Ends as if it had crashed: connections break, nothing is flushed, and the lease is left to expire."""
         self.server.abort()
+        if self.context.fetch.shared is not None:
+            self.context.fetch.shared.hang_up()
         await self._stop_watching()
         if self.housekeeping is not None:
             await self.housekeeping.stop()
@@ -207,6 +210,7 @@ def _context(
     """Everything of one agent except its listener."""
     metrics = AgentMetrics()
     lease = AgentLease(control, parts.agent, metrics)
+    lines = PeerLines(control, lease, connect_peer)
     fetch = FetchService(
         control=control,
         store=store,
@@ -214,6 +218,7 @@ def _context(
         cluster_id=lambda: control.cluster.cluster_id,
         randint=randomness.randint,
         settings=parts.fetch,
+        zone=Zone(control, lease, lines, parts.agent.zone),
     )
     produce = ProduceService(
         control=control,
@@ -236,5 +241,5 @@ def _context(
         produce=produce,
         fetch=fetch,
         members=Members(control, lease.trust),
-        lines=PeerLines(control, lease, connect_peer),
+        lines=lines,
     )

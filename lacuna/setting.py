@@ -39,7 +39,10 @@ def as_text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A row of the table. A number is in the unit that ends its key, from `least` to `most`."""
+    """A row of the table. A number is in the unit that ends its key, from `least` to `most`.
+
+    A text is one of `choices`, if there are any.
+    """
 
     key: str
     default: Value
@@ -47,6 +50,7 @@ class Setting:
     least: int = 0
     most: int = LARGEST
     option: str = ""
+    choices: tuple[str, ...] = ()
 
     @property
     def variable(self) -> str:
@@ -59,7 +63,7 @@ class Setting:
         if isinstance(self.default, bool):
             return "true or false"
         if isinstance(self.default, str):
-            return "text"
+            return " or ".join(self.choices) or "text"
         return f"a value from {self.least} to {self.most}{self._units()[1]}"
 
     def parse(self, given: object) -> Value:
@@ -77,6 +81,8 @@ class Setting:
     def check(self, value: Value) -> Value:
         """Return the value if it is within the bounds. Raises SettingsError."""
         if isinstance(self.default, int) and not self.least <= int(value) <= self.most:
+            raise self._error(value)
+        if self.choices and value not in self.choices:
             raise self._error(value)
         return value
 
@@ -100,6 +106,7 @@ def setting(
     least: int = 0,
     most: int = LARGEST,
     option: str = "",
+    choices: tuple[str, ...] = (),
 ) -> Any:
     """Make a field of a settings class that a user can change. `option` is the command's own option for it."""
     row = Setting(
@@ -109,6 +116,7 @@ def setting(
         least=least,
         most=most,
         option=option,
+        choices=choices,
     )
     return field(default=default, metadata={"setting": row})
 

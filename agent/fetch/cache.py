@@ -8,6 +8,7 @@ loop. What the cache gives out are spans: batches as they were produced, or coal
 
 import asyncio
 import logging
+import sys
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from lacuna.agent.fetch.fresh import Fresh
 from lacuna.agent.fetch.loading import (
     BATCH_OVERHEAD,
     LOAD_OVERHEAD,
+    NOTHING_GIVEN,
     PIECE_OVERHEAD,
     STRETCH_OVERHEAD,
     ExtentCorruptError,
@@ -42,6 +44,7 @@ from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.wire.layout import Buffer
 
 if TYPE_CHECKING:
+    from lacuna.agent.fetch.shared import SharedReads
     from lacuna.logstore.objects.store import ObjectStore
 
 log = logging.getLogger("lacuna.agent.fetch")
@@ -70,6 +73,7 @@ class ExtentCache:
     """Loads in memory; the least recently used one is evicted first.
 
     `max_bytes` bounds the cache, `max_read_bytes` one read of the store, `max_reads` how many loads run at once.
+    `shared` are the reads that the agents of the zone share, if they do.
     """
 
     def __init__(
@@ -81,12 +85,14 @@ class ExtentCache:
         max_bytes: int,
         max_read_bytes: int,
         max_reads: int,
+        shared: "SharedReads | None" = None,
     ) -> None:
         self.metrics = CacheMetrics()
         self._store = store
         self._executor = executor
         self._cluster_id = cluster_id
         self._max_bytes = max_bytes
+        self._reserved = 0
         self._max_read_bytes = max_read_bytes
         self._produced = Stretches()
         self._coalesced = Stretches()
@@ -95,6 +101,7 @@ class ExtentCache:
         self._reading: dict[PartitionKey, list[tuple[Pieces, _Reading]]] = {}
         self._free_reads = asyncio.Semaphore(max_reads)
         self._max_reads = max_reads
+        self._shared = shared
         self._reads_now = 0
         self._live = LiveBytes()
         self._ahead_bytes = 0
@@ -207,6 +214,11 @@ class ExtentCache:
             yield Run(partition, pieces[index:end])
             index = end
 
+    def reserve(self, size: int) -> None:
+        """Leave `size` of the bytes that bound the cache to others."""
+        self._reserved = size
+        self._evict()
+
     async def close(self) -> None:
         """Wait for the reads under way to end."""
         if self._reading:
@@ -220,18 +232,20 @@ class ExtentCache:
             for run in runs
         ]
         total = sum(sum(run.pieces.sizes) for run in wanted)
+        shared = self._shared if self._shared is not None and self._shared.is_shared else None
         plans = plan_loads(
             wanted,
             partial(key_in_lease, self._cluster_id()),
             read_gap=self._store.read_gap,
             max_read_bytes=self._max_read_bytes,
             load_bytes=min(_LOAD_BYTES, max(total // self._max_reads, 1)),
+            chunk_bytes=sys.maxsize if shared is None else shared.chunks.chunk_bytes,
         )
         for plan in plans:
             is_first = plan is plans[0]
             runs_of_plan = plan.runs()
             task = asyncio.get_running_loop().create_task(
-                self._load(plan, runs_of_plan, ahead, is_first)
+                self._load(plan, runs_of_plan, shared, ahead=ahead, is_first=is_first)
             )
             for run in runs_of_plan:
                 self._reading.setdefault(run.partition, []).append((run.pieces, task))
@@ -257,7 +271,13 @@ class ExtentCache:
         return pieces.take([*compress(range(len(pieces)), left)])
 
     async def _load(
-        self, plan: LoadPlan, runs: Sequence[Run], ahead: bool, is_first: bool
+        self,
+        plan: LoadPlan,
+        runs: Sequence[Run],
+        shared: "SharedReads | None",
+        *,
+        ahead: bool,
+        is_first: bool,
     ) -> Loaded:
         """Run one load. Errors are returned, since it is possible that nobody waits any more."""
         self._reads_now += 1
@@ -266,15 +286,18 @@ class ExtentCache:
                 loop = asyncio.get_running_loop()
                 buffer = ReadBuffer()
                 self._live.watch(buffer, plan.starts[-1])
+                given = NOTHING_GIVEN if shared is None else await shared.bring(plan)
                 loaded: Loaded = await loop.run_in_executor(
-                    self._executor, load, plan, self._store, buffer
+                    self._executor, load, plan, self._store, buffer, given
                 )
         finally:
             self._reads_now -= 1
             self._ended(runs)
         self.metrics.misses += len(plan.pieces)
-        self.metrics.reads += len(plan.reads)
+        self.metrics.reads += loaded.reads
         self.metrics.bytes_read += loaded.bytes_read
+        if shared is not None and loaded.damaged:
+            shared.report_damaged(plan, loaded.damaged)
         loaded.load.is_ahead, loaded.load.wants_ahead = ahead, ahead and is_first
         self._ahead_bytes += loaded.load.size * ahead
         self._keep(loaded.load)
@@ -331,7 +354,10 @@ class ExtentCache:
             index.put(stretch)
         self._loads[kept] = None
         self.metrics.bytes_now += kept.size
-        while self._loads and self.metrics.bytes_now > self._max_bytes:
+        self._evict()
+
+    def _evict(self) -> None:
+        while self._loads and self.metrics.bytes_now > self._max_bytes - self._reserved:
             oldest, _ = self._loads.popitem(last=False)
             self._forget(oldest)
 

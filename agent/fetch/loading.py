@@ -5,11 +5,14 @@ in an object are read together, whichever partition they belong to. In the buffe
 partition and offset, so that many small pieces can be sent as one slice.
 """
 
+import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate, pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lacuna.agent.fetch.stretch import Load, Stretch
@@ -29,6 +32,8 @@ BATCH_OVERHEAD: Final = 32
 PIECE_OVERHEAD: Final = 64
 STRETCH_OVERHEAD: Final = 1500
 LOAD_OVERHEAD: Final = 2000
+
+NOTHING_GIVEN: Final[Mapping[int, memoryview]] = MappingProxyType({})
 
 
 class ExtentError(Exception):
@@ -90,13 +95,16 @@ class LoadPlan:
 class Loaded:
     """The result of a load: its stretches, and an error for each piece that is in none of them.
 
-    `bytes_read` counts the bytes read from the store, including those between the pieces.
+    `reads` counts the reads of the store, and `bytes_read` their bytes, including those between the pieces. `damaged`
+    are the indexes of the reads whose bytes were given and had to be read all the same.
     """
 
     load: Load
     stretches: list[Stretch]
     errors: list[tuple[Piece, ExtentError]]
+    reads: int
     bytes_read: int
+    damaged: list[int] = field(default_factory=list)
 
 
 def plan_loads(
@@ -106,12 +114,21 @@ def plan_loads(
     read_gap: int,
     max_read_bytes: int,
     load_bytes: int,
+    chunk_bytes: int = sys.maxsize,
 ) -> list[LoadPlan]:
     """Plan loads of about `load_bytes` for runs of pieces, in the order of their places in the bucket.
 
     Pieces with at most `read_gap` bytes between them share a read (S18), which spans at most `max_read_bytes`
-    unless one piece is larger. `key_of` gives the key of a segment by its lease id and sequence.
+    unless one piece is larger. The pieces of a read begin in one chunk of `chunk_bytes` of their object. `key_of` gives
+    the key of a segment by its lease id and sequence.
     """
+    reads_of = partial(
+        plan_reads,
+        key_of=key_of,
+        read_gap=read_gap,
+        max_read_bytes=max_read_bytes,
+        chunk_bytes=chunk_bytes,
+    )
     runs = [run for run in runs if run.pieces]
     if not runs:
         return []
@@ -120,8 +137,7 @@ def plan_loads(
     places = [*zip(pieces.lease_ids, pieces.sequences, pieces.positions, strict=True)]
     by_bucket = sorted(range(len(places)), key=places.__getitem__)
     return [
-        _plan_load(pieces, part, heads, key_of, read_gap, max_read_bytes)
-        for part in _cut(pieces, by_bucket, load_bytes)
+        _plan_load(pieces, part, heads, reads_of) for part in _cut(pieces, by_bucket, load_bytes)
     ]
 
 
@@ -147,13 +163,12 @@ def _plan_load(
     pieces: Pieces,
     part: list[int],
     heads: dict[int, Run],
-    key_of: Callable[[int, int], str],
-    read_gap: int,
-    max_read_bytes: int,
+    reads_of: Callable[[Pieces, "array[int]", "array[int]"], Reads],
 ) -> LoadPlan:
     """Plan the load of pieces[i] for each i in `part`, which is in the order of places in the bucket.
 
-    In the buffer they are in the order of i. `heads` are the runs by the i at which they begin.
+    In the buffer they are in the order of i. `heads` are the runs by the i at which they begin, and `reads_of` is
+    `plan_reads` with its limits.
     """
     if len(part) == len(pieces):
         chosen, order = pieces, array("q", part)
@@ -175,25 +190,35 @@ def _plan_load(
         ]
     bounds.append(len(chosen))
     starts = array("q", accumulate(chosen.sizes, initial=0))
-    reads = plan_reads(
-        chosen, starts, order, key_of, read_gap=read_gap, max_read_bytes=max_read_bytes
-    )
     return LoadPlan(
         pieces=chosen,
         starts=starts,
         bounds=bounds,
         partitions=partitions,
-        reads=reads,
+        reads=reads_of(chosen, starts, order),
         order=order,
     )
 
 
-def load(plan: LoadPlan, store: "ObjectStore", buffer: bytearray) -> Loaded:
-    """Read the plan's pieces into `buffer`, check them and write their true offsets. Blocks, so it runs in a thread."""
+def load(
+    plan: LoadPlan,
+    store: "ObjectStore",
+    buffer: bytearray,
+    given: Mapping[int, memoryview] = NOTHING_GIVEN,
+) -> Loaded:
+    """Read the plan's pieces into `buffer`, check them and write their true offsets. Blocks, so it runs in a thread.
+
+    given[i] are the bytes of plan.reads[i], if they need not be read from the store. Where they turn out to be damaged,
+    they are read from there all the same.
+    """
     pieces = plan.pieces
-    outcomes = store.get_into(plan.reads, grow(buffer, plan.starts[-1]))
+    outcomes = _read(plan, store, grow(buffer, plan.starts[-1]), given)
     walked = walk_read(buffer, plan.starts, pieces)
-    bytes_read = sum(plan.reads.spans)
+    if walked.errors and (damaged := _damaged(plan, given, walked)):
+        again = load(plan, store, buffer, {at: given[at] for at in given if at not in damaged})
+        again.damaged += damaged
+        return again
+    bytes_read = sum(plan.reads.spans) - sum(map(len, given.values()))
     failed: dict[int, ExtentError] = {}
     if walked.errors or outcomes.count(None) < len(outcomes):
         failed, bytes_lost = _failed(plan, outcomes, walked)
@@ -206,7 +231,31 @@ def load(plan: LoadPlan, store: "ObjectStore", buffer: bytearray) -> Loaded:
     ]
     result.size += PIECE_OVERHEAD * len(pieces) + STRETCH_OVERHEAD * len(stretches)
     errors = [(pieces[index], error) for index, error in failed.items()]
-    return Loaded(result, stretches, errors, bytes_read)
+    return Loaded(result, stretches, errors, len(plan.reads) - len(given), bytes_read)
+
+
+def _read(
+    plan: LoadPlan, store: "ObjectStore", buffer: bytearray, given: Mapping[int, memoryview]
+) -> list[ObjectStoreError | None]:
+    """Copy what is given to the buffer, and read the rest from the store; return the error of each read, or None."""
+    if not given:
+        return store.get_into(plan.reads, buffer)
+    for at, data in given.items():
+        read = plan.reads[at]
+        for position, size, start in read.parts:
+            begin = position - read.position
+            buffer[start : start + size] = data[begin : begin + size]
+    missing = [at for at in range(len(plan.reads)) if at not in given]
+    outcomes: list[ObjectStoreError | None] = [None] * len(plan.reads)
+    found = store.get_into([plan.reads[at] for at in missing], buffer) if missing else ()
+    for at, outcome in zip(missing, found, strict=True):
+        outcomes[at] = outcome
+    return outcomes
+
+
+def _damaged(plan: LoadPlan, given: Mapping[int, memoryview], walked: "WalkedPieces") -> list[int]:
+    """Return which of the reads that were given brought damaged pieces."""
+    return [at for at in given if not walked.errors.keys().isdisjoint(plan.source(at))]
 
 
 def _failed(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.fetch.answers import READ_COMMITTED, by_topic, failed, no_aborted, size_of
 from lacuna.agent.fetch.cache import ExtentCache
+from lacuna.agent.fetch.chunks import ChunkCache
 from lacuna.agent.fetch.gather import PlanSpans, gather
 from lacuna.agent.fetch.loading import (
     ExtentCorruptError,
@@ -21,6 +22,7 @@ from lacuna.agent.fetch.plan import FetchPlan
 from lacuna.agent.fetch.planner import Planner
 from lacuna.agent.fetch.sessions import NO_SESSION, Interest, Opened, Sessions
 from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.fetch.shared import SharedReads
 from lacuna.agent.fetch.synthesize import emit
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey
@@ -28,6 +30,7 @@ from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionDat
 
 if TYPE_CHECKING:
     from lacuna.agent.trust import Trust
+    from lacuna.agent.zone import Zone
     from lacuna.controlplane.client import ControlClient, PartitionView
     from lacuna.logstore.objects.store import ObjectStore
     from lacuna.logstore.segments.paths import SegmentId
@@ -40,7 +43,10 @@ SMALLEST_ANSWER_BYTES: Final = 256 << 10
 
 
 class FetchService:
-    """Serves the fetches of one worker. `cluster_id` returns the cluster's id once the agent is registered."""
+    """Serves the fetches of one worker. `cluster_id` returns the cluster's id once the agent is registered.
+
+    `zone` are the agents with which reads are shared, if the settings and the store allow it.
+    """
 
     def __init__(
         self,
@@ -51,11 +57,16 @@ class FetchService:
         cluster_id: Callable[[], str],
         randint: Callable[[int, int], int],
         settings: FetchSettings | None = None,
+        zone: "Zone | None" = None,
     ) -> None:
         self.settings = settings or FetchSettings()
         reads = min(self.settings.max_reads, store.reads_at_once)
         self._trust = trust
         self._executor = ThreadPoolExecutor(reads, "fetch")
+        #: The reads that the agents of the zone share; None if they share nothing.
+        self.shared = None
+        if zone is not None and _may_share(self.settings, store, zone):
+            self.shared = self._share(zone, store, cluster_id, reads)
         self.cache = ExtentCache(
             store,
             self._executor,
@@ -63,6 +74,7 @@ class FetchService:
             max_bytes=self.settings.cache_bytes,
             max_read_bytes=self.settings.max_read_bytes,
             max_reads=reads,
+            shared=self.shared,
         )
         self.sessions = Sessions(
             self.settings.max_sessions, self.settings.max_session_partitions, randint
@@ -113,7 +125,30 @@ class FetchService:
         """End the sessions, and wait for the reads under way."""
         self.sessions.close()
         await self.cache.close()
+        if self.shared is not None:
+            await self.shared.close()
         self._executor.shutdown(wait=False)
+
+    def _share(
+        self, zone: "Zone", store: "ObjectStore", cluster_id: Callable[[], str], reads: int
+    ) -> SharedReads:
+        """Make the reads that are shared with the zone; their chunks take up to half of the cache's bytes."""
+        most = self.settings.cache_bytes // 2
+        chunks = ChunkCache(
+            store,
+            self._executor,
+            chunk_bytes=self.settings.chunk_bytes,
+            max_bytes=most,
+            max_reads=max(reads // 2, 1),
+            on_size=lambda size: self.cache.reserve(size),
+        )
+        return SharedReads(
+            zone,
+            chunks,
+            cluster_id,
+            patience=self.settings.zone_patience_ms / 1000,
+            max_answer_bytes=most,
+        )
 
     def _answer_limit(self, request: FetchRequest) -> int:
         """Return how many bytes the answer may hold: fewer, the more answers wait for their clients."""
@@ -225,6 +260,16 @@ class FetchService:
             aborted_transactions=no_aborted(isolation_level),
             records=served.records if served is not None else (),
         )
+
+
+def _may_share(settings: FetchSettings, store: "ObjectStore", zone: "Zone") -> bool:
+    """Whether agents of a zone share reads: by default, if a request of the store costs more than another hop.
+
+    Between agents that name no zone there may be traffic between zones, which costs far more than requests.
+    """
+    if settings.zone_reads == "auto":
+        return store.read_gap > 0 and zone.name != ""
+    return settings.zone_reads == "on"
 
 
 def _records(

@@ -43,6 +43,14 @@ class FetchSettings:
         "Bytes after those fetched that are read before they are asked for, for all partitions of a fetch "
         "together; 0 to read nothing ahead.",
     )
+    zone_reads: str = setting(
+        "fetch.zone.reads",
+        "auto",
+        "Whether the agents of a zone share what they read, so that they read the bucket once (adr/0039). `auto`: yes "
+        "for agents that name their zone, if the store is one whose requests cost. `on`: also agents without a zone, "
+        "which count as one zone, and with any store.",
+        choices=("auto", "on", "off"),
+    )
     max_sessions: int = setting(
         "max.incremental.fetch.session.cache.slots",
         1000,
@@ -53,6 +61,10 @@ class FetchSettings:
 
     max_read_bytes: int = 8 * MEBIBYTE
     """The most that one read of the store brings, unless a single piece is larger."""
+    chunk_bytes: int = 8 * MEBIBYTE
+    """The agents of a zone divide an object among themselves in chunks of this size."""
+    zone_patience_ms: int = 1_000
+    """How long a read waits for another agent of its zone, before it reads the bucket itself."""
     max_session_partitions: int = 500_000
     """Partitions in all sessions together; beyond it the least recently used sessions end."""
 

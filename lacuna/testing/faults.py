@@ -188,6 +188,14 @@ class FaultyStore:
             raise ShortReadError(key, position, size, self._draw(size))
         return self._flip(fault, data)
 
+    def get_up_to(self, key: str, position: int, size: int) -> bytearray:
+        fault = self._before("get", key)
+        data = self.inner.get_up_to(key, position, size)
+        self._after(fault, "get", key)
+        if fault is FaultKind.TRUNCATED:
+            return data[: self._draw(len(data))]
+        return self._flip(fault, data)
+
     def get_into(
         self, reads: Sequence[RangeRead], buffer: bytearray
     ) -> list[ObjectStoreError | None]:

@@ -140,6 +140,13 @@ class DirectoryStore:
             raise error
         return buffer
 
+    def get_up_to(self, key: str, position: int, size: int) -> bytearray:
+        check_range(key, position, size)
+        available = self.size(key) - position
+        if available < 1:
+            raise ShortReadError(key, position, size, 0)
+        return self.get(key, position, min(size, available))
+
     def get_into(
         self, reads: Sequence[RangeRead], buffer: bytearray
     ) -> list[ObjectStoreError | None]:

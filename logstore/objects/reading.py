@@ -66,13 +66,14 @@ def group_ranges(
     order: object,
     gap: cython.longlong,
     most: cython.longlong,
+    chunk: cython.longlong = 0x7FFFFFFFFFFFFFFF,
 ) -> object:
     """Put ranges of objects into the order of `order`, which has their indexes, and group those to read together.
 
     Ranges are of one object if both ids are the same. Ranges that follow each other share a group if they are of one
-    object, with 0 to `gap` bytes between them; a group spans at most `most` bytes, unless it is one range. All columns
-    are array("q"). Returns five: for each group where it begins, with the count of all ranges at the end; how many
-    bytes it spans; and the positions, sizes and starts in the new order.
+    object, with 0 to `gap` bytes between them; a group spans at most `most` bytes, unless it is one range, and its
+    ranges begin in one chunk of `chunk` bytes (at least 1) of their object. All columns are array("q"). Returns five:
+    for each group where it begins, with the count of all ranges at the end; how many bytes it spans; and the positions, sizes and starts in the new order.
     Raises ValueError if a column is too short, or an index is not one.
     """
     count: cython.Py_ssize_t = len(order)
@@ -114,6 +115,7 @@ def group_ranges(
                 or between < 0
                 or between > gap
                 or position_of[i] + size_of[i] - begin > most
+                or position_of[i] // chunk != begin // chunk
             ):
                 begin = position_of[i]
                 first_of[groups] = k

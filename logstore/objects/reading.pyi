@@ -15,6 +15,7 @@ def group_ranges(
     order: array[int],
     gap: int,
     most: int,
+    chunk: int = ...,
 ) -> list[array[int]]: ...
 def shift_ranges(positions: array[int], firsts: array[int], shifts: array[int]) -> array[int]: ...
 def read_files(

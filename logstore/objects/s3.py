@@ -163,15 +163,15 @@ class S3Store:
         return self._put_if(key, data, IfMatch=etag)
 
     def get(self, key: str, position: int, size: int) -> bytearray:
-        check_range(key, position, size)
-        header = f"bytes={position}-{position + size - 1}"
-        try:
-            data = self._read(key, Range=header)
-        except _RangeBeyondEndError:
-            raise ShortReadError(key, position, size, 0) from None
+        data = self._read_range(key, position, size)
         if len(data) != size:
             raise ShortReadError(key, position, size, min(len(data), size))
         self.metrics.count_get(size)
+        return data
+
+    def get_up_to(self, key: str, position: int, size: int) -> bytearray:
+        data = self._read_range(key, position, size)
+        self.metrics.count_get(len(data))
         return data
 
     def get_into(
@@ -269,6 +269,13 @@ class S3Store:
                 f"{self._where} returned no ETag for {key!r}, on which a later write could be conditional"
             )
         return str(answer["ETag"])
+
+    def _read_range(self, key: str, position: int, size: int) -> bytearray:
+        check_range(key, position, size)
+        try:
+            return self._read(key, Range=f"bytes={position}-{position + size - 1}")
+        except _RangeBeyondEndError:
+            raise ShortReadError(key, position, size, 0) from None
 
     def _read(self, key: str, **arguments: str) -> bytearray:
         return self._read_with_etag(key, **arguments)[0]

@@ -257,6 +257,12 @@ class ObjectStore(Protocol):
         Raises `ObjectNotFoundError`, `ShortReadError`.
         """
 
+    def get_up_to(self, key: str, position: int, size: int) -> bytearray:
+        """Read `size` (at least 1) bytes from `position` on, or fewer where the object ends: one request.
+
+        Raises `ObjectNotFoundError`, and `ShortReadError` if the object ends at `position` or before.
+        """
+
     def get_into(
         self, reads: Sequence[RangeRead], buffer: bytearray
     ) -> list[ObjectStoreError | None]:

@@ -60,7 +60,7 @@ def test_handlers_name_the_messages_that_they_take_and_give() -> None:
 def test_every_api_has_a_file_of_tests() -> None:
     """Named after its key: one looks for DescribeLogDirs, whose key is 35, in test_k35_*.py."""
     names = [path.name for path in (Path(__file__).parent / "apis").glob("test_k*.py")]
-    tested = {int(key) for name in names for key in re.findall(r"(?<=_k)\d\d(?=_)", name)}
+    tested = {int(key) for name in names for key in re.findall(r"(?<=_k)\d{2,}(?=_)", name)}
     assert tested == {api.key for api in discover().apis()}
 
 

@@ -1,6 +1,7 @@
 """Where partitions, groups and transactions are placed among agents."""
 
 from lacuna.agent import placement
+from lacuna.agent.fetch.chunks import ChunkId
 from lacuna.agent.settings import AgentSettings
 from tests.agent.apis.metadata import TOPIC, agents
 from tests.agent.harness import (
@@ -17,6 +18,26 @@ def test_placement_spreads_and_moves_only_what_it_must() -> None:
     assert min(list(before.values()).count(node) for node in (1, 2, 3)) > 850
     after = {key: placement.place(key, (1, 3)) for key in keys}
     assert all(after[key] == before[key] for key in keys if before[key] != 2)
+
+
+def test_chunks_are_spread_and_only_the_share_of_who_leaves_or_comes_moves() -> None:
+    chunks = [
+        ChunkId(lease, sequence, number)
+        for lease in range(10)
+        for sequence in range(30)
+        for number in range(10)
+    ]
+
+    def owners(*nodes: int) -> dict[ChunkId, int]:
+        return {each: placement.place_once(each.placement_key, nodes) for each in chunks}
+
+    before, after, more = owners(1, 2, 3, 4), owners(1, 2, 4), owners(1, 2, 3, 4, 5)
+    assert min(list(before.values()).count(node) for node in (1, 2, 3, 4)) > 650
+    assert {each for each in chunks if after[each] != before[each]} == {
+        each for each in chunks if before[each] == 3
+    }
+    assert {more[each] for each in chunks if more[each] != before[each]} == {5}
+    assert owners(4, 2, 1) == after
 
 
 def test_placement_remembers_no_long_names() -> None:

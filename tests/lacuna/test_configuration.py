@@ -21,12 +21,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from lacuna.addresses import parse_address
+from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.cli.app import ENTRIES, app
 from lacuna.cli.configuration import TABLES, keyed_options, options_of
 from lacuna.cli.up import _cluster_settings
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.embedded import EmbeddedCluster
-from lacuna.setting import Setting, Value, as_text, settings_of
+from lacuna.setting import Setting, SettingsError, Value, as_text, settings_of
 from lacuna.testing import ProcessCluster
 from tests.agent.harness import RawClient
 from tests.lacuna.conftest import Command, Refusal
@@ -40,6 +41,8 @@ def other(row: Setting) -> Value:
     """A value of a setting that is not its default."""
     if isinstance(row.default, bool):
         return not row.default
+    if row.choices:
+        return next(each for each in row.choices if each != row.default)
     if isinstance(row.default, str):
         return "other"
     return row.default - 1 if row.default > row.least else row.default + 1
@@ -371,3 +374,8 @@ async def _fetch(port: int) -> Any:
         )
     finally:
         await client.close()
+
+
+def test_a_setting_with_choices_takes_no_other() -> None:
+    with pytest.raises(SettingsError, match="is yes: choose auto or on or off"):
+        FetchSettings(zone_reads="yes")

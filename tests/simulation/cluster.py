@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.fetch.shared import SharedMetrics
 from lacuna.agent.housekeeping import HousekeepingSettings
 from lacuna.agent.peers import Named
 from lacuna.agent.produce.settings import ProduceSettings
@@ -59,6 +60,8 @@ class Surroundings:
     loop: SimulatedLoop = field(init=False)
     network: Network = field(init=False)
     bucket: Bucket = field(init=False)
+    #: What the agents have read for one another.
+    shared: list[SharedMetrics] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.loop = SimulatedLoop(self.randomness("loop"))  # type: ignore[abstract]
@@ -228,8 +231,20 @@ class AgentHost(Host):
                 flush_interval_ms=self.random.choice((0, 0, 20, 250)),
                 flush_bytes=self.random.choice((300, 8 << 20)),
             ),
-            fetch=FetchSettings(cache_bytes=self.random.choice((4096, 1 << 20))),
+            fetch=self._fetch_settings(),
             housekeeping=HousekeepingSettings(merge_interval_ms=1_000, collect_interval_ms=2_000),
+        )
+
+    def _fetch_settings(self) -> FetchSettings:
+        """The same for all agents of a cluster; but one may share nothing, as while the setting changes."""
+        common = self.around.randomness("zone reads")
+        zone_reads = common.choice(("off", "on", "on"))
+        if self.random.random() < 0.1:
+            zone_reads = "off"
+        return FetchSettings(
+            cache_bytes=self.random.choice((4096, 1 << 20)),
+            zone_reads=zone_reads,
+            chunk_bytes=common.choice((200, 1000, 1 << 20)),
         )
 
     async def _serve(self, process: Process) -> None:
@@ -251,6 +266,8 @@ class AgentHost(Host):
             ask_peer=self._ask_peer,
             connect_peer=self._connect_peer,
         )
+        if self.agent.context.fetch.shared is not None:
+            around.shared.append(self.agent.context.fetch.shared.metrics)
         await around.loop.create_future()
 
     async def _connect_peer(self, agent: Agent) -> asyncio.Future[None]:

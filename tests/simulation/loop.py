@@ -233,6 +233,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         #: What tasks raised that nobody awaited, with the process's name.
         self.unhandled: list[tuple[str, str]] = []
         self.listen: Callable[..., Any] = _no_network
+        self.connect: Callable[..., Any] = _no_network
         self._is_stopped = False
 
     def process(self, name: str) -> Process:
@@ -437,6 +438,15 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         **_: object,
     ) -> Any:
         return self.listen(self.current, protocol_factory, host, port)
+
+    async def create_connection(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        **_: object,
+    ) -> Any:
+        return await self.connect(protocol_factory, host, port)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         source = context.get("task") or context.get("future")

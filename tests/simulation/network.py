@@ -133,6 +133,7 @@ class Network:
         #: Names of a sender and a receiver, with the messages that wait.
         self._held: dict[tuple[str, str], list[tuple[End, Any, float]]] = {}
         loop.listen = self._listen_for_protocol
+        loop.connect = self._connect_for_protocol
 
     # Listening and connecting.
 
@@ -292,7 +293,7 @@ class Network:
             return None
         return self._cuts.get(frozenset((one.name, other.name)))
 
-    # asyncio's servers.
+    # asyncio's servers and connections.
 
     def _listen_for_protocol(
         self, process: Process, make: Callable[[], asyncio.BaseProtocol], host: str, port: int
@@ -301,6 +302,12 @@ class Network:
             _Transport(self.loop, end, make(), address)
 
         return _Server(host, port, self.listen(process, host, port, accept))
+
+    async def _connect_for_protocol(
+        self, make: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[_Transport, asyncio.BaseProtocol]:
+        end, protocol = await self.connect(host, port), make()
+        return _Transport(self.loop, end, protocol, host), protocol
 
 
 def _refuse(future: asyncio.Future[End]) -> None:

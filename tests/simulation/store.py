@@ -130,6 +130,10 @@ class SimulatedStore:
         self._ask(key)
         return self._as_read(self._objects.get(key, position, size))
 
+    def get_up_to(self, key: str, position: int, size: int) -> bytearray:
+        self._ask(key)
+        return self._as_read(self._objects.get_up_to(key, position, size))
+
     def get_into(
         self, reads: Sequence[RangeRead], buffer: bytearray
     ) -> list[ObjectStoreError | None]:

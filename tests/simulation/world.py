@@ -190,6 +190,11 @@ class World:
         counts = self.history.counts
         for host in [*self.planes.servers(), *self.agents]:
             counts["servers started again"] += host.starts - 1
+        for shared in self.around.shared:
+            counts["ranges read from another agent"] += shared.taken
+            counts["ranges asked of another agent in vain"] += shared.missed
+            counts["ranges refused to another agent"] += shared.refused
+            counts["damaged ranges of shared reads"] += shared.damaged
         for transaction in self.history.transactions:
             counts[f"transactions {transaction.outcome}"] += 1
         for fault in self.faults:

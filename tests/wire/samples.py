@@ -12,16 +12,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from lacuna.wire import kernel
+from lacuna.wire import kernel, peers
 from lacuna.wire import messages as package
 from lacuna.wire.layout import Field, Message, Struct
 
 
 def _found() -> dict[str, Message[Any]]:
-    modules = (
+    generated = (
         import_module(f"{package.__name__}.{each.name}")
         for each in pkgutil.iter_modules(package.__path__)
     )
+    modules = (*generated, peers)
     return {
         name: value
         for module in modules
@@ -32,6 +33,8 @@ def _found() -> dict[str, Message[Any]]:
 
 OfKind = Callable[[int], st.SearchStrategy[Any]]
 MESSAGES = _found()
+#: Those that Kafka has.
+KAFKAS = {name: each for name, each in MESSAGES.items() if each.api_key != peers.READ_CHUNK_KEY}
 #: Of the kinds that are integers: how many bits, and whether they have a sign.
 BITS = {
     kernel.INT8: (8, True),

@@ -47,12 +47,14 @@ def plan_reads(
     *,
     read_gap: int,
     max_read_bytes: int = sys.maxsize,
+    chunk_bytes: int = sys.maxsize,
 ) -> Reads:
     """Return the reads that fetch the pieces with the indexes in `order`, in this order: order[i] becomes part i.
 
     Piece i goes to position starts[i] of a buffer. Consecutive pieces share a read if they are in one object with at
-    most `read_gap` bytes between them (S18). A read spans at most `max_read_bytes`, unless one piece is larger.
-    `key_of` gives the key of a segment by its lease id and sequence.
+    most `read_gap` bytes between them (S18). A read spans at most `max_read_bytes`, unless one piece is larger. The
+    pieces of a read begin in one chunk of `chunk_bytes` of their object. `key_of` gives the key of a segment by its
+    lease id and sequence.
     """
     lease_ids, sequences = pieces.lease_ids, pieces.sequences
     firsts, *columns = group_ranges(
@@ -64,6 +66,7 @@ def plan_reads(
         order,
         read_gap,
         max_read_bytes,
+        chunk_bytes,
     )
     heads = map(order.__getitem__, firsts[:-1])
     return Reads([key_of(lease_ids[at], sequences[at]) for at in heads], firsts, *columns)

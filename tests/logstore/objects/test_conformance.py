@@ -119,6 +119,29 @@ def test_a_range_is_read_exactly(store: ObjectStore, position: int, size: int) -
 
 
 @pytest.mark.parametrize(
+    ("position", "size", "expected"), [(0, 10, b"0123456789"), (2, 3, b"234"), (8, 500, b"89")]
+)
+def test_up_to_a_size_is_read_as_far_as_the_object_goes(
+    store: ObjectStore, position: int, size: int, expected: bytes
+) -> None:
+    store.put("k", [b"0123456789"])
+    before = store.metrics.gets, store.metrics.bytes_read
+    data = store.get_up_to("k", position, size)
+    assert isinstance(data, bytearray)
+    assert data == expected
+    assert store.metrics.gets == before[0] + 1
+    assert store.metrics.bytes_read == before[1] + len(expected)
+
+
+def test_up_to_a_size_is_not_read_beyond_the_end(store: ObjectStore) -> None:
+    store.put("k", [b"0123456789"])
+    with pytest.raises(ShortReadError):
+        store.get_up_to("k", 10, 5)
+    with pytest.raises(ObjectNotFoundError):
+        store.get_up_to("none", 0, 5)
+
+
+@pytest.mark.parametrize(
     ("position", "size", "available"), [(0, 11, 10), (9, 2, 1), (10, 1, 0), (500, 5, 0)]
 )
 def test_a_range_beyond_the_end_is_an_error(

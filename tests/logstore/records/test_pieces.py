@@ -264,6 +264,8 @@ def test_ranges_are_grouped_alike(reading: ModuleType) -> None:
     assert grouped[:2] == [[0, 2, 3, 4, 5, 6], [20, 5, 10, 10, 5]]
     grouped = [list(column) for column in reading.group_ranges(*columns, order, 5, 19)]
     assert grouped[:2] == [[0, 1, 2, 3, 4, 5, 6], [10, 10, 5, 10, 10, 5]]
+    grouped = [list(column) for column in reading.group_ranges(*columns, order, 5, 30, 20)]
+    assert grouped[:2] == [[0, 2, 3, 4, 5, 6], [20, 5, 10, 10, 5]]
     backwards = [list(column) for column in reading.group_ranges(*columns, order[::-1], 5, 30)]
     assert backwards[0] == [0, 2, 3, 4, 5, 6]
     assert backwards[4] == [150, 140, 130, 120, 110, 100]

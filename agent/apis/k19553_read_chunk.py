@@ -1,0 +1,41 @@
+"""ReadChunk v0: gives another agent of the zone a range of a segment that this one reads for all of them (adr/0039).
+
+It is no API of Kafka's: agents ask one another, and no client is told of it. It is refused unless the agents of the
+zone share their reads. Only segments of this cluster are given, about a chunk of them at most.
+"""
+
+from lacuna.agent.api import Api, Call
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.peers import (
+    READ_CHUNK_REQUEST,
+    READ_CHUNK_RESPONSE,
+    ReadChunkRequest,
+    ReadChunkResponse,
+)
+
+
+async def handle(call: Call, request: ReadChunkRequest) -> ReadChunkResponse:
+    """Give the range, from memory or by reading the bucket."""
+    shared = call.context.fetch.shared
+    if shared is None:
+        return refuse(call, request, ErrorCode.INVALID_REQUEST)
+    return await shared.serve(request)
+
+
+def refuse(_call: Call, _request: ReadChunkRequest, error_code: int) -> ReadChunkResponse:
+    """Answer with the error and no bytes."""
+    return ReadChunkResponse(error_code)
+
+
+API = Api(
+    request=READ_CHUNK_REQUEST,
+    response=READ_CHUNK_RESPONSE,
+    max_version=0,
+    handle=handle,
+    refuse=refuse,
+    waits=True,
+    notes=(
+        "no API of Kafka's: agents of a zone get from one another what one of them has read "
+        "([ADR 39](adr/0039-agents-of-a-zone-share-their-reads.md))"
+    ),
+)

@@ -1,0 +1,102 @@
+"""The agents of this agent's zone as readers of one bucket: which of them reads a chunk for all (adr/0039).
+
+The owner of a chunk is chosen by rendezvous hashing among the live agents of the zone. Two agents that see different
+live agents for a moment choose different owners, and the chunk is read twice: no harm.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.peer_requests import PeerError, PeerRequests
+from lacuna.agent.placement import place_once
+from lacuna.controlplane.v1.cluster_pb2 import Agent
+
+if TYPE_CHECKING:
+    from lacuna.agent.lease import AgentLease
+    from lacuna.agent.peer_lines import PeerLines
+    from lacuna.controlplane.client import ControlClient
+    from lacuna.wire.peers import ReadChunkRequest
+
+log = logging.getLogger("lacuna.agent.fetch")
+
+#: For how long an agent that did not answer owns nothing, as far as this agent is concerned.
+_DOUBT_SECONDS: Final = 3.0
+
+
+class Zone:
+    """Knows the agents of the zone `name` that can be asked, and asks them."""
+
+    def __init__(
+        self, control: "ControlClient", lease: "AgentLease", lines: "PeerLines", name: str
+    ) -> None:
+        self.name = name
+        self._control = control
+        self._lease = lease
+        self._lines = lines
+        self._requests = PeerRequests()
+        #: Until when (loop time) the nodes own nothing that have not answered.
+        self._doubted: dict[int, float] = {}
+
+    @property
+    def has_others(self) -> bool:
+        """Whether there are other live agents in the zone, those included that do not answer now."""
+        own_id, name = self._lease.node_id, self.name
+        return any(
+            agent.zone == name and agent.node_id != own_id for agent in self._control.cluster.agents
+        )
+
+    def owner(self, key: bytes) -> Agent | None:
+        """Return the agent that reads the chunk with this key for the zone; None if it is this one."""
+        agents = {
+            agent.node_id: agent
+            for agent in self._control.cluster.agents
+            if agent.zone == self.name and self._answers(agent)
+        }
+        if not agents:
+            return None
+        node_id = place_once(key, sorted(agents))
+        return agents[node_id] if node_id != self._lease.node_id else None
+
+    async def ask(
+        self, agent: Agent, request: "ReadChunkRequest", deadline: float
+    ) -> memoryview | None:
+        """Return the range from another agent; None if it refuses, or does not answer before `deadline` (loop time).
+
+        One that does not answer owns nothing for three seconds.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._requests.ask(agent, request)
+        except TimeoutError:
+            if loop.time() - began < (deadline - began) / 2 or not self._answers(agent):
+                return None
+            why = "it does not answer"
+        except PeerError as error:
+            why = str(error)
+        if self._answers(agent):
+            log.warning(
+                "agent %d at %s:%d was asked for what it reads for the zone, and %s; it is not asked for %g s",
+                agent.node_id,
+                agent.host,
+                agent.port,
+                why,
+                _DOUBT_SECONDS,
+            )
+        self._doubted[agent.node_id] = loop.time() + _DOUBT_SECONDS
+        return None
+
+    def close(self) -> None:
+        """Close the connections to other agents."""
+        self._requests.close()
+
+    def _answers(self, agent: Agent) -> bool:
+        """Whether an agent answers, as far as this one has seen."""
+        until = self._doubted.get(agent.node_id)
+        if until is not None:
+            if asyncio.get_running_loop().time() < until:
+                return False
+            del self._doubted[agent.node_id]
+        return not self._lines.is_broken(agent.node_id)

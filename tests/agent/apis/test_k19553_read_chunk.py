@@ -1,0 +1,92 @@
+"""ReadChunk: what an agent gives to others of its zone, and what it refuses (adr/0039)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.logstore.segments.paths import parse_segment_key, segments_prefix
+from lacuna.wire.peers import READ_CHUNK_KEY, ReadChunkRequest, ReadChunkResponse
+from tests.agent.fetch.test_zone_reads import SHARING
+from tests.clients.batch import batch
+from tests.simulation.cluster import KAFKA_PORT
+from tests.simulation.kafka import Client
+from tests.simulation.stage import PARTS, Stage, staged
+
+CHUNK = FetchSettings().chunk_bytes
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    yield from staged(agents=2, parts=SHARING)
+
+
+def ask(stage: Stage, **fields: Any) -> ReadChunkResponse:
+    """Asks the second agent for the first bytes of a segment, unless `fields` say something else."""
+    cluster_id = stage.agents[1].running.context.control.cluster.cluster_id
+    key = next(iter(stage.around.bucket.objects.list(segments_prefix(cluster_id)))).key
+    _, segment = parse_segment_key(key)
+    request = ReadChunkRequest(cluster_id, segment.lease_id, segment.sequence, 0, 8)
+    address = (stage.agents[1].name, KAFKA_PORT)
+
+    async def answer() -> ReadChunkResponse:
+        client = Client(stage.around.network, [address], stage.around.randomness("asker"))
+        found: ReadChunkResponse = await client.ask(
+            address, READ_CHUNK_KEY, 0, request._replace(**fields)
+        )
+        client.disconnect()
+        return found
+
+    return stage.run(answer())
+
+
+def write(stage: Stage) -> None:
+    assert stage.agents[0].target().verdict(stage.create_topic(), batch((b"v",))) == "NONE"
+
+
+def test_a_range_is_given_whoever_owns_it(stage: Stage) -> None:
+    write(stage)
+    (data,) = ask(stage).data or ()
+    assert len(data) == 8
+    (again,) = ask(stage, position=3, size=5).data or ()
+    assert again == data[3:]
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"cluster_id": "another"}, 104),
+        ({"cluster_id": "../journal"}, 104),
+        ({"lease_id": -1}, 42),
+        ({"sequence": -1}, 42),
+        ({"sequence": 1 << 48}, 42),
+        ({"position": -1}, 42),
+        ({"size": 0}, 42),
+        ({"size": CHUNK + CHUNK // 8 + 1}, 42),
+        ({"position": CHUNK - 1, "size": CHUNK}, 42),
+        ({"lease_id": 1 << 40}, 56),
+        ({"position": 1 << 40}, 56),
+    ],
+)
+def test_what_is_no_range_of_a_segment_is_refused(
+    stage: Stage, fields: dict[str, Any], code: int
+) -> None:
+    write(stage)
+    assert ask(stage, **fields) == ReadChunkResponse(code)
+
+
+def test_nothing_is_given_if_reads_are_not_shared() -> None:
+    for stage in staged(agents=2, parts=PARTS):
+        write(stage)
+        assert ask(stage) == ReadChunkResponse(42)
+
+
+def test_nothing_is_given_if_nobody_else_is_in_the_zone(stage: Stage) -> None:
+    write(stage)
+    stage.agents[0].retire()
+    one = stage.agents[1].running.context.control.cluster
+    stage.until(lambda: len(one.agents) == 1)
+    assert ask(stage) == ReadChunkResponse(42)

@@ -1,0 +1,251 @@
+"""Agents of a zone read the bucket once, and each by itself where another one fails it (adr/0039)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+
+from lacuna.agent.fetch import shared as shared_reads
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.fetch.shared import SharedReads
+from lacuna.logstore.records.batch import read_batches
+from lacuna.testing.faults import Fault, FaultKind
+from tests.clients.batch import batch
+from tests.simulation.stage import PARTS, Stage, StagedAgent, staged
+
+SEGMENTS = 24
+#: How long an agent waits for another one, and more than a few messages and reads of the store take.
+PATIENCE = FetchSettings().zone_patience_ms / 1000
+A_WHILE = 0.3
+SHARING = dataclasses.replace(PARTS, fetch=FetchSettings(zone_reads="on", read_ahead_bytes=0))
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    yield from staged(agents=3, parts=SHARING)
+
+
+@pytest.fixture
+def topic(stage: Stage) -> str:
+    return written(stage)
+
+
+def written(stage: Stage) -> str:
+    """A topic with as many segments as values, which the first agent wrote and nobody has read."""
+    target, name = stage.agents[0].target(), stage.create_topic()
+    for number in range(SEGMENTS):
+        assert target.verdict(name, batch((b"%d" % number,))) == "NONE"
+    stage.until(lambda: all(end(stage, each, name) == SEGMENTS for each in stage.agents))
+    return name
+
+
+def end(stage: Stage, agent: StagedAgent, topic: str) -> int:
+    del stage
+    offset: int = agent.target().list_offset(topic, -1)["offset"]
+    return offset
+
+
+def shared(agent: StagedAgent) -> SharedReads:
+    found = agent.running.context.fetch.shared
+    assert found is not None
+    return found
+
+
+def values(agent: StagedAgent, topic: str, offset: int = 0) -> list[bytes]:
+    """What one Fetch of an agent gives."""
+    return in_answer(agent.target().fetch(topic, offset, min_bytes=1))
+
+
+def in_answer(row: dict[str, object]) -> list[bytes]:
+    assert row["error_code"] == 0
+    records = row["records"]
+    assert isinstance(records, bytes | bytearray | memoryview)
+    return [
+        record.value or b"" for each in read_batches(bytes(records)) for record in each.records()
+    ]
+
+
+ALL = [b"%d" % number for number in range(SEGMENTS)]
+
+
+def gets(stage: Stage) -> int:
+    return stage.around.bucket.objects.metrics.gets
+
+
+def test_the_agents_of_a_zone_read_each_segment_once(stage: Stage, topic: str) -> None:
+    before = gets(stage)
+    for agent in stage.agents:
+        assert values(agent, topic) == ALL
+    assert gets(stage) - before == SEGMENTS
+    # An owner answers from what it has, and asks nobody: what was taken was given, and is two thirds of all.
+    given = sum(shared(agent).metrics.given for agent in stage.agents)
+    taken = sum(shared(agent).metrics.taken for agent in stage.agents)
+    assert given == taken == 2 * SEGMENTS
+    assert min(shared(agent).metrics.given for agent in stage.agents) > 0
+
+
+def test_those_who_ask_at_once_share_a_read(stage: Stage, topic: str) -> None:
+    before = gets(stage)
+    asked = [agent.target().later(lambda each: each.fetch(topic, 0)) for agent in stage.agents]
+    assert [in_answer(each.result()) for each in asked] == [ALL] * 3
+    assert gets(stage) - before == SEGMENTS
+
+
+def test_without_the_setting_each_agent_reads_for_itself() -> None:
+    for stage in staged(agents=3):
+        topic, before = written(stage), gets(stage)
+        for agent in stage.agents:
+            assert agent.running.context.fetch.shared is None
+            assert values(agent, topic) == ALL
+        assert gets(stage) - before == 3 * SEGMENTS
+
+
+def test_who_is_alone_keeps_nothing_for_others() -> None:
+    for stage in staged(agents=1, parts=SHARING):
+        topic, before = written(stage), gets(stage)
+        (agent,) = stage.agents
+        assert values(agent, topic) == ALL
+        assert gets(stage) - before == SEGMENTS
+        assert shared(agent).chunks.reads == 0
+
+
+def test_zones_do_not_share() -> None:
+    for stage in staged(agents=2, parts=SHARING):
+        topic, before = written(stage), gets(stage)
+        one, other = stage.agents
+        shared(other)._zone.name = "elsewhere"
+        for agent in (one, other):
+            for peer in agent.running.context.control.cluster.agents:
+                if peer.node_id == other.running.context.lease.node_id:
+                    peer.zone = "elsewhere"
+            assert values(agent, topic) == ALL
+        assert gets(stage) - before == 2 * SEGMENTS
+
+
+def test_what_an_owner_has_and_nobody_asks_for_any_more_is_dropped(
+    stage: Stage, topic: str
+) -> None:
+    one, *others = stage.agents
+    assert values(one, topic) == ALL
+    assert shared(one).chunks.bytes_now > 0
+    for agent in others:
+        agent.retire()
+    stage.until(lambda: len(one.running.context.control.cluster.agents) == 1)
+    target = one.target()
+    assert target.verdict(topic, batch((b"last",))) == "NONE"
+    assert values(one, topic, SEGMENTS) == [b"last"]
+    assert shared(one).chunks.bytes_now == 0
+
+
+def test_an_owner_that_dies_while_it_reads_is_not_waited_for(stage: Stage, topic: str) -> None:
+    one, two, _ = stage.agents
+    hold = stage.store.hold("get", of=two)
+    answer = one.target().later(lambda each: each.fetch(topic, 0))
+    hold.wait_until_reached()
+    began = stage.loop.time()
+    two.kill(back_after=60)
+    assert in_answer(answer.result()) == ALL
+    assert stage.loop.time() - began < A_WHILE
+
+
+def test_the_share_of_a_dead_owner_moves_to_the_others(stage: Stage, topic: str) -> None:
+    one, two, three = stage.agents
+    two.kill(back_after=60)
+    stage.advance(A_WHILE)
+    before = gets(stage)
+    assert values(one, topic) == values(three, topic) == ALL
+    assert gets(stage) - before == SEGMENTS
+
+
+def test_an_owner_that_cannot_be_reached_is_waited_for_once(stage: Stage, topic: str) -> None:
+    one, two, three = stage.agents
+    for other in (two, three):
+        stage.around.network.cut(one.name, other.name, 10.0)
+    began = stage.loop.time()
+    assert values(one, topic) == ALL
+    waited = stage.loop.time() - began
+    assert PATIENCE <= waited < PATIENCE + A_WHILE
+    forget(one)
+    began = stage.loop.time()
+    assert values(one, topic) == ALL
+    assert stage.loop.time() - began < A_WHILE
+
+
+def test_an_owner_that_is_slow_is_waited_for_as_long_as_is_allowed(
+    stage: Stage, topic: str
+) -> None:
+    one, two, _ = stage.agents
+    hold = stage.store.hold("get", of=two)
+    began = stage.loop.time()
+    assert values(one, topic) == ALL
+    assert PATIENCE <= stage.loop.time() - began < PATIENCE + A_WHILE
+    hold.release()
+
+
+def test_an_owner_that_is_stopped_is_not_asked_any_more(stage: Stage, topic: str) -> None:
+    one, two, _ = stage.agents
+    two.stop(back_after=60)
+    stage.until(lambda: len(one.running.context.control.cluster.agents) == 2)
+    assert values(one, topic) == ALL
+    assert shared(one).metrics.missed == 0
+
+
+def test_wrong_bytes_of_an_owner_are_found_and_read_again(
+    stage: Stage, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # The last byte is one of a record, which a checksum covers.
+    real = stage.store.get_up_to, stage.store.get
+    one = stage.agents[0]
+
+    def flipped(key: str, position: int, size: int) -> bytearray:
+        data = real[1](key, position, size)
+        data[-1] ^= 1
+        return data
+
+    before = gets(stage)
+    for agent in stage.agents:
+        chunks = shared(agent).chunks
+        chunks._store = mock.Mock(get=flipped, get_up_to=flipped)
+    assert values(one, topic) == ALL
+    assert shared(one).metrics.damaged == SEGMENTS
+    assert gets(stage) - before == 2 * SEGMENTS
+    assert "damaged when they came from this zone's cache" in caplog.text
+
+
+def test_an_owner_whose_store_fails_says_so(stage: Stage, topic: str) -> None:
+    one = stage.agents[0]
+    stage.store.fail(*[Fault("get", FaultKind.ERROR)] * SEGMENTS)
+    began = stage.loop.time()
+    assert values(one, topic) == ALL
+    assert stage.loop.time() - began < A_WHILE
+
+
+def test_an_owner_that_has_too_much_to_do_refuses(
+    stage: Stage, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_reads, "_MOST_ANSWERS", 0)
+    one = stage.agents[0]
+    assert values(one, topic) == ALL
+    refused = sum(shared(agent).metrics.refused for agent in stage.agents)
+    assert refused == shared(one).metrics.missed > 0
+
+
+def test_what_was_just_written_is_not_asked_for(stage: Stage) -> None:
+    """Whoever wrote it has it, if somebody waits for it there."""
+    name, before = stage.create_topic(), gets(stage)
+    one = stage.agents[0]
+    waiting = one.target().later(lambda each: each.fetch(name, 0, max_wait_ms=30_000, min_bytes=1))
+    stage.advance(A_WHILE)
+    assert one.target().verdict(name, batch((b"v",))) == "NONE"
+    assert in_answer(waiting.result()) == [b"v"]
+    assert gets(stage) == before
+
+
+def forget(agent: StagedAgent) -> None:
+    """Empties the cache of what was read."""
+    cache = agent.running.context.fetch.cache
+    cache.reserve(1 << 40)
+    cache.reserve(0)

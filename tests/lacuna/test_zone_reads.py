@@ -1,0 +1,94 @@
+"""Agents of a zone on S3 read each chunk of an object at most twice, however many of them lead partitions in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.housekeeping import HousekeepingSettings
+from lacuna.agent.settings import AgentSettings
+from lacuna.agents import AgentParts
+from lacuna.testing import Cluster
+from tests.clients.probing import Target
+
+AGENTS, PARTITIONS, RECORDS, A_FLUSH = 4, 8, 4_000, 500
+TOPIC = "t"
+PARTS = AgentParts(
+    agent=AgentSettings(zone="a", num_partitions=PARTITIONS),
+    # Nothing but fetches is to read the bucket.
+    housekeeping=HousekeepingSettings(merge_interval_ms=3_600_000, collect_interval_ms=3_600_000),
+)
+ALONE = dataclasses.replace(PARTS, fetch=FetchSettings(zone_reads="off"))
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """One agent has written everything, so that its objects have slices of partitions which others lead later."""
+    running = Cluster(moto=True, agents=AGENTS, parts=PARTS)
+    running._agents = 1
+    with running:
+        running.create_topic(TOPIC, PARTITIONS)
+        producer = Producer({"bootstrap.servers": running.bootstrap, "linger.ms": 20})
+        for number in range(RECORDS):
+            producer.produce(TOPIC, b"%05d" % number * 400, partition=number % PARTITIONS)
+            if number % A_FLUSH == 0:
+                assert producer.flush(60) == 0
+        assert producer.flush(60) == 0
+        yield running
+
+
+def gets_while_read(cluster: Cluster, parts: AgentParts) -> int:
+    """How many GETs it takes that librdkafka reads everything once through cold agents."""
+    cluster.stop()
+    cluster._parts, cluster._agents = parts, AGENTS
+    cluster.start()
+    before = cluster.embedded.store.metrics.gets
+    for agent in range(AGENTS):
+        # Each consumer knows another agent first; all go to the leaders.
+        read(cluster.bootstrap.split(",")[agent])
+    return cluster.embedded.store.metrics.gets - before
+
+
+def read(bootstrap: str) -> None:
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "g", "enable.partition.eof": True}
+    )
+    consumer.assign([TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)])
+    ended: set[int | None] = set()
+    count, deadline = 0, time.monotonic() + 60
+    while len(ended) < PARTITIONS:
+        assert time.monotonic() < deadline, f"{count} records"
+        for message in consumer.consume(1000, 0.1):
+            error = message.error()
+            if error is None:
+                count += 1
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                ended.add(message.partition())
+    consumer.close()
+    assert count == RECORDS
+
+
+@pytest.mark.slow
+def test_the_agents_of_a_zone_read_the_bucket_together(cluster: Cluster) -> None:
+    embedded = cluster.embedded
+    objects = sum(1 for each in embedded.store.list() if each.key.endswith(".seg"))
+    alone = gets_while_read(cluster, ALONE)
+    together = gets_while_read(cluster, PARTS)
+    assert objects >= RECORDS // A_FLUSH
+    assert alone > 3 * objects
+    # A first range that is small is read alone, the rest of its chunk with the second one.
+    assert together <= 2 * objects
+    # Clients that ask an agent which does not lead read nothing more.
+    before = cluster.embedded.store.metrics.gets
+    for bootstrap in cluster.bootstrap.split(","):
+        target = Target(bootstrap)
+        for index in range(PARTITIONS):
+            assert target.fetch(TOPIC, 0, index=index)["records"]
+        target.close()
+    assert cluster.embedded.store.metrics.gets == before
