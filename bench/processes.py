@@ -16,15 +16,18 @@ _KEPT_LINES = 40
 
 
 class Process:
-    """A running `lacuna` command; `value` is what follows `ready` in the line that says it is ready."""
+    """A running `lacuna` command, or another module.
 
-    def __init__(self, arguments: Sequence[str], ready: str) -> None:
+    `value` is what follows `ready` in the line that says it is ready.
+    """
+
+    def __init__(self, arguments: Sequence[str], ready: str, module: str = "lacuna") -> None:
         self._ready = ready
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._told = threading.Event()
         self.value = ""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "lacuna", *arguments],
+            [sys.executable, "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -38,7 +41,7 @@ class Process:
             self._process.kill()
             self._process.wait()
             self._close()
-            raise BenchError(f"lacuna {' '.join(arguments)} did not start:\n{self.said}")
+            raise BenchError(f"{module} {' '.join(arguments)} did not start:\n{self.said}")
 
     @property
     def pid(self) -> int:

@@ -7,10 +7,16 @@ from bench.figures import OTHERS, Figure, Row, Spread
 from bench.goals import Verdict
 from bench.journal_targets import POSTGRESQL, SLOW_BUCKET, SQLITE
 from bench.results import Results
-from bench.sections import KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
+from bench.sections import BARE, KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
 
 ORDER = (LACUNA, LACUNA_GRPC, KAFKA, KAFKA_FSYNC, SQLITE, POSTGRESQL, SLOW_BUCKET)
-RATIOS = ((LACUNA, KAFKA), (LACUNA, KAFKA_FSYNC), (LACUNA_GRPC, KAFKA), (POSTGRESQL, SQLITE))
+RATIOS = (
+    (LACUNA, KAFKA),
+    (LACUNA, KAFKA_FSYNC),
+    (LACUNA_GRPC, KAFKA),
+    (LACUNA, BARE),
+    (POSTGRESQL, SQLITE),
+)
 BEGIN = "<!-- begin of what `make bench` writes -->"
 END = "<!-- end of what `make bench` writes -->"
 

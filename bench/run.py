@@ -16,6 +16,7 @@ from threading import BrokenBarrierError
 from confluent_kafka import KafkaException
 
 from bench import machine, report
+from bench.bare import Bare
 from bench.compare import worse
 from bench.errors import BenchError
 from bench.figures import Row
@@ -24,7 +25,7 @@ from bench.kafka import FSYNC, Kafka, KafkaMissing
 from bench.lacuna import Lacuna, LacunaGrpc
 from bench.results import Results
 from bench.rounds import FULL, QUICK, SMOKE, Bench
-from bench.sections import KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC, SECTIONS
+from bench.sections import BARE, KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC, SECTIONS
 from bench.target import Foreign, Target
 from bench.warming import warm
 
@@ -35,6 +36,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     LACUNA_GRPC: LacunaGrpc,
     KAFKA: Kafka,
     KAFKA_FSYNC: lambda: Kafka(FSYNC, KAFKA_FSYNC),
+    BARE: Bare,
 }
 EVERYDAY = (LACUNA, KAFKA)
 OUT = ROOT / "bench" / "out"

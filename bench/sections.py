@@ -25,6 +25,7 @@ LACUNA = "lacuna"
 LACUNA_GRPC = "lacuna grpc"
 KAFKA = "kafka"
 KAFKA_FSYNC = "kafka fsync"
+BARE = "bare"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,12 @@ class Section:
 
 
 SECTIONS: dict[str, Section] = {
-    "throughput": Section(throughput, (LACUNA, KAFKA, KAFKA_FSYNC)),
-    "transactions": Section(transactions, (LACUNA, LACUNA_GRPC, KAFKA, KAFKA_FSYNC)),
+    "throughput": Section(throughput, (LACUNA, KAFKA, KAFKA_FSYNC, BARE)),
+    "transactions": Section(transactions, (LACUNA, LACUNA_GRPC, KAFKA, KAFKA_FSYNC, BARE)),
     "aborts": Section(aborts, (LACUNA, KAFKA)),
     "tail": Section(tail, (LACUNA, KAFKA)),
-    "tiny": Section(tiny, (LACUNA, KAFKA)),
-    "latency": Section(latency, (LACUNA, KAFKA, KAFKA_FSYNC)),
+    "tiny": Section(tiny, (LACUNA, KAFKA, BARE)),
+    "latency": Section(latency, (LACUNA, KAFKA, KAFKA_FSYNC, BARE)),
     "java": Section(java, (LACUNA, KAFKA, KAFKA_FSYNC), everyday=False),
     "journals": Section(journals, everyday=False),
     "messages": Section(messages),
