@@ -73,7 +73,8 @@ def group_ranges(
     Ranges are of one object if both ids are the same. Ranges that follow each other share a group if they are of one
     object, with 0 to `gap` bytes between them; a group spans at most `most` bytes, unless it is one range, and its
     ranges begin in one chunk of `chunk` bytes (at least 1) of their object. All columns are array("q"). Returns five:
-    for each group where it begins, with the count of all ranges at the end; how many bytes it spans; and the positions, sizes and starts in the new order.
+    for each group where it begins, with the count of all ranges at the end; how many bytes it spans; and the positions,
+    sizes and starts in the new order.
     Raises ValueError if a column is too short, or an index is not one.
     """
     count: cython.Py_ssize_t = len(order)
