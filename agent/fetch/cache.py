@@ -9,6 +9,7 @@ loop. What the cache gives out are spans: batches as they were produced, or coal
 import asyncio
 import logging
 import sys
+from array import array
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -268,7 +269,7 @@ class ExtentCache:
                 index += count or 1
         if all(left):
             return pieces
-        return pieces.take([*compress(range(len(pieces)), left)])
+        return pieces.take(array("q", compress(range(len(pieces)), left)))
 
     async def _load(
         self,

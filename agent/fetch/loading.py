@@ -19,7 +19,7 @@ from lacuna.agent.fetch.stretch import Load, Stretch
 from lacuna.controlplane.shared.log.pieces import Piece, Pieces
 from lacuna.controlplane.shared.log.reads import ReadFailure, failure_of, plan_reads, walk_read
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.logstore.objects.reading import grow
+from lacuna.logstore.objects.reading import divide_runs, grow, sort_ranges, take
 from lacuna.logstore.objects.store import ObjectStoreError, Reads
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class LoadPlan:
 
     pieces: Pieces
     starts: "array[int]"
-    bounds: list[int]
+    bounds: "array[int]"
     partitions: list[PartitionKey]
     reads: Reads
     order: "array[int]"
@@ -133,18 +133,32 @@ def plan_loads(
     if not runs:
         return []
     pieces = Pieces.joined([run.pieces for run in runs])
-    heads = dict(zip(accumulate((len(run.pieces) for run in runs), initial=0), runs, strict=False))
-    places = [*zip(pieces.lease_ids, pieces.sequences, pieces.positions, strict=True)]
-    by_bucket = sorted(range(len(places)), key=places.__getitem__)
-    return [
-        _plan_load(pieces, part, heads, reads_of) for part in _cut(pieces, by_bucket, load_bytes)
-    ]
+    heads = array("q", accumulate((len(run.pieces) for run in runs), initial=0))
+    by_bucket = sort_ranges(pieces.lease_ids, pieces.sequences, pieces.positions)
+    plans = []
+    for part in _cut(pieces, by_bucket, load_bytes):
+        ordered, order, bounds = divide_runs(part, heads)
+        chosen = pieces.take(ordered)
+        starts = array("q", accumulate(chosen.sizes, initial=0))
+        plans.append(
+            LoadPlan(
+                pieces=chosen,
+                starts=starts,
+                bounds=bounds,
+                partitions=[
+                    runs[bisect_right(heads, ordered[at]) - 1].partition for at in bounds[:-1]
+                ],
+                reads=reads_of(chosen, starts, order),
+                order=order,
+            )
+        )
+    return plans
 
 
-def _cut(pieces: Pieces, by_bucket: list[int], load_bytes: int) -> Iterator[list[int]]:
+def _cut(pieces: Pieces, by_bucket: "array[int]", load_bytes: int) -> "Iterator[array[int]]":
     """Yield parts of about `load_bytes`, cut between two objects if possible."""
-    sizes, sequences, lease_ids = pieces.sizes, pieces.sequences, pieces.lease_ids
-    ends = list(accumulate(map(sizes.__getitem__, by_bucket)))
+    sequences, lease_ids = pieces.sequences, pieces.lease_ids
+    ends = list(accumulate(take(pieces.sizes, by_bucket)))
     first = at = before = 0
     while (at := bisect_left(ends, before + load_bytes, at) + 1) < len(by_bucket):
         while at < len(by_bucket) and ends[at - 1] - before < 2 * load_bytes:
@@ -157,47 +171,6 @@ def _cut(pieces: Pieces, by_bucket: list[int], load_bytes: int) -> Iterator[list
         yield by_bucket[first:at]
         first, before = at, ends[at - 1]
     yield by_bucket[first:]
-
-
-def _plan_load(
-    pieces: Pieces,
-    part: list[int],
-    heads: dict[int, Run],
-    reads_of: Callable[[Pieces, "array[int]", "array[int]"], Reads],
-) -> LoadPlan:
-    """Plan the load of pieces[i] for each i in `part`, which is in the order of places in the bucket.
-
-    In the buffer they are in the order of i. `heads` are the runs by the i at which they begin, and `reads_of` is
-    `plan_reads` with its limits.
-    """
-    if len(part) == len(pieces):
-        chosen, order = pieces, array("q", part)
-        bounds, partitions = [*heads], [run.partition for run in heads.values()]
-    else:
-        ordered = sorted(part)
-        chosen = pieces.take(ordered)
-        chosen_at = dict(zip(ordered, range(len(ordered)), strict=True))
-        order = array("q", map(chosen_at.__getitem__, part))
-        bounds = [0]
-        bounds += [
-            at
-            for at, (before, index) in enumerate(pairwise(ordered), 1)
-            if index != before + 1 or index in heads
-        ]
-        begins = [*heads]
-        partitions = [
-            heads[begins[bisect_right(begins, ordered[at]) - 1]].partition for at in bounds
-        ]
-    bounds.append(len(chosen))
-    starts = array("q", accumulate(chosen.sizes, initial=0))
-    return LoadPlan(
-        pieces=chosen,
-        starts=starts,
-        bounds=bounds,
-        partitions=partitions,
-        reads=reads_of(chosen, starts, order),
-        order=order,
-    )
 
 
 def load(

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Many ranges of many files in one call: one source, compiled by Cython or run by Python as it is.
+"""Many ranges of many objects at once, from their order to their bytes: compiled by Cython, or run as Python.
 
 When compiled, it runs without the interpreter's lock. A loop in Python would wait for that lock between
 any two system calls, and with objects of ten kilobytes or so that is most of the time of a read.
@@ -54,6 +54,173 @@ def grow(buffer: object, size: cython.Py_ssize_t) -> object:
     else:
         buffer[:] = bytes(size)
     return buffer
+
+
+@cython.ccall
+def take(column: object, indexes: object) -> object:
+    """Return the values of an array("q") or array("B") with these indexes, an array("q"), in their order.
+
+    Raises IndexError for an index that the column has not.
+    """
+    count: cython.Py_ssize_t = len(indexes)
+    known: cython.Py_ssize_t = len(column)
+    index_of: cython.longlong[::1] = memoryview(indexes)
+    k: cython.Py_ssize_t
+    for k in range(count):
+        if index_of[k] < 0 or index_of[k] >= known:
+            raise IndexError(f"there is no value {index_of[k]}")
+    if column.typecode == "B":
+        taken = array("B", bytes(count))
+        flags: cython.uchar[::1] = memoryview(column)
+        flags_out: cython.uchar[::1] = memoryview(taken)
+        for k in range(count):
+            flags_out[k] = flags[index_of[k]]
+        return taken
+    taken = array("q", bytes(8 * count))
+    values: cython.longlong[::1] = memoryview(column)
+    values_out: cython.longlong[::1] = memoryview(taken)
+    for k in range(count):
+        values_out[k] = values[index_of[k]]
+    return taken
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_before(
+    ids: cython.longlong[::1],
+    more_ids: cython.longlong[::1],
+    positions: cython.longlong[::1],
+    i: cython.longlong,
+    j: cython.longlong,
+) -> cython.bint:
+    if ids[i] != ids[j]:
+        return ids[i] < ids[j]
+    if more_ids[i] != more_ids[j]:
+        return more_ids[i] < more_ids[j]
+    return positions[i] < positions[j]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _merge(
+    ids: cython.longlong[::1],
+    more_ids: cython.longlong[::1],
+    positions: cython.longlong[::1],
+    order: cython.longlong[::1],
+    out: cython.longlong[::1],
+    width: cython.Py_ssize_t,
+) -> cython.void:
+    """Merge each two neighbouring parts of `width` indexes, which are in order, into one part of `out`."""
+    count: cython.Py_ssize_t = order.shape[0]
+    begin: cython.Py_ssize_t = 0
+    while begin < count:
+        middle: cython.Py_ssize_t = min(begin + width, count)
+        end: cython.Py_ssize_t = min(middle + width, count)
+        left: cython.Py_ssize_t = begin
+        right: cython.Py_ssize_t = middle
+        for k in range(begin, end):
+            if right == end or (
+                left < middle
+                and not _is_before(ids, more_ids, positions, order[right], order[left])
+            ):
+                out[k] = order[left]
+                left += 1
+            else:
+                out[k] = order[right]
+                right += 1
+        begin = end
+
+
+@cython.ccall
+def sort_ranges(ids: object, more_ids: object, positions: object) -> object:
+    """Return the indexes of ranges in the order of their ids, their other ids, and their positions.
+
+    All columns are array("q"), and so is what is returned. Raises ValueError if they have different lengths.
+    """
+    count: cython.Py_ssize_t = len(positions)
+    if len(ids) != count or len(more_ids) != count:
+        raise ValueError("the columns of the ranges have different lengths")
+    order = array("q", range(count))
+    if not cython.compiled:
+        places = list(zip(ids, more_ids, positions, strict=True))
+        return array("q", sorted(order, key=places.__getitem__))
+    other = array("q", order)
+    id_of: cython.longlong[::1] = memoryview(ids)
+    more_of: cython.longlong[::1] = memoryview(more_ids)
+    position_of: cython.longlong[::1] = memoryview(positions)
+    here: cython.longlong[::1] = memoryview(order)
+    there: cython.longlong[::1] = memoryview(other)
+    width: cython.Py_ssize_t = 1
+    is_there: cython.bint = False
+    with cython.nogil:
+        while width < count:
+            if is_there:
+                _merge(id_of, more_of, position_of, there, here, width)
+            else:
+                _merge(id_of, more_of, position_of, here, there, width)
+            is_there = not is_there
+            width *= 2
+    return other if is_there else order
+
+
+@cython.cfunc
+def _marks(part: object, heads: object) -> object:
+    """Return a 1 for each index in `part`, and a 0 for each other one in the runs. Raises as `divide_runs` does."""
+    index_of: cython.longlong[::1] = memoryview(part)
+    i: cython.Py_ssize_t
+    if not len(heads) or heads[0] != 0 or list(heads) != sorted(heads):
+        raise ValueError("the runs do not begin at 0, or are not in order")
+    total: cython.Py_ssize_t = heads[len(heads) - 1]
+    marks = array("q", bytes(8 * total))
+    mark_of: cython.longlong[::1] = memoryview(marks)
+    for i in range(len(part)):
+        if index_of[i] < 0 or index_of[i] >= total or mark_of[index_of[i]] != 0:
+            raise ValueError(f"index {index_of[i]} is in no run, or is there twice")
+        mark_of[index_of[i]] = 1
+    return marks
+
+
+@cython.ccall
+def divide_runs(part: object, heads: object) -> object:
+    """Put a part of the indexes 0, 1, … of runs in order, and find where it is interrupted or another run begins.
+
+    `part` has indexes, each at most once, in any order; run i has those from heads[i] to heads[i + 1] - 1. All are
+    array("q"). Returns three: the indexes of `part` in ascending order; for each index of `part` its place there; and
+    where in that order consecutive indexes of one run begin, with the length at the end.
+    Raises ValueError if an index is in no run, or twice in `part`, or if `heads` is not in order.
+    """
+    count: cython.Py_ssize_t = len(part)
+    places = _marks(part, heads)
+    total: cython.Py_ssize_t = len(places)
+    ordered = array("q", bytes(8 * count))
+    order = array("q", bytes(8 * count))
+    bounds = array("q", bytes(8 * (count + 1)))
+    index_of: cython.longlong[::1] = memoryview(part)
+    head_of: cython.longlong[::1] = memoryview(heads)
+    place_of: cython.longlong[::1] = memoryview(places)
+    ordered_out: cython.longlong[::1] = memoryview(ordered)
+    order_out: cython.longlong[::1] = memoryview(order)
+    bound_out: cython.longlong[::1] = memoryview(bounds)
+    at: cython.Py_ssize_t = 0
+    run: cython.Py_ssize_t = 0
+    found: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t
+    for i in range(total):
+        while head_of[run + 1] <= i:
+            run += 1
+        if place_of[i]:
+            if at == 0 or head_of[run] == i or ordered_out[at - 1] != i - 1:
+                bound_out[found] = at
+                found += 1
+            place_of[i] = at
+            ordered_out[at] = i
+            at += 1
+    for i in range(count):
+        order_out[i] = place_of[index_of[i]]
+    bound_out[found] = at
+    return [ordered, order, bounds[: found + 1]]
 
 
 @cython.ccall

@@ -3,11 +3,12 @@
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, compress
-from operator import attrgetter, itemgetter, ne
+from operator import attrgetter, ne
 from typing import Final, NamedTuple, TypeAlias, overload
 
 from lacuna.controlplane.shared.extents import COLUMNS, FLAG_TRUE_OFFSETS, ExtentTable
 from lacuna.controlplane.v1.log_pb2 import Extents
+from lacuna.logstore.objects.reading import take
 from lacuna.logstore.segments.paths import SegmentId, key_in_lease
 
 #: Where the bytes of a piece are, which never change: (lease_id, sequence, position).
@@ -108,7 +109,8 @@ class Pieces(Sequence[Piece]):
         if len(indexes) == 1:
             start, stop = indexes[0].start, indexes[0].stop
             return cls([column[start:stop] for column in columns])
-        return cls(_taken(columns, [*chain.from_iterable(indexes)]))
+        chosen = array("q", chain.from_iterable(indexes))
+        return cls([take(column, chosen) for column in columns])
 
     @classmethod
     def joined(cls, parts: "Sequence[Pieces]") -> "Pieces":
@@ -147,9 +149,9 @@ class Pieces(Sequence[Piece]):
     def __repr__(self) -> str:
         return f"Pieces.of({list(self)!r})"
 
-    def take(self, indexes: Sequence[int]) -> "Pieces":
+    def take(self, indexes: "array[int]") -> "Pieces":
         """Return the pieces with these indexes, in their order."""
-        return Pieces(_taken(piece_columns(self), indexes))
+        return Pieces([take(column, indexes) for column in piece_columns(self)])
 
     def is_same(self, index: int, others: "Pieces", at: int) -> bool:
         """Whether self[index] is the same piece as others[at]."""
@@ -163,16 +165,6 @@ class Pieces(Sequence[Piece]):
             return count
         differs = map(ne, mine, theirs)
         return next(compress(range(count), differs))
-
-
-def _taken(columns: "Iterable[array[int]]", indexes: Sequence[int]) -> "Iterator[array[int]]":
-    if not indexes:
-        return (array(column.typecode) for column in columns)
-    if len(indexes) == 1:
-        (index,) = indexes
-        return (column[index : index + 1] for column in columns)
-    items_of = itemgetter(*indexes)
-    return (array(column.typecode, items_of(column)) for column in columns)
 
 
 #: No pieces at all.

@@ -70,7 +70,7 @@ def test_slices_of_two_partitions_are_one_read_and_stand_apart_in_memory() -> No
     (made,) = plan([first, second])
     assert [len(read.parts) for read in made.reads] == [2, 2, 2]
     assert list(made.pieces) == first + second
-    assert made.bounds == [0, 3, 6]
+    assert list(made.bounds) == [0, 3, 6]
     assert list(made.starts) == [0, 10, 20, 30, 37, 44, 51]
     assert made.reads[1].parts == [(0, 10, 10), (10, 7, 37)]
 

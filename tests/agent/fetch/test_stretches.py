@@ -76,7 +76,7 @@ def test_columns_are_like_lists_of_pieces(
     first, index = data.draw(st.integers(0, len(some))), data.draw(st.integers(0, len(others)))
     assert list(pieces[first:]) == mine[first:]
     indexes = data.draw(st.lists(st.integers(0, len(some) - 1)))
-    assert list(pieces.take(indexes)) == [mine[at] for at in indexes]
+    assert list(pieces.take(array("q", indexes))) == [mine[at] for at in indexes]
     count = 0
     while (
         mine[first + count : first + count + 1] == theirs[index + count : index + count + 1] != []

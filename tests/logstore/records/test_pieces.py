@@ -287,3 +287,48 @@ def test_ranges_are_shifted_alike(reading: ModuleType) -> None:
     for firsts in ((0, 4), (-1, 2), (2, 1)):
         with pytest.raises(ValueError, match="group 0 is not of these ranges"):
             reading.shift_ranges(positions, array("q", firsts), array("q", (1,)))
+
+
+columns_of_ranges = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 9)), max_size=40
+)
+
+
+@given(ranges=columns_of_ranges, data=st.data())
+def test_ranges_are_put_in_order_and_divided_alike(
+    reading: ModuleType, ranges: list[tuple[int, int, int]], data: st.DataObject
+) -> None:
+    """Beside what Python's own sort says."""
+    columns = [array("q", [each[column] for each in ranges]) for column in range(3)]
+    expected = sorted(range(len(ranges)), key=ranges.__getitem__)
+    cuts = data.draw(st.lists(st.integers(0, len(ranges)), max_size=4).map(sorted))
+    heads = array("q", [0, *cuts, len(ranges)])
+    begin = data.draw(st.integers(0, len(ranges)))
+    part = expected[begin : data.draw(st.integers(begin, len(ranges)))]
+    ordered = sorted(part)
+    bounds = [
+        at
+        for at, index in enumerate(ordered)
+        if not at or index in heads or ordered[at - 1] != index - 1
+    ]
+    assert list(reading.sort_ranges(*columns)) == expected
+    divided = [list(each) for each in reading.divide_runs(array("q", part), heads)]
+    assert divided == [ordered, [ordered.index(each) for each in part], [*bounds, len(part)]]
+    indexes = array("q", part)
+    assert list(reading.take(columns[2], indexes)) == [ranges[index][2] for index in part]
+    flags = reading.take(array("B", columns[2]), indexes)
+    assert (flags.typecode, list(flags)) == ("B", [ranges[index][2] for index in part])
+
+
+def test_what_is_no_order_is_refused_alike(reading: ModuleType) -> None:
+    with pytest.raises(ValueError, match="different lengths"):
+        reading.sort_ranges(array("q"), array("q", (1,)), array("q", (1,)))
+    for heads in ((), (1, 2), (0, 3, 2)):
+        with pytest.raises(ValueError, match="the runs do not begin at 0, or are not in order"):
+            reading.divide_runs(array("q"), array("q", heads))
+    for part in ((2,), (-1,), (0, 0)):
+        with pytest.raises(ValueError, match=f"index {part[0]} is in no run, or is there twice"):
+            reading.divide_runs(array("q", part), array("q", (0, 2)))
+    for index in (-1, 1):
+        with pytest.raises(IndexError, match=f"there is no value {index}"):
+            reading.take(array("q", (5,)), array("q", (index,)))
