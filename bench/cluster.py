@@ -109,18 +109,23 @@ class _Clock:
 
 
 class _CountedJournal(SqliteJournal):
-    """A journal that counts its appends and the bytes of their records."""
+    """A journal that counts its appends, the bytes of their records, and the CPU of appending in the event loop."""
 
     appends = 0
     size = 0
+    loop_cpu = 0.0
 
     def append(self, records: Sequence[bytes], fencing_token: int) -> "asyncio.Future[int]":
         self.appends += 1
         self.size += sum(map(len, records))
-        return super().append(records, fencing_token)
+        started = time.thread_time()
+        try:
+            return super().append(records, fencing_token)
+        finally:
+            self.loop_cpu += time.thread_time() - started
 
 
-class _Line:
+class Line:
     """An agent's session: its stream carries bytes, as it would over gRPC."""
 
     def __init__(self, plane: Runtime, answered: Callable[[int], None]) -> None:
@@ -178,7 +183,7 @@ class _Line:
         self._answered(len(response.replies))
 
 
-class _Driver:
+class Driver:
     """A control plane, and the sessions of a fleet with it."""
 
     def __init__(self, folder: Path) -> None:
@@ -201,16 +206,16 @@ class _Driver:
             prepare=self._keep,
             on_fatal=self.fatal.append,
         )
-        self.lines: list[_Line] = []
+        self.lines: list[Line] = []
         self._open = 0
         self._all_answered = asyncio.Event()
 
     def _keep(self, state: State) -> None:
         self.state = state
 
-    def line(self) -> _Line:
+    def line(self) -> Line:
         """Opens a session."""
-        line = _Line(self.plane, self._answered)
+        line = Line(self.plane, self._answered)
         line.stream.add_done_callback(lambda _: self._all_answered.set())
         self.lines.append(line)
         return line
@@ -249,6 +254,7 @@ class _Driver:
         return {
             **self.spent,
             "appends": self.journal.appends,
+            "journal loop cpu": self.journal.loop_cpu,
             "journal bytes": self.journal.size,
         }
 
@@ -283,7 +289,7 @@ async def _drive(load: Load, seconds: float, folder: Path) -> dict[str, Any]:
     gc.collect()
     memory = resident_bytes([os.getpid()])
     min_age_ms = min(MergeSettings().min_age_ms, int(seconds * 500))
-    driver = _Driver(folder)
+    driver = Driver(folder)
     await driver.plane.start()
     fleet = Fleet(load, [driver.line() for _ in range(load.agents)])
     housekeeping = Housekeeping(fleet, driver.line(), min_age_ms, driver.clock.ms)

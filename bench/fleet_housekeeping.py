@@ -12,7 +12,12 @@ from bench.fleet import TICK_MS, Agent, Fleet, Line, requests_of
 from lacuna.agent.housekeeping.merging import live_pieces
 from lacuna.agent.housekeeping.service import HousekeepingSettings
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
+from lacuna.controlplane.shared.extents import (
+    FLAG_TRUE_OFFSETS,
+    LARGEST_EXTENT_BYTES,
+    DeadRanges,
+    ExtentTable,
+)
 from lacuna.controlplane.shared.log.live import live_slices
 from lacuna.controlplane.shared.log.pieces import Piece, pieces_in
 from lacuna.controlplane.v1.cluster_pb2 import OpenLease, TopicPartition
@@ -25,7 +30,6 @@ from lacuna.controlplane.v1.log_pb2 import (
     SwapExtents,
     SwapPartition,
 )
-from lacuna.controlplane.verbs.commits import LARGEST_EXTENT_BYTES
 from lacuna.logstore.objects.s3 import READS_AT_ONCE
 from lacuna.pipeline.compaction.settings import CompactionSettings
 

@@ -19,6 +19,8 @@ from lacuna.controlplane.v1.log_pb2 import ExtentColumns, Extents
 FLAG_LOG_APPEND_TIME: Final = 1
 FLAG_TRUE_OFFSETS: Final = 2
 
+LARGEST_EXTENT_BYTES: Final = 1 << 20  # unless one batch is larger
+
 #: column name -> array typecode, in the order of the message's fields.
 COLUMNS: Final = {
     "lease_ids": "q",

@@ -2,7 +2,7 @@
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
@@ -22,11 +22,6 @@ _MOST_NUMBERS: Final = REMEMBERED_BATCHES * BATCH_NUMBERS
 NO_SEQUENCE: Final = -1
 
 
-def last_sequence_of(batches: Sequence[int]) -> int:
-    """Return the last sequence of the newest of these batches, or NO_SEQUENCE, after which 0 follows, without one."""
-    return batches[1 - BATCH_NUMBERS] if batches else NO_SEQUENCE
-
-
 class ProducerWindow:
     """The idempotence window of one producer id in one partition (S10). `batches` has their numbers, oldest first."""
 
@@ -41,7 +36,7 @@ class ProducerWindow:
     @property
     def last_sequence(self) -> int:
         """The last sequence of the newest batch of this epoch, or NO_SEQUENCE without one."""
-        return last_sequence_of(self.batches)
+        return self.batches[1 - BATCH_NUMBERS] if self.batches else NO_SEQUENCE
 
     def remember(self, producer_epoch: int, batch: Iterable[int]) -> None:
         """Add a batch, given as its numbers. Another epoch drops all earlier batches; a full window, the oldest."""

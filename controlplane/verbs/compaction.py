@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from itertools import compress, count, repeat
 from operator import lt
 
-from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME, fence_of
+from lacuna.controlplane.shared.extents import (
+    FLAG_LOG_APPEND_TIME,
+    LARGEST_EXTENT_BYTES,
+    fence_of,
+)
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.shared.topic_configs import effective, is_compacted
 from lacuna.controlplane.state.partition import Partition
@@ -15,7 +19,6 @@ from lacuna.controlplane.state.settings import COMPACTION_EXTENTS
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import CompactionPlan, CompactionRange, PlanCompaction
-from lacuna.controlplane.verbs.commits import LARGEST_EXTENT_BYTES
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
 

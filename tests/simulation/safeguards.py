@@ -59,6 +59,7 @@ from lacuna.controlplane.verbs.groups.consumer import reconcile
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.logstore.objects.store import ObjectStoreError
 from lacuna.logstore.records.pieces import walk_pieces
+from tests.forms import interpreted
 from tests.simulation import world
 from tests.simulation.journal import SimulatedJournal
 from tests.simulation.leader_safeguards import LEADER_SAFEGUARDS
@@ -66,6 +67,9 @@ from tests.simulation.store import SimulatedStore
 
 Remove = Callable[[], AbstractContextManager[Any]]
 patch = mock.patch.object
+
+#: Nothing in a compiled module can be replaced, so the safeguards in this one are taken from its interpreted form.
+SLICES: Final = "lacuna.controlplane.verbs.slices"
 
 
 @contextmanager
@@ -130,12 +134,7 @@ def _no_segment_idempotence() -> AbstractContextManager[Any]:
     def commit(turn: Turn, command: CommitSegment) -> Reply:
         if command.segment.lease_id not in turn.state.leases:
             return Reply(segment_committed=SegmentCommitted(error_code=ErrorCode.LEASE_EXPIRED))
-        journalled = JournalRecord()
-        draft = commits._SegmentDraft(turn.state, command, journalled.segment_recorded)
-        for given in command.slices:
-            draft.decide(given)
-        turn.journal(journalled)
-        return Reply(segment_committed=journalled.segment_recorded.verdicts)
+        return commits._decide(turn, command)
 
     def add_or_not(self: SegmentTable, key: Any, *rest: Any) -> None:
         if key not in self:
@@ -147,23 +146,35 @@ def _no_segment_idempotence() -> AbstractContextManager[Any]:
     )
 
 
-def _no_epoch_check() -> AbstractContextManager[Any]:
-    """A batch of an older epoch is taken for one of the newest."""
-    check = commits._SliceDraft._check_transaction
-
-    def unfenced(self: Any, producer_id: int, _epoch: int, flags: int) -> int:
-        found = self.segment.state.producers.get(producer_id)
-        epoch = -1 if found is None else found.producer_epoch
-        return check(self, producer_id, epoch, flags | FLAG_ADDS_PARTITION)
-
+def _no_sequence_check() -> AbstractContextManager[Any]:
+    """A batch is taken whatever its sequence is."""
+    slices = interpreted(SLICES)
     return _all(
-        patch(commits._SliceDraft, "_check_transaction", unfenced),
-        patch(commits, "_check_sequence", _any_sequence),
+        patch(slices, "_check_sequence", lambda *_: 0),
+        patch(commits, "decide_slices", slices.decide_slices),
     )
 
 
-def _any_sequence(*_: Any) -> tuple[int, None]:
-    return 0, None
+def _no_epoch_check() -> AbstractContextManager[Any]:
+    """A batch of an older epoch is taken for one of the newest."""
+    slices = interpreted(SLICES)
+    check = slices._Draft.check_transaction
+
+    def unfenced(self: Any, batch: Any) -> Any:
+        given = batch.producer_epoch, batch.flags
+        found = self.producers.get(batch.producer_id)
+        batch.producer_epoch = -1 if found is None else found.producer_epoch
+        batch.flags |= FLAG_ADDS_PARTITION
+        try:
+            return check(self, batch)
+        finally:
+            batch.producer_epoch, batch.flags = given
+
+    return _all(
+        patch(slices._Draft, "check_transaction", unfenced),
+        patch(slices, "_check_sequence", lambda *_: 0),
+        patch(commits, "decide_slices", slices.decide_slices),
+    )
 
 
 def _blind_views() -> AbstractContextManager[Any]:
@@ -427,7 +438,7 @@ SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "grace of collection": lambda: patch(world, "GRACE_MS", 0),
     "sweep of ended leases": lambda: patch(Collector, "_sweep", _sweep_nothing),
     "segment idempotence": _no_segment_idempotence,
-    "sequence check": lambda: patch(commits, "_check_sequence", _any_sequence),
+    "sequence check": _no_sequence_check,
     "epoch check": _no_epoch_check,
     "version check of views": _blind_views,
     "plan digest of swaps": _no_plan_digest,

@@ -1,0 +1,151 @@
+"""The loops over slices: both forms decide and replay alike, and write what protobuf would write."""
+
+import random
+from types import ModuleType
+
+import pytest
+
+from lacuna.controlplane import machine
+from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME
+from lacuna.controlplane.v1.control_pb2 import SessionResponse
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
+from lacuna.controlplane.v1.log_pb2 import SegmentCommitted, SegmentSlice
+from lacuna.controlplane.verbs import commits
+from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster, add_batch
+from tests.controlplane.verbs.script import run
+from tests.forms import FORMS, compiled, interpreted
+
+SLICES = "lacuna.controlplane.verbs.slices"
+
+
+@pytest.fixture(scope="session", params=FORMS)
+def slices(request: pytest.FixtureRequest) -> ModuleType:
+    """`lacuna.controlplane.verbs.slices`, interpreted and compiled."""
+    return interpreted(SLICES) if request.param == "interpreted" else compiled(SLICES)
+
+
+class Checked:
+    """One form as `commits` calls it; what it returns is compared with what protobuf writes, and kept."""
+
+    def __init__(self, form: ModuleType) -> None:
+        self.form = form
+        self.returned: list[object] = []
+        self.codes: set[int] = set()
+
+    def decide_slices(self, *arguments: object) -> tuple[bytes, bytes, dict[int, int]]:
+        recorded, verdicts, started = self.form.decide_slices(*arguments)
+        assert SegmentRecorded.FromString(recorded).SerializeToString() == recorded
+        committed = SegmentCommitted.FromString(verdicts)
+        assert committed.SerializeToString() == verdicts
+        for verdict in committed.slices:
+            self.codes.update((verdict.error_code, *verdict.error_codes))
+        self.returned.append((recorded, verdicts, started))
+        return recorded, verdicts, started
+
+    def replay_slices(self, *arguments: object) -> tuple[int, bytes]:
+        extents, deltas = self.form.replay_slices(*arguments)
+        assert SessionResponse.FromString(deltas).SerializeToString() == deltas
+        self.returned.append((extents, deltas))
+        return extents, deltas
+
+
+def _drive(form: ModuleType, seed: int, patch: pytest.MonkeyPatch) -> tuple[Checked, bytes]:
+    """Commits what a seed gives, most of it valid; returns what was returned, and the state at the end."""
+    checked = Checked(form)
+    patch.setattr(commits, "decide_slices", checked.decide_slices)
+    patch.setattr(commits, "replay_slices", checked.replay_slices)
+    chance = random.Random(seed)
+    cluster = run("topic a 3\ntopic b 130\n" + "init w\ninit x\ninit y\ninit z\n")
+    for text in ("a-0", "b-129"):
+        cluster.state.watch((cluster.partition(text).topic_id, cluster.partition(text).partition))
+    sequences: dict[tuple[str, int], int] = {}
+    for _ in range(40):
+        cluster.now_ms += chance.choice((1, 60_000, 3_600_000))
+        texts = chance.sample(("a-0", "a-1", "a-9", "b-0", "b-128", "b-129", "c-0"), 4)
+        given = [_slice(cluster, chance, text, sequences) for text in texts]
+        cluster.commit(*given, transactional_ids=("w", "x", "y", "z"))
+        if chance.random() < 0.2:
+            cluster.tick()
+    return checked, machine.snapshot(cluster.state)
+
+
+def _slice(
+    cluster: Cluster, chance: random.Random, text: str, sequences: dict[tuple[str, int], int]
+) -> SegmentSlice:
+    given = SegmentSlice(partition=cluster.partition(text))
+    for _ in range(chance.choice((0, 1, 1, 1, 2, 8))):
+        producer_id = chance.choice((-1, 1, 1, 2, 3, 4))
+        flags = chance.choice((0, FLAG_LOG_APPEND_TIME))
+        if producer_id > 1:
+            flags |= TRANSACTIONAL | chance.choice((0, ADDS_PARTITION, ADDS_PARTITION))
+            flags |= chance.choice((0, producer_id, producer_id, producer_id, 1)) << 4
+        count = chance.choice((1, 3, 500))
+        sequence = sequences.get((text, producer_id), 0)
+        if chance.random() < 0.1:
+            sequence = max(0, sequence - count)
+        epoch = chance.choice((0, 0, 0, 0, 0, 1)) if producer_id > 0 else -1
+        size = chance.choice((100, 3_000, 1 << 20))
+        add_batch(
+            given,
+            count=count,
+            producer=(producer_id, epoch),
+            sequence=sequence if producer_id > 0 else -1,
+            flags=flags,
+            timestamp=cluster.now_ms,
+            size=size,
+            gap=chance.choice((0, 0, 1)),
+        )
+        sequences[text, producer_id] = sequence + count
+    return given
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_both_forms_decide_and_replay_alike(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_python, as_python_left_it = _drive(interpreted(SLICES), seed, monkeypatch)
+    in_c, as_c_left_it = _drive(compiled(SLICES), seed, monkeypatch)
+    assert in_python.returned == in_c.returned
+    assert as_python_left_it == as_c_left_it
+    # The commits had what a seed is to give: accepted batches, and several kinds of refused ones.
+    assert {0, 3, 45, 47, 100} <= in_c.codes
+
+
+def test_a_message_that_is_cut_short_is_refused(slices: ModuleType) -> None:
+    cluster = Cluster()
+    cluster.create("a")
+    cluster.put("a-0")
+    record = JournalRecord.FromString(cluster.journal[-1]).segment_recorded
+    (recorded,) = record.slices
+    data = SegmentRecorded(slices=[recorded]).SerializeToString()
+    for size in range(1, len(data)):
+        with pytest.raises((ValueError, KeyError)):
+            slices.replay_slices(cluster.state, data[:size], 0)
+    with pytest.raises(ValueError, match="overlaps"):
+        slices.replay_slices(cluster.state, data, 0)
+
+
+def test_fields_of_later_versions_are_passed_over(slices: ModuleType) -> None:
+    cluster = Cluster()
+    cluster.create("a")
+    given = SegmentSlice(partition=cluster.partition("a-0"))
+    add_batch(given)
+    # Fields 900 to 903: a number, eight bytes, a string, and four bytes.
+    later = (
+        b"\xa0\x38\xff\x01" + b"\xa9\x38" + b"8" * 8 + b"\xb2\x38\x02ab" + b"\xbd\x38" + b"4" * 4
+    )
+    known = SegmentCommitted.FromString(
+        slices.decide_slices(cluster.state, _in_commit(given.SerializeToString()), 1, 1, 1000, ())[
+            1
+        ]
+    )
+    passed = SegmentCommitted.FromString(
+        slices.decide_slices(
+            cluster.state, later + _in_commit(later + given.SerializeToString()), 1, 1, 1000, ()
+        )[1]
+    )
+    assert list(known.slices[0].base_offsets) == [0]
+    assert passed == known
+
+
+def _in_commit(given: bytes) -> bytes:
+    """CommitSegment.slices with one slice of fewer than 128 bytes."""
+    return bytes((3 << 3 | 2, len(given))) + given
