@@ -36,6 +36,10 @@ from lacuna.setting import MEBIBYTE, check_settings, setting
 
 _log = logging.getLogger("lacuna.controlplane")
 
+# Each iteration of the event loop reads the sockets again; an append begins after one that brought no command, or
+# after this many.
+_MAX_ITERATIONS = 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSettings:
@@ -378,10 +382,18 @@ class Runtime:
     # The journal
 
     def _append_soon(self) -> None:
-        """Have one append write all that is decided in this iteration of the event loop, for whichever client."""
+        """Have one append write all that is decided now and while more commands arrive, for whichever client."""
         if self._records and self._append is None and self._appending_soon is None:
             loop = asyncio.get_running_loop()
-            self._appending_soon = loop.call_soon(self._begin_append)
+            self._appending_soon = loop.call_soon(self._gather, 0, 0)
+
+    def _gather(self, seen: int, iterations: int) -> None:
+        """Begin the append once an iteration of the event loop has brought no more records."""
+        if len(self._records) == seen or iterations == _MAX_ITERATIONS:
+            self._begin_append()
+            return
+        loop = asyncio.get_running_loop()
+        self._appending_soon = loop.call_soon(self._gather, len(self._records), iterations + 1)
 
     def _begin_append(self) -> None:
         """Start an append if there are records to write and no append is under way."""

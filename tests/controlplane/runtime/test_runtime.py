@@ -74,6 +74,7 @@ class Recorder:
 
 
 async def test_a_new_journal_begins_with_the_founding(rig: Rig) -> None:
+    await iterations()
     (first,) = await appended(rig)
     assert JournalRecord.FromString(first[0]).cluster_founded.cluster_id == "cluster"
     await rig.restart()
