@@ -35,7 +35,7 @@ $(VENV)/.kernel-ready: $(KERNEL_SOURCES) | venv $(VENV)/.ready
 	$(BUILD_KERNEL)
 	@touch $(VENV)/.serving-ready $@
 
-# What an agent needs of the kernel, which is half of the C compiler's work.
+# What agents and control planes need of the kernel, which is half of the C compiler's work.
 $(VENV)/.serving-ready: $(KERNEL_SOURCES) | venv $(VENV)/.run-ready
 	$(BUILD_KERNEL) --serving
 	@touch $@

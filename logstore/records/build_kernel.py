@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from setuptools import Extension
 
 CORES: Final = os.cpu_count() or 1
-#: What an agent uses, which is half of the C compiler's work. The Makefile reads these names.
+#: What agents and control planes use, which is half of the C compiler's work. The Makefile reads these names.
 SERVING: Final = (
     "lacuna.logstore.records.kernel",
     "lacuna.logstore.records.rewriting",
