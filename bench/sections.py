@@ -20,6 +20,7 @@ from bench.tail import tail
 from bench.throughput import throughput
 from bench.tiny import tiny
 from bench.transactions import transactions
+from bench.zone import zone
 
 LACUNA = "lacuna"
 LACUNA_GRPC = "lacuna grpc"
@@ -56,4 +57,5 @@ SECTIONS: dict[str, Section] = {
     "million": Section(million, everyday=False),
     "standby": Section(standby, everyday=False),
     "costs": Section(costs, everyday=False),
+    "zone": Section(zone, everyday=False),
 }

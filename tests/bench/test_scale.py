@@ -62,7 +62,7 @@ def test_requests_are_billed_by_kind(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.timeout(400)
 def test_every_section_gives_its_rows(tmp_path: Path) -> None:
     out = tmp_path / "smoke.json"
-    sections = "memory,scale,million,costs,standby"
+    sections = "memory,scale,million,costs,zone,standby"
     command = [sys.executable, "-m", "bench.run", "--size=smoke", f"--sections={sections}"]
     ran = subprocess.run(
         [*command, "--targets=lacuna", f"--out={out}"],
@@ -80,5 +80,6 @@ def test_every_section_gives_its_rows(tmp_path: Path) -> None:
     assert found["2,000 aborted in a row"]["wire bytes, start"] < 200
     assert found["flushes every 250 ms, 1 agent, 2 MiB/s"]["PUTs/GiB written"] > 0
     assert found["control plane, an extent"]["bytes together"] > 0
+    assert found["10 consumers, 2 agents, one is killed, together"]["GETs/GiB of the topic"] > 0
     assert found["standby, 2,000 extents"]["takeover s"] > 2
     assert {"10 extents a partition", "CommitSegment, 4, 100 extents a partition"} <= set(found)

@@ -1,0 +1,276 @@
+"""What the agents of a zone read from S3 for consumers, alone and together: GETs per GiB of the topic.
+
+One agent in another zone writes everything, so that each object has slices of all partitions. Then only the agents of
+the zone run, with cold caches, and ten consumers read everything at the same time.
+
+- librdkafka asks the agent that leads a partition: each agent reads the slices of its partitions.
+- Consumers that ask an agent of their own, whoever leads (bench/fetches.py), for one partition after the other: each
+  agent reads everything.
+- The first work once more, and an agent is killed once a hundredth has been read.
+"""
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from bench.clients import POOL, POOL_SIZE, Deliveries, flush, ready_producer
+from bench.costs import CREDENTIALS
+from bench.counted_s3 import BUCKET, GET, CountedS3
+from bench.errors import BenchError
+from bench.fetches import Fetcher
+from bench.figures import Better, Figure, Row, Run
+from bench.lacuna import READY
+from bench.processes import Process
+from bench.rounds import Bench
+from bench.scale import Agents
+from bench.topics import PARTITIONS, TIMEOUT_SECONDS, Topics
+
+GETS = Figure("GETs/GiB of the topic", Better.LESS)
+SECONDS = Figure("s until all have read all", Better.LESS)
+PAUSE = Figure("longest pause of a consumer, s", Better.LESS)
+RECORD_BYTES = 1024
+CONSUMERS = 10
+SHARING = {"alone": "off", "together": "auto"}
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How many MiB to write to how many partitions, how many at a time, and which numbers of agents to try.
+
+    One of `killed_of` agents is killed.
+    """
+
+    mebibytes: int
+    partitions: int
+    at_once: int
+    agents: tuple[int, ...]
+    killed_of: int
+
+
+AMOUNTS = {
+    "smoke": Amount(4, 4, 2, (), 2),
+    "quick": Amount(32, 20, 8, (1, 4), 4),
+    "full": Amount(64, 20, 8, (1, 4, 10), 10),
+}
+
+
+class ZoneAgents(Agents):
+    """A writer in one zone, and then, after `forget`, agents of another zone instead."""
+
+    def __init__(self, agents: int, sharing: str, store: str) -> None:
+        super().__init__(
+            1, ["--zone=writers", "--create-bucket", "--set", "merge.interval.ms=1h"], store
+        )
+        self._readers = agents
+        self._sharing = sharing
+
+    def to_readers(self) -> None:
+        """Ends the writer, and starts the agents of the zone."""
+        for process in self._processes[:-1]:
+            process.stop()
+        control = self._processes[-1]
+        options = ["--zone=readers", "--set", f"fetch.zone.reads={self._sharing}"]
+        options += ["--set", "merge.interval.ms=1h", "--set", "collect.interval.ms=1h"]
+        arguments = [f"--control={control.value}", f"--store={self._store}", "--listen=127.0.0.1:0"]
+        agents = [Process(["agent", *arguments, *options], READY) for _ in range(self._readers)]
+        self._processes = [*agents, control]
+        self._listens = [agent.value for agent in agents]
+        self._listen = self._listens[0]
+
+    @property
+    def bootstraps(self) -> Sequence[str]:
+        """The address of each agent of the zone."""
+        return self._listens
+
+    def kill(self, number: int) -> None:
+        """Kills an agent as the machine would."""
+        self._processes.pop(number).kill()
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one consumer has read: records, and the longest time without any between the first and the last."""
+
+    records: int = 0
+    longest_pause: float = 0.0
+    error: str = ""
+    _last: float = field(default=0.0)
+
+    def took(self, count: int) -> None:
+        """Note that records have come."""
+        now = time.perf_counter()
+        if self.records:
+            self.longest_pause = max(self.longest_pause, now - self._last)
+        self._last = now
+        self.records += count
+
+
+def zone(bench: Bench) -> Iterator[Row]:
+    """Yields a row for each work and number of agents, with reads alone and together."""
+    amount = AMOUNTS[bench.size.name]
+    os.environ.update({name: os.environ.get(name, value) for name, value in CREDENTIALS.items()})
+    for agents in amount.agents:
+        for how, sharing in SHARING.items():
+            plural = "s" if agents > 1 else ""
+            for work, read in _WORKS.items():
+                run = _measure(agents, sharing, amount, read)
+                yield Row(f"{work}, {agents} agent{plural}, {how}", "lacuna", [run])
+    for how, sharing in SHARING.items():
+        agents = amount.killed_of
+        run = _measure(agents, sharing, amount, _kill_an_agent)
+        yield Row(f"{CONSUMERS} consumers, {agents} agents, one is killed, {how}", "lacuna", [run])
+
+
+def _measure(
+    agents: int,
+    sharing: str,
+    amount: Amount,
+    read: Callable[["ZoneAgents", str, Amount], list[Reading]],
+) -> Run:
+    with CountedS3() as service, ExitStack() as stack:
+        store = f"s3://{BUCKET}?endpoint={service.endpoint}"
+        server = stack.enter_context(ZoneAgents(agents, sharing, store))
+        topic = Topics(server).create("zone", amount.partitions)
+        _write(ready_producer(server, topic), topic, amount)
+        server.to_readers()
+        before, started = service.counts(), time.perf_counter()
+        readings = read(server, topic, amount)
+        seconds = time.perf_counter() - started
+        counted: Counter[str] = service.counts() - before
+    return {
+        GETS: counted[GET] / (amount.mebibytes / 1024),
+        SECONDS: seconds,
+        PAUSE: max(each.longest_pause for each in readings),
+    }
+
+
+def _write(client: Any, topic: str, amount: Amount) -> None:
+    """Writes the records to all partitions in turn, `at_once` MiB of them at a time."""
+    deliveries = Deliveries()
+    total = amount.mebibytes * 1024
+    for index in range(total):
+        client.produce(
+            topic,
+            POOL[index % POOL_SIZE],
+            partition=index % amount.partitions,
+            on_delivery=deliveries,
+        )
+        if index % (amount.at_once * 1024) == 0:
+            flush(client)
+    flush(client)
+    deliveries.check(total)
+
+
+def _in_threads(
+    works: Sequence[Callable[[Reading], None]], meanwhile: Callable[[list[Reading]], None]
+) -> list[Reading]:
+    readings = [Reading() for _ in works]
+
+    def run(work: Callable[[Reading], None], reading: Reading) -> None:
+        try:
+            work(reading)
+        except BenchError as error:
+            reading.error = str(error)
+
+    threads = [
+        threading.Thread(target=run, args=pair, daemon=True)
+        for pair in zip(works, readings, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    meanwhile(readings)
+    for thread in threads:
+        thread.join()
+    for reading in readings:
+        if reading.error:
+            raise BenchError(reading.error)
+    return readings
+
+
+def _read_the_topic(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
+    return _consume(server, topic, amount, lambda _: None)
+
+
+def _kill_an_agent(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
+    """Kills the last agent once a hundredth of all was read: then there is much that nobody has read yet."""
+    few = CONSUMERS * amount.mebibytes * 1024 // 100
+
+    def kill(readings: list[Reading]) -> None:
+        limit = time.monotonic() + TIMEOUT_SECONDS
+        while sum(each.records for each in readings) < few and time.monotonic() < limit:
+            time.sleep(0.01)
+        server.kill(len(server.bootstraps) - 1)
+
+    return _consume(server, topic, amount, kill)
+
+
+def _consume(
+    server: ZoneAgents, topic: str, amount: Amount, meanwhile: Callable[[list[Reading]], None]
+) -> list[Reading]:
+    def work(number: int) -> Callable[[Reading], None]:
+        return lambda reading: _read_with_librdkafka(server.bootstraps[0], topic, amount, reading)
+
+    return _in_threads([work(number) for number in range(CONSUMERS)], meanwhile)
+
+
+def _read_with_librdkafka(bootstrap: str, topic: str, amount: Amount, reading: Reading) -> None:
+    client = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "zone",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "queued.max.messages.kbytes": 4096,
+        }
+    )
+    client.assign([TopicPartition(topic, index, 0) for index in range(amount.partitions)])
+    ended: set[int | None] = set()
+    deadline = time.monotonic() + 2 * TIMEOUT_SECONDS
+    while len(ended) < amount.partitions:
+        if time.monotonic() > deadline:
+            raise BenchError(f"a consumer has read only {reading.records} records")
+        messages = client.consume(1000, _POLL_SECONDS)
+        records = sum(message.error() is None for message in messages)
+        if records:
+            reading.took(records)
+        for message in messages:
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+    client.close()
+    # The producer has written one record to each of the first partitions before.
+    if reading.records != amount.mebibytes * 1024 + PARTITIONS:
+        raise BenchError(f"a consumer has read {reading.records} records")
+
+
+def _read_partition(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
+    """Each consumer reads all partitions one after the other, from the agent that is its own."""
+
+    def work(number: int) -> Callable[[Reading], None]:
+        def read(reading: Reading) -> None:
+            bootstrap = server.bootstraps[number % len(server.bootstraps)]
+            with Fetcher(bootstrap) as fetcher:
+                for partition in range(amount.partitions):
+                    offset, at_end = 0, False
+                    while not at_end:
+                        answer = fetcher.fetch(topic, {partition: offset})
+                        reading.took(answer.next_offsets[partition] - offset)
+                        offset, at_end = answer.next_offsets[partition], answer.at_end
+
+        return read
+
+    return _in_threads([work(number) for number in range(CONSUMERS)], lambda _: None)
+
+
+_WORKS = {
+    f"{CONSUMERS} consumers of all": _read_the_topic,
+    f"{CONSUMERS} consumers of one partition after the other, each of its own agent": _read_partition,
+}
