@@ -9,14 +9,12 @@ loop. What the cache gives out are spans: batches as they were produced, or coal
 import asyncio
 import logging
 import sys
-from array import array
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from itertools import compress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lacuna.agent.fetch.buffers import LiveBytes, ReadBuffer
@@ -228,10 +226,7 @@ class ExtentCache:
     def _start(self, runs: Iterable[Run], ahead: bool = False) -> list[_Reading]:
         """Begin to read what no read under way brings; return the reads that bring something of the runs."""
         tasks: dict[_Reading, None] = {}
-        wanted = [
-            Run(run.partition, self._not_under_way(run, tasks)) if self._reading else run
-            for run in runs
-        ]
+        wanted = [each for run in runs for each in self._not_under_way(run, tasks)]
         total = sum(sum(run.pieces.sizes) for run in wanted)
         shared = self._shared if self._shared is not None and self._shared.is_shared else None
         plans = plan_loads(
@@ -253,11 +248,14 @@ class ExtentCache:
             tasks[task] = None
         return list(tasks)
 
-    def _not_under_way(self, run: Run, tasks: dict[_Reading, None]) -> Pieces:
-        """Return the pieces of a run that no read under way brings; add the reads that bring the others to `tasks`."""
-        pieces = run.pieces
+    def _not_under_way(self, run: Run, tasks: dict[_Reading, None]) -> Iterator[Run]:
+        """Yield the parts of a run that no read under way brings; add the reads that bring the others to `tasks`.
+
+        What lies on both sides of such a read becomes two stretches: one would hide what the read brings.
+        """
+        partition, pieces = run
         left = bytearray(b"\1") * len(pieces)
-        for others, task in self._reading.get(run.partition, ()):
+        for others, task in self._reading.get(partition, ()):
             index = bisect_left(pieces.base_offsets, others.base_offsets[0])
             end = bisect_left(pieces.base_offsets, others.next_offsets[-1])
             while index < end:
@@ -267,9 +265,12 @@ class ExtentCache:
                     left[index : index + count] = bytes(count)
                     tasks[task] = None
                 index += count or 1
-        if all(left):
-            return pieces
-        return pieces.take(array("q", compress(range(len(pieces)), left)))
+        start = left.find(1)
+        while start >= 0:
+            end = left.find(0, start)
+            end = len(left) if end < 0 else end
+            yield Run(partition, pieces[start:end])
+            start = left.find(1, end)
 
     async def _load(
         self,

@@ -351,6 +351,10 @@ def read_files(
         raise ValueError("the columns of a read have different lengths")
     if firsts[0] != 0 or firsts[files] != count:
         raise ValueError("the files of a read do not cover all of its ranges")
+    first_of: cython.longlong[::1] = memoryview(firsts)
+    for k in range(files):
+        if first_of[k] > first_of[k + 1]:
+            raise ValueError("the files of a read are not in the order of its ranges")
     for k in range(count):
         if start_of[k] < 0 or size_of[k] < 1 or start_of[k] > size - size_of[k]:
             raise ValueError(f"range {k} does not fit the buffer")
@@ -359,7 +363,6 @@ def read_files(
     if cython.compiled:
         names: bytes = os.fsencode("\0".join(paths)) + b"\0"
         name: cython.p_char = names
-        first_of: cython.longlong[::1] = memoryview(firsts)
         position_of: cython.longlong[::1] = memoryview(positions)
         count_of: cython.longlong[::1] = memoryview(counts)
         out: cython.uchar[::1] = memoryview(buffer)

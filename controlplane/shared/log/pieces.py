@@ -158,13 +158,21 @@ class Pieces(Sequence[Piece]):
         return self[index] == others[at]
 
     def common(self, first: int, others: "Pieces", index: int) -> int:
-        """Return how many of self[first:] are the same as those of others[index:], up to the first that differs."""
+        """Return how many of self[first:] are the same as those of others[index:], up to the first that differs.
+
+        Compares more and more at once: mostly nearly all of them are the same, or just one.
+        """
         count = min(len(self) - first, len(others) - index)
-        mine, theirs = self[first : first + count], others[index : index + count]
-        if mine == theirs:
-            return count
-        differs = map(ne, mine, theirs)
-        return next(compress(range(count), differs))
+        done, step = 0, 1
+        while done < count:
+            size = min(step, count - done)
+            mine = self[first + done : first + done + size]
+            theirs = others[index + done : index + done + size]
+            if mine != theirs:
+                return done + next(compress(range(size), map(ne, mine, theirs)))
+            done += size
+            step *= 8
+        return count
 
 
 #: No pieces at all.

@@ -75,6 +75,40 @@ async def test_a_cancelled_fetch_does_not_take_the_read_from_others() -> None:
         assert log.store.metrics.gets == 1
 
 
+async def test_what_a_read_under_way_brings_is_found_beside_its_neighbours() -> None:
+    """A second consumer reads what lies on both sides of it, and its read ends later."""
+    async with open_log(fetch=FetchSettings(read_ahead_bytes=0)) as log:
+        await log.create_topic("t")
+        size = len(make_batch(BIG))
+        for _ in range(5):
+            await log.produce(make_batch(BIG))
+        gates = [threading.Event(), threading.Event()]
+        in_the_middle: set[str] = set()
+        second_has_begun = False
+        get = log.store.get
+
+        def held_get(key: str, position: int, size: int) -> bytearray:
+            if not second_has_begun:
+                in_the_middle.add(key)
+            gates[key not in in_the_middle].wait(60)
+            return get(key, position, size)
+
+        log.store.get = held_get  # type: ignore[method-assign]
+        middle = asyncio.ensure_future(log.fetch(2, partition_max_bytes=2 * size))
+        while len(in_the_middle) < 2:
+            await asyncio.sleep(0.001)
+        second_has_begun = True
+        whole = asyncio.ensure_future(log.fetch(0))
+        await iterations()
+        gates[0].set()
+        assert len(records_of(await middle)) == 2
+        gates[1].set()
+        assert len(records_of(await whole)) == 5
+        assert log.store.metrics.gets == 5
+        await log.fetch(0)
+        assert log.store.metrics.gets == 5
+
+
 async def test_the_bound_in_bytes_holds_and_the_oldest_leave() -> None:
     async with open_log(fetch=FetchSettings(cache_bytes=20_000, read_ahead_bytes=0)) as log:
         await log.create_topic("t")
