@@ -36,9 +36,10 @@ from lacuna.setting import MEBIBYTE, check_settings, setting
 
 _log = logging.getLogger("lacuna.controlplane")
 
-# Each iteration of the event loop reads the sockets again; an append begins after one that brought no command, or
-# after this many.
-_MAX_ITERATIONS = 8
+# Each iteration of the event loop reads the sockets again; an append begins after one that brought no command, after
+# this many, or once its records have so many bytes.
+_MAX_ITERATIONS = 4
+_ENOUGH_BYTES = 16 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,13 +384,16 @@ class Runtime:
 
     def _append_soon(self) -> None:
         """Have one append write all that is decided now and while more commands arrive, for whichever client."""
-        if self._records and self._append is None and self._appending_soon is None:
+        if self._is_closing:
+            self._begin_append()
+        elif self._records and self._append is None and self._appending_soon is None:
             loop = asyncio.get_running_loop()
             self._appending_soon = loop.call_soon(self._gather, 0, 0)
 
     def _gather(self, seen: int, iterations: int) -> None:
         """Begin the append once an iteration of the event loop has brought no more records."""
-        if len(self._records) == seen or iterations == _MAX_ITERATIONS:
+        has_enough = iterations == _MAX_ITERATIONS or self._records_bytes >= _ENOUGH_BYTES
+        if has_enough or len(self._records) == seen:
             self._begin_append()
             return
         loop = asyncio.get_running_loop()

@@ -19,7 +19,7 @@ _LONGEST_SECONDS_BUSY = 0.0004
 _LONGEST_SECONDS_OF_A_TRY = 0.003
 _TRY_AGAIN = 64
 _LEARNING = 0.1
-_FORGETTING = 0.5
+_OF_A_TRY = 0.5
 
 
 class LoopLoad:
@@ -50,9 +50,10 @@ class LoopLoad:
 class MeasuredPace:
     """Measures how long one kind of work takes, and decides whether the event loop may do it now.
 
-    What it takes in the loop decides. In a thread the same work seems to take longer, the more so the busier
-    the loop is, since it then waits for the interpreter's lock too. So a thread's times only say whether it is
-    worth a try in the loop, which is made at first, and again after `_TRY_AGAIN` pieces of work in threads.
+    What it takes in the loop decides, on average. In a thread the same work seems to take longer, the more so the
+    busier the loop is, since it then waits for the interpreter's lock too. So a thread's times only say whether
+    it is worth a try in the loop, which is made at first, and again after `_TRY_AGAIN` pieces of work in threads.
+    A quick try counts as much as all that was slow before it, so that a single long sync is soon forgotten.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class MeasuredPace:
         self._in_loop: float | None = None
         self._in_thread: float | None = None
         self._until_try = 0
+        self._is_try = False
 
     def allows(self) -> bool:
         """Whether to do the work in the event loop now; call it in the loop's thread."""
@@ -81,25 +83,27 @@ class MeasuredPace:
         if self._in_thread is None or self._in_thread > _LONGEST_SECONDS_OF_A_TRY:
             return False
         self._until_try = _TRY_AGAIN
+        self._is_try = True
         return True
 
     def _longest(self) -> float:
         return _LONGEST_SECONDS if self._load.is_idle_mostly() else _LONGEST_SECONDS_BUSY
 
     def timed(self, job: Callable[[], T]) -> T:
-        """Does the work, in any thread, and records how long it took. Raises whatever `job` raises."""
+        """Does the work, in any thread, and records how long it took, even if it fails. Raises what `job` raises."""
         started = self._now()
-        result = job()
-        took = self._now() - started
-        if self._thread() == self._loop_thread:
-            self._in_loop = _learned(self._in_loop, took)
-        else:
-            self._in_thread = _learned(self._in_thread, took)
-        return result
+        try:
+            return job()
+        finally:
+            self._learn(self._now() - started)
+
+    def _learn(self, took: float) -> None:
+        if self._thread() != self._loop_thread:
+            self._in_thread = _averaged(self._in_thread, took, _LEARNING)
+            return
+        self._in_loop = _averaged(self._in_loop, took, _OF_A_TRY if self._is_try else _LEARNING)
+        self._is_try = False
 
 
-def _learned(known: float | None, took: float) -> float:
-    """Returns the new estimate. It falls faster than it rises, so that a single long sync is soon forgotten."""
-    if known is None:
-        return took
-    return known + (_LEARNING if took > known else _FORGETTING) * (took - known)
+def _averaged(known: float | None, took: float, weight: float) -> float:
+    return took if known is None else known + weight * (took - known)

@@ -35,6 +35,8 @@ def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
 def _decide(turn: Turn, command: CommitSegment) -> Reply:
     """Decide the slices of a segment that was not committed before."""
     segment = command.segment
+    # What protobuf does not know it would write back: fields of a later version, and of the wrong kind.
+    command.DiscardUnknownFields()
     recorded, verdicts, started = decide_slices(
         turn.state,
         command.SerializeToString(),

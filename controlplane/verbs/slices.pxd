@@ -1,6 +1,6 @@
 # What `slices.py` calls in its compiled form: bytes and arrays without a Python call for each number.
 
-from cpython.array cimport array, resize_smart
+from cpython.array cimport array
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.string cimport memcmp, memcpy
 
@@ -27,18 +27,44 @@ cdef extern from *:
             to[i] = (unsigned char)((uint64_t)value >> 8 * i);
         return to + width;
     }
+
+    /* The beginning of CPython's arrayobject, which no header of it declares. */
+    typedef struct {
+        PyObject_VAR_HEAD
+        char *items;
+        Py_ssize_t allocated;
+        const void *kind;
+        PyObject *weak_references;
+        Py_ssize_t views;
+    } lacuna_array;
+
+    /* Make an array one item longer if it has the room, and nobody a view of it. */
+    static inline int lacuna_lengthen(PyObject *object)
+    {
+        lacuna_array *array = (lacuna_array *)object;
+        if (Py_SIZE(object) >= array->allocated || array->views)
+            return 0;
+        Py_SET_SIZE((PyVarObject *)object, Py_SIZE(object) + 1);
+        return 1;
+    }
     """
+    bint lengthen "lacuna_lengthen"(object array)
     long long int64_of "lacuna_int64"(const unsigned char *data) nogil
     unsigned int uint32_of "lacuna_uint32"(const unsigned char *data) nogil
     unsigned char *put "lacuna_put"(unsigned char *to, long long value, int width) nogil
 
 
 cdef inline long long number_at(object numbers, Py_ssize_t index) except? -9:
-    return (<array?>numbers).data.as_longlongs[index]
+    cdef array found = <array?>numbers
+    if found.ob_descr.itemsize != 8 or not 0 <= index < len(found):
+        raise IndexError("no such number")
+    return found.data.as_longlongs[index]
 
 
 cdef inline int set_last(object numbers, long long value) except -1:
     cdef array found = <array?>numbers
+    if found.ob_descr.itemsize != 8 or not len(found):
+        raise IndexError("no such number")
     found.data.as_longlongs[len(found) - 1] = value
     return 0
 
@@ -47,7 +73,8 @@ cdef inline int append(object numbers, long long value) except -1:
     """The array's items are as wide as one of ExtentTable's columns; the value fits."""
     cdef array found = <array?>numbers
     cdef Py_ssize_t at = len(found)
-    resize_smart(found, at + 1)
+    if not lengthen(found):
+        found.append(0)
     if found.ob_descr.itemsize == 8:
         found.data.as_longlongs[at] = value
     elif found.ob_descr.itemsize == 4:

@@ -180,10 +180,11 @@ class _Target:
     def make_room(self, size: cython.Py_ssize_t) -> cython.int:
         """Only of the compiled form."""
         if self.size + size > self.room:
-            self.room = 2 * (self.size + size) + _FIRST_ROOM
-            grown: cython.p_void = PyMem_Realloc(self.data, self.room)  # noqa: F821
+            room: cython.Py_ssize_t = 2 * (self.size + size) + _FIRST_ROOM
+            grown: cython.p_void = PyMem_Realloc(self.data, room)  # noqa: F821
             if grown == cython.NULL:
                 raise MemoryError
+            self.room = room
             self.data = cython.cast(cython.p_uchar, grown)
         return 0
 

@@ -112,6 +112,32 @@ def test_a_single_long_sync_is_soon_forgotten() -> None:
     assert work.shares(100) == 100
 
 
+def test_syncs_of_which_each_fourth_is_long_are_slow_on_average() -> None:
+    work = Work(0.0001)
+    work.shares(10)
+    in_the_loop = 0
+    for _ in range(200):
+        in_the_loop += work.shares(3)
+        work.seconds = work.seconds_elsewhere = 0.008
+        in_the_loop += work.shares(1)
+        work.seconds = work.seconds_elsewhere = 0.0001
+    assert in_the_loop < 100
+
+
+def test_how_long_failing_took_counts_too() -> None:
+    work = Work(0.0001)
+    work.shares(10)
+
+    def fail() -> None:
+        work.times.pass_by(2.0, 0.0)
+        raise OSError
+
+    assert work.pace.allows()
+    with pytest.raises(OSError):  # noqa: PT011 - it has no text
+        work.pace.timed(fail)
+    assert not work.pace.allows()
+
+
 def test_the_result_and_the_error_of_the_work_are_its_own() -> None:
     pace = Work(0.0).pace
     assert pace.timed(lambda: 7) == 7

@@ -82,6 +82,18 @@ async def test_a_new_journal_begins_with_the_founding(rig: Rig) -> None:
     assert len(await appended(rig)) == 1
 
 
+async def test_commands_of_iterations_in_a_row_share_an_append(rig: Rig) -> None:
+    client = rig.client()
+    topic_id = await created(client)
+    before = len(await appended(rig))
+    calls = []
+    for _ in range(3):
+        calls.append(asyncio.ensure_future(client.call(commit(topic_id))))
+        await asyncio.sleep(0)
+    await asyncio.gather(*calls)
+    assert [len(records) for records in (await appended(rig))[before:]] == [3]
+
+
 async def test_records_that_arrive_while_an_append_runs_share_the_next(rig: Rig) -> None:
     client = rig.client()
     topic_id = await created(client)

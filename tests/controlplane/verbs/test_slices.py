@@ -1,15 +1,19 @@
 """The loops over slices: both forms decide and replay alike, and write what protobuf would write."""
 
 import random
+from contextlib import suppress
 from types import ModuleType
 
 import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given as given_by
+from hypothesis import strategies as st
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME
-from lacuna.controlplane.v1.control_pb2 import SessionResponse
+from lacuna.controlplane.v1.control_pb2 import Failure, SessionResponse
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
-from lacuna.controlplane.v1.log_pb2 import SegmentCommitted, SegmentSlice
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentSlice
 from lacuna.controlplane.verbs import commits
 from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster, add_batch
 from tests.controlplane.verbs.script import run
@@ -144,6 +148,78 @@ def test_fields_of_later_versions_are_passed_over(slices: ModuleType) -> None:
     )
     assert list(known.slices[0].base_offsets) == [0]
     assert passed == known
+
+
+def _committing(cluster: Cluster, data: bytes) -> SegmentCommitted:
+    """What becomes of these bytes of a CommitSegment, in another segment; nothing if it is refused."""
+    cluster.sequence += 1
+    command = CommitSegment.FromString(data)
+    command.segment.lease_id, command.segment.sequence = cluster.lease_id, cluster.sequence
+    command.object_size = 1 << 30
+    committed = cluster.do("commit_segment", command)
+    return SegmentCommitted() if isinstance(committed, Failure) else committed
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    {
+        "an empty group of number 900": b"\xa3\x38\xa4\x38",
+        "slices as four bytes": b"\x1d\xff\xff\xff\xff",
+        "slices as a number": b"\x18\x05",
+    }.values(),
+)
+def test_what_protobuf_does_not_know_stops_nothing(unknown: bytes) -> None:
+    cluster = Cluster()
+    cluster.create("a")
+    given = SegmentSlice(partition=cluster.partition("a-0"))
+    add_batch(given)
+    committed = _committing(cluster, _in_commit(given.SerializeToString()) + unknown)
+    assert [list(each.base_offsets) for each in committed.slices] == [[0]]
+
+
+def test_a_partition_of_another_kind_is_the_first_and_is_journalled_so() -> None:
+    """As protobuf reads it: a partition number that is four bytes is no partition number."""
+    cluster = Cluster()
+    cluster.create("a", 4)
+    odd = SegmentSlice(partition=cluster.partition("a-3"))
+    odd.partition.ClearField("partition")
+    odd.partition.MergeFromString(b"\x15\x02\x00\x00\x00")
+    add_batch(odd)
+    unknown = SegmentSlice(partition=cluster.partition("b-3"))
+    add_batch(unknown)
+    data = b"".join(_in_commit(each.SerializeToString()) for each in (unknown, odd))
+    committed = _committing(cluster, data)
+    assert [each.error_code for each in committed.slices] == [100, 0]
+    (recorded,) = JournalRecord.FromString(cluster.journal[-1]).segment_recorded.slices
+    assert recorded.partition == cluster.partition("a-0")
+    assert recorded.partition.SerializeToString() == cluster.partition("a-0").SerializeToString()
+    assert cluster.put("a-0") == 1
+    assert cluster.put("a-3") == 0
+
+
+@given_by(
+    edits=st.lists(st.tuples(st.integers(0, 400), st.binary(min_size=1, max_size=6)), max_size=3)
+)
+def test_no_bytes_of_a_commit_stop_the_control_plane(edits: list[tuple[int, bytes]]) -> None:
+    """What protobuf takes is decided and replayed, or refused."""
+    cluster = Cluster()
+    cluster.create("a", 2)
+    slices = []
+    for text in ("a-0", "a-1"):
+        slices.append(SegmentSlice(partition=cluster.partition(text)))
+        for sequence in range(2):
+            add_batch(slices[-1], producer=(5, 1), sequence=sequence)
+    data = bytearray(
+        CommitSegment(
+            slices=slices, object_size=1 << 30, transactional_ids=["t"]
+        ).SerializeToString()
+    )
+    for at, replacement in edits:
+        at %= len(data)
+        data[at : at + len(replacement)] = replacement
+    with suppress(DecodeError):
+        _committing(cluster, bytes(data))
+    cluster.check()
 
 
 def _in_commit(given: bytes) -> bytes:
