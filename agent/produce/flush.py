@@ -221,8 +221,15 @@ class Flusher:
             self._start = loop.call_soon(self._begin)
         elif self._settings.flush_interval_ms:
             self._start = loop.call_later(self._settings.flush_interval_ms / 1000, self._begin)
-        elif not self._puts_now:
+        elif not self._puts_now and self._is_worth_a_flush():
             self._start = loop.call_soon(self._gather, 0, 0)
+
+    def _is_worth_a_flush(self) -> bool:
+        """Whether what is queued begins a flush now. A little waits for the flush in flight, as does what comes then.
+
+        A flush costs its PUT, its commit and two syncs, however little is in it.
+        """
+        return not self._flights or self._buffer.queued_bytes > _SMALL_BYTES
 
     def _gather(self, seen: int, iterations: int) -> None:
         """Begin the flush once no more batches arrive, so that a burst of requests shares it."""

@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lacuna.controlplane.client.calls import Calls
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
@@ -26,6 +27,9 @@ from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
 
 _log = logging.getLogger("lacuna.controlplane.client")
+
+#: A message waits for further commands for at most so many iterations of the event loop.
+_MAX_ITERATIONS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +233,7 @@ class SessionClient:
         try:
             while True:
                 await self._wake.wait()
+                await self._gather()
                 await stream.write(self._next_request())
         except StreamBroken:
             return
@@ -237,6 +242,14 @@ class SessionClient:
                 "sending failed: this session ends, and a new one will be opened", exc_info=error
             )
             stream.give_up(f"sending failed with {error!r}")
+
+    async def _gather(self) -> None:
+        """Return once an iteration of the event loop has brought no more commands: those of a burst share a message."""
+        for _ in range(_MAX_ITERATIONS):
+            waiting = len(self._unsent)
+            await asyncio.sleep(0)
+            if len(self._unsent) == waiting:
+                return
 
     def _next_request(self) -> SessionRequest:
         request = SessionRequest()

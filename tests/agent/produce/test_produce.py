@@ -388,6 +388,38 @@ class LossyControl:
         return reply
 
 
+async def test_a_little_waits_for_the_commit_before_it_and_much_does_not() -> None:
+    async with open_log() as log:
+        await log.create_topic("t")
+        answers, call = asyncio.Event(), log.control.call
+
+        async def held_call(command: Command) -> Reply:
+            reply = await call(command)
+            if command.HasField("commit_segment"):
+                await answers.wait()
+            return reply
+
+        log.control.call = held_call  # type: ignore[method-assign]
+
+        async def puts() -> int:
+            await iterations()
+            return log.store.metrics.puts
+
+        sent = [asyncio.ensure_future(log.produce(make_batch(b"first")))]
+        async with asyncio.timeout(60):
+            while await puts() < 1:
+                await asyncio.sleep(0.001)
+        sent += [asyncio.ensure_future(log.produce(make_batch(b"little"))) for _ in range(3)]
+        assert await puts() == 1
+        sent.append(asyncio.ensure_future(log.produce(make_batch(bytes(200_000)))))
+        async with asyncio.timeout(60):
+            while await puts() < 2:
+                await asyncio.sleep(0.001)
+        answers.set()
+        assert [(await each).base_offset for each in sent] == [0, 1, 2, 3, 4]
+        assert await puts() == 2
+
+
 async def test_a_lost_commit_reply_is_asked_for_again_with_the_same_segment() -> None:
     async with open_log() as log:
         await log.create_topic("t")
