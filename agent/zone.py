@@ -39,10 +39,15 @@ class Zone:
         self._doubted: dict[int, float] = {}
 
     @property
+    def secret(self) -> bytes:
+        """What the agents of a cluster know and its clients do not; empty if the control plane has given none."""
+        return self._control.cluster.peer_secret
+
+    @property
     def has_others(self) -> bool:
-        """Whether there are other live agents in the zone, those included that do not answer now."""
+        """Whether there are other live agents in the zone to share with, those included that do not answer now."""
         own_id, name = self._lease.node_id, self.name
-        return any(
+        return self.secret != b"" and any(
             agent.zone == name and agent.node_id != own_id for agent in self._control.cluster.agents
         )
 

@@ -109,6 +109,8 @@ class Runtime:
         self._state = State()
         self.cluster_id = ""
         self._fencing_token = 0
+        #: What agents prove to one another with that they have a session here; only they are told.
+        self._peer_secret = b""
         self._position = 0
         self._durable = 0
         self._last_token = 0
@@ -150,6 +152,7 @@ class Runtime:
             raise
         self._time = SteadyTime(self._clock, self._state.clock_ms)
         self._prepare(self._state)
+        self._peer_secret = self._new_id()
         self._stopped = None
         if self._position == 0:
             self._apply(machine.found(self._state, self.cluster_id, self._context(0)))
@@ -222,7 +225,9 @@ class Runtime:
         session = PlaneSession(self, self._last_session, receiver)
         self._sessions[session] = None
         held = Held(self._position, session)
-        held.cluster.append(self._state.cluster_snapshot())
+        snapshot = self._state.cluster_snapshot()
+        snapshot.peer_secret = self._peer_secret
+        held.cluster.append(snapshot)
         self._hold((held,))
         return session
 

@@ -1,7 +1,8 @@
 """ReadChunk v0: gives another agent of the zone a range of a segment that this one reads for all of them (adr/0039).
 
 It is no API of Kafka's: agents ask one another, and no client is told of it. It is refused unless the agents of the
-zone share their reads. Only segments of this cluster are given, about a chunk of them at most.
+zone share their reads, and to whoever does not know the secret that the control plane tells agents. Only segments of
+this cluster are given, about a chunk of them at most.
 """
 
 from lacuna.agent.api import Api, Call

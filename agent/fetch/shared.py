@@ -5,6 +5,7 @@ answer soon reads the bucket itself, as if it were alone.
 """
 
 import asyncio
+import hmac
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -136,7 +137,9 @@ class SharedReads:
                 return await self._own(segment, read.position, read.size)
             except ObjectStoreError:
                 return None  # the load reads it again, and reports what is wrong
-        request = ReadChunkRequest(self._cluster_id(), *segment, read.position, read.size)
+        request = ReadChunkRequest(
+            self._zone.secret, self._cluster_id(), *segment, read.position, read.size
+        )
         data = await self._zone.ask(agent, request, deadline)
         if data is None:
             self.metrics.missed += 1
@@ -153,7 +156,10 @@ class SharedReads:
         return ChunkId(*segment, position // self.chunks.chunk_bytes)
 
     def _refusal(self, request: ReadChunkRequest) -> int:
-        """Return why a request is not served, or NONE. Only ranges of segments of this cluster are."""
+        """Return why a request is not served, or NONE. Only agents are given ranges of segments of this cluster."""
+        secret = self._zone.secret
+        if not secret or not hmac.compare_digest(request.peer_secret, secret):
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         if request.cluster_id != self._cluster_id():
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         if (

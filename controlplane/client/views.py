@@ -220,6 +220,8 @@ class ClusterView:
     def __init__(self, feed: Feed) -> None:
         self.version = -1
         self.cluster_id = ""
+        #: By which agents know one another (adr/0039); empty if the control plane gives none. Never to be logged.
+        self.peer_secret = b""
         self.topics_by_id: dict[bytes, Topic] = {}
         self.topics_by_name: dict[str, Topic] = {}
         self.agents: tuple[Agent, ...] = ()  # agents that clients are sent to
@@ -251,6 +253,7 @@ class ClusterView:
             self.topics_by_id = {}
             self.topics_by_name = {}
             self.cluster_id = delta.cluster_id
+            self.peer_secret = delta.peer_secret
             self.sessions += 1
         for topic_id in delta.deleted_topic_ids:
             deleted = self.topics_by_id.pop(topic_id, None)

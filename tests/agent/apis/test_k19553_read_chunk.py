@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,10 +27,13 @@ def stage() -> Iterator[Stage]:
 
 def ask(stage: Stage, **fields: Any) -> ReadChunkResponse:
     """Asks the second agent for the first bytes of a segment, unless `fields` say something else."""
-    cluster_id = stage.agents[1].running.context.control.cluster.cluster_id
+    cluster = stage.agents[1].running.context.control.cluster
+    cluster_id = cluster.cluster_id
     key = next(iter(stage.around.bucket.objects.list(segments_prefix(cluster_id)))).key
     _, segment = parse_segment_key(key)
-    request = ReadChunkRequest(cluster_id, segment.lease_id, segment.sequence, 0, 8)
+    request = ReadChunkRequest(
+        cluster.peer_secret, cluster_id, segment.lease_id, segment.sequence, 0, 8
+    )
     address = (stage.agents[1].name, KAFKA_PORT)
 
     async def answer() -> ReadChunkResponse:
@@ -58,6 +62,9 @@ def test_a_range_is_given_whoever_owns_it(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
+        ({"peer_secret": b""}, 31),
+        ({"peer_secret": bytes(16)}, 31),
+        ({"peer_secret": b"\xff"}, 31),
         ({"cluster_id": "another"}, 104),
         ({"cluster_id": "../journal"}, 104),
         ({"lease_id": -1}, 42),
@@ -71,11 +78,36 @@ def test_a_range_is_given_whoever_owns_it(stage: Stage) -> None:
         ({"position": 1 << 40}, 56),
     ],
 )
-def test_what_is_no_range_of_a_segment_is_refused(
+def test_clients_and_what_is_no_range_of_a_segment_are_refused(
     stage: Stage, fields: dict[str, Any], code: int
 ) -> None:
     write(stage)
     assert ask(stage, **fields) == ReadChunkResponse(code)
+
+
+@pytest.mark.parametrize("guess", [b"", bytes(16)])
+def test_nothing_is_given_if_the_control_plane_has_told_no_secret(
+    stage: Stage, guess: bytes
+) -> None:
+    """As one of before does."""
+    write(stage)
+    stage.agents[1].running.context.control.cluster.peer_secret = b""
+    assert ask(stage, peer_secret=guess) == ReadChunkResponse(31)
+
+
+def test_agents_know_one_another_by_a_secret_that_nobody_logs(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(stage)
+    caplog.set_level(logging.DEBUG)
+    one, other = (agent.running.context.control.cluster for agent in stage.agents)
+    secret = one.peer_secret
+    assert len(secret) == 16
+    assert other.peer_secret == secret
+    assert ask(stage).error_code == 0
+    assert ask(stage, lease_id=-1).error_code == 42
+    assert repr(secret)[2:-1] not in caplog.text + repr(ReadChunkRequest(secret))
+    assert secret.hex() not in caplog.text
 
 
 def test_nothing_is_given_if_reads_are_not_shared() -> None:

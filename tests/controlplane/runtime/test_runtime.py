@@ -73,6 +73,23 @@ class Recorder:
         self.ended = error
 
 
+async def test_each_leader_tells_its_sessions_a_secret_that_is_not_journaled(rig: Rig) -> None:
+    """It is for the agents among themselves."""
+    secrets = set()
+    for _ in range(2):
+        client, other = rig.client(), rig.client()
+        await client.cluster.ready()
+        await other.cluster.ready()
+        secret = client.cluster.peer_secret
+        assert len(secret) == 16
+        assert other.cluster.peer_secret == secret
+        records = b"".join(record for batch in await appended(rig) for record in batch)
+        assert secret not in records + rig.plane.serialized_state()
+        secrets.add(secret)
+        await rig.restart()
+    assert len(secrets) == 2
+
+
 async def test_a_new_journal_begins_with_the_founding(rig: Rig) -> None:
     await iterations()
     (first,) = await appended(rig)
