@@ -1,13 +1,15 @@
 """Asks other agents for chunks, over connections to the port that their clients use.
 
 A connection carries one request at a time, so that no answer waits for another one. Connections stay open for the next
-request.
+request until the other agent closes them.
 """
 
 import asyncio
 import struct
+from collections.abc import Callable
 from typing import Final, cast
 
+from lacuna.agent.fetch.buffers import ByteBudget
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 from lacuna.wire.errors import MalformedMessage
@@ -24,76 +26,153 @@ _SIZE: Final = struct.Struct(">i")
 _CORRELATION_BYTES: Final = 4
 #: Of an answer: the correlation id, the error and the length of the data.
 _ANSWER_OVERHEAD: Final = 16
-_MOST_REQUESTS: Final = 32
-_MOST_IDLE: Final = 4
+_MOST_REQUESTS: Final = 16
 
 #: Node id, host and port: a node that comes back elsewhere has other connections.
 _Address = tuple[int, str, int]
 
 
 class PeerError(Exception):
-    """Another agent could not be asked, broke off, or sent what is no answer."""
+    """Another agent could not be asked, broke off, was silent, or sent what is no answer."""
+
+
+class _UnansweredError(PeerError):
+    """The connection broke before a byte of the answer came, so the request may not have been seen."""
 
 
 class PeerRequests:
-    """Connections of one agent to others. At most 32 requests are under way; others wait for them."""
+    """Connections of one agent to others. At most 16 requests to each of them are under way; others wait for these.
 
-    def __init__(self) -> None:
-        self._idle: dict[_Address, list[_Line]] = {}
-        self._free = asyncio.Semaphore(_MOST_REQUESTS)
-        #: All that are open, in the order in which they were made.
-        self._lines: dict[_Line, None] = {}
+    `patience` is how long an answer is usually waited for, in seconds. The ranges that are asked for at the same time
+    have at most `max_bytes`, or else there is one.
+    """
 
-    async def ask(self, agent: Agent, request: ReadChunkRequest) -> memoryview | None:
-        """Return the range that is asked for, or None if the agent refuses to give it. Raises PeerError."""
-        async with self._free:
-            address = (agent.node_id, agent.host, agent.port)
-            line = self._take(address) or await self._connect(agent)
-            try:
-                body = await line.ask(request)
-            except BaseException:
-                line.close()
-                self._lines.pop(line, None)
-                raise
-            idle = self._idle.setdefault(address, [])
-            if len(idle) < _MOST_IDLE:
-                idle.append(line)
-            else:
-                line.close()
-                self._lines.pop(line, None)
+    def __init__(self, patience: float, max_bytes: int) -> None:
+        self._patience = patience
+        self._room = ByteBudget(max_bytes)
+        self._peers: dict[_Address, _Peer] = {}
+        self._is_closed = False
+
+    @property
+    def bytes_under_way(self) -> int:
+        """The bytes of the ranges that are asked for now."""
+        return self._room.used
+
+    async def ask(
+        self, agent: Agent, request: ReadChunkRequest, deadline: float
+    ) -> memoryview | None:
+        """Return the range that is asked for, to be copied at once; None if the agent refuses it or had little time.
+
+        Raises PeerError, also if there is no answer by `deadline` (loop time) though the agent had half of the patience
+        for it. The rest may have gone by while requests of our own were under way.
+        """
+        if self._is_closed:
+            return None
+        loop = asyncio.get_running_loop()
+        address = (agent.node_id, agent.host, agent.port)
+        peer = self._peers.setdefault(address, _Peer())
+        peer.requests += 1
+        asked = deadline
+        try:
+            async with (
+                asyncio.timeout_at(deadline),
+                peer.free,
+                self._room.held(request.size),
+            ):
+                asked = loop.time()
+                body = await self._exchange(address, peer, request)
+        except TimeoutError:
+            if deadline - asked < self._patience / 2:
+                return None
+            raise PeerError("it does not answer") from None
+        except PeerError:
+            if self._is_closed:
+                return None
+            raise
+        finally:
+            peer.requests -= 1
+            self._drop_unused(address, peer)
         return _data_of(body, request)
 
     def close(self) -> None:
-        """Close all connections; what waits for an answer fails."""
-        for line in list(self._lines):
-            line.close()
-        self._lines.clear()
-        self._idle.clear()
+        """Close all connections, and ask nobody any more; what waits for an answer gets none."""
+        self._is_closed = True
+        for peer in list(self._peers.values()):
+            for line in list(peer.lines):
+                line.close()
 
-    def _take(self, address: _Address) -> "_Line | None":
-        idle = self._idle.get(address, [])
-        while idle:
-            line = idle.pop()
-            if line.is_open:
-                return line
-            self._lines.pop(line, None)
-        return None
+    async def _exchange(
+        self, address: _Address, peer: "_Peer", request: ReadChunkRequest
+    ) -> memoryview:
+        """Return the body of the answer, over a connection that is free or a new one."""
+        if peer.idle:
+            try:
+                return await peer.ask(peer.idle.pop(), request)
+            except _UnansweredError:
+                pass  # the agent may have closed it, as nobody used it, before the request arrived
+        return await peer.ask(await self._connect(address, peer), request)
 
-    async def _connect(self, agent: Agent) -> "_Line":
+    async def _connect(self, address: _Address, peer: "_Peer") -> "_Line":
+        def lost(line: _Line) -> None:
+            peer.lost(line)
+            self._drop_unused(address, peer)
+
         loop = asyncio.get_running_loop()
         try:
-            _, line = await loop.create_connection(_Line, agent.host, agent.port)
+            _, line = await loop.create_connection(lambda: _Line(lost), *address[1:])
         except OSError as error:
             raise PeerError(f"it cannot be reached: {error}") from error
-        self._lines[line] = None
+        if line.is_open:
+            peer.lines.add(line)
+        if self._is_closed:
+            line.close()
         return line
+
+    def _drop_unused(self, address: _Address, peer: "_Peer") -> None:
+        if not peer.requests and not peer.lines:
+            self._peers.pop(address, None)
+
+
+class _Peer:
+    """The connections to one agent, one for each request under way at most."""
+
+    __slots__ = ("free", "idle", "lines", "requests")
+
+    def __init__(self) -> None:
+        self.free = asyncio.Semaphore(_MOST_REQUESTS)
+        #: All that are open, and those of them that carry no request, the last one used at the end.
+        self.lines: set[_Line] = set()
+        self.idle: list[_Line] = []
+        #: Those under way and those that wait.
+        self.requests = 0
+
+    async def ask(self, line: "_Line", request: ReadChunkRequest) -> memoryview:
+        """Return the body of the answer over this connection. Raises PeerError."""
+        try:
+            body = await line.ask(request)
+        except BaseException:
+            line.close()
+            raise
+        if line.is_open:
+            self.idle.append(line)
+        return body
+
+    def lost(self, line: "_Line") -> None:
+        """Forget a connection that is closed."""
+        self.lines.discard(line)
+        if line in self.idle:
+            self.idle.remove(line)
 
 
 class _Line(asyncio.BufferedProtocol):
-    """A connection to another agent, on which one request at a time is answered."""
+    """A connection to another agent, on which one request at a time is answered.
 
-    def __init__(self) -> None:
+    `on_lost` is called with it once it is closed, by either side.
+    """
+
+    def __init__(self, on_lost: "Callable[[_Line], None]") -> None:
         self.is_open = False
+        self._on_lost = on_lost
         self._transport: asyncio.Transport
         self._correlation_id = 0
         self._most_bytes = 0
@@ -106,21 +185,21 @@ class _Line(asyncio.BufferedProtocol):
         self._correlation_id += 1
         header = _HEADER.pack(READ_CHUNK_KEY, 0, self._correlation_id, len(_CLIENT_ID)) + _CLIENT_ID
         payload = header + READ_CHUNK_REQUEST.write(request, 0)
+        if not self.is_open:
+            raise _UnansweredError("it closed the connection")
         self._most_bytes = request.size + _ANSWER_OVERHEAD
         answer = self._answer = asyncio.get_running_loop().create_future()
-        if not self.is_open:
-            raise PeerError("it closed the connection")
         self._transport.write(_SIZE.pack(len(payload)) + payload)
         frame = memoryview(await answer).toreadonly()
         if _SIZE.unpack_from(frame)[0] != self._correlation_id:
             raise PeerError("it answered another request")
         return frame[_CORRELATION_BYTES:]
 
-    def close(self) -> None:
-        """Close at once."""
+    def close(self, error: PeerError | None = None) -> None:
+        """Close at once; a request that waits for its answer fails with the error."""
         if self.is_open:
             self._transport.abort()
-            self._lost("the connection was closed")
+            self._lost(error or PeerError("the connection was closed"))
 
     # Called by the transport.
 
@@ -142,7 +221,7 @@ class _Line(asyncio.BufferedProtocol):
         if self._is_size:
             (size,) = _SIZE.unpack(data)
             if self._answer is None or not _CORRELATION_BYTES <= size <= self._most_bytes:
-                self.close()
+                self.close(PeerError(f"it answered {size} bytes, which is no answer"))
                 return
             self._begin(size)
         else:
@@ -158,17 +237,22 @@ class _Line(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Fail the request that waits for its answer."""
-        self._lost("it closed the connection")
+        is_unanswered = self._is_size and not self._filled
+        kind = _UnansweredError if is_unanswered else PeerError
+        self._lost(kind("it closed the connection"))
 
     def _begin(self, size: int) -> None:
         self._data = bytearray(size)
         self._filled = 0
 
-    def _lost(self, why: str) -> None:
+    def _lost(self, error: PeerError) -> None:
+        if not self.is_open:
+            return
         self.is_open = False
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(PeerError(why))
+            self._answer.set_exception(error)
         self._answer = None
+        self._on_lost(self)
 
 
 def _data_of(body: memoryview, request: ReadChunkRequest) -> memoryview | None:

@@ -13,6 +13,7 @@ from lacuna.agent.placement import place_once
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 
 if TYPE_CHECKING:
+    from lacuna.agent.fetch.settings import FetchSettings
     from lacuna.agent.lease import AgentLease
     from lacuna.agent.peer_lines import PeerLines
     from lacuna.controlplane.client import ControlClient
@@ -28,13 +29,20 @@ class Zone:
     """Knows the agents of the zone `name` that can be asked, and asks them."""
 
     def __init__(
-        self, control: "ControlClient", lease: "AgentLease", lines: "PeerLines", name: str
+        self,
+        control: "ControlClient",
+        lease: "AgentLease",
+        lines: "PeerLines",
+        name: str,
+        settings: "FetchSettings",
     ) -> None:
         self.name = name
+        #: How long an answer is waited for, in seconds.
+        self.patience = settings.zone_patience_ms / 1000
         self._control = control
         self._lease = lease
         self._lines = lines
-        self._requests = PeerRequests()
+        self._requests = PeerRequests(self.patience, settings.cache_bytes // 4)
         #: Until when (loop time) the nodes own nothing that have not answered.
         self._doubted: dict[int, float] = {}
 
@@ -42,6 +50,11 @@ class Zone:
     def secret(self) -> bytes:
         """What the agents of a cluster know and its clients do not; empty if the control plane has given none."""
         return self._control.cluster.peer_secret
+
+    @property
+    def bytes_under_way(self) -> int:
+        """The bytes of the ranges that other agents are asked for now."""
+        return self._requests.bytes_under_way
 
     @property
     def has_others(self) -> bool:
@@ -66,32 +79,24 @@ class Zone:
     async def ask(
         self, agent: Agent, request: "ReadChunkRequest", deadline: float
     ) -> memoryview | None:
-        """Return the range from another agent; None if it refuses, or does not answer before `deadline` (loop time).
+        """Return the range from another agent, to be copied at once; None if it is not there by `deadline` (loop time).
 
-        One that does not answer owns nothing for three seconds.
+        One that breaks off, or is silent for half of the patience, owns nothing for three seconds.
         """
-        loop = asyncio.get_running_loop()
-        began = loop.time()
         try:
-            async with asyncio.timeout_at(deadline):
-                return await self._requests.ask(agent, request)
-        except TimeoutError:
-            if loop.time() - began < (deadline - began) / 2 or not self._answers(agent):
-                return None
-            why = "it does not answer"
+            return await self._requests.ask(agent, request, deadline)
         except PeerError as error:
-            why = str(error)
-        if self._answers(agent):
-            log.warning(
-                "agent %d at %s:%d was asked for what it reads for the zone, and %s; it is not asked for %g s",
-                agent.node_id,
-                agent.host,
-                agent.port,
-                why,
-                _DOUBT_SECONDS,
-            )
-        self._doubted[agent.node_id] = loop.time() + _DOUBT_SECONDS
-        return None
+            if self._answers(agent):
+                log.warning(
+                    "agent %d at %s:%d was asked for what it reads for the zone, and %s; it is not asked for %g s",
+                    agent.node_id,
+                    agent.host,
+                    agent.port,
+                    error,
+                    _DOUBT_SECONDS,
+                )
+            self._doubted[agent.node_id] = asyncio.get_running_loop().time() + _DOUBT_SECONDS
+            return None
 
     def close(self) -> None:
         """Close the connections to other agents."""

@@ -218,7 +218,7 @@ def _context(
         cluster_id=lambda: control.cluster.cluster_id,
         randint=randomness.randint,
         settings=parts.fetch,
-        zone=Zone(control, lease, lines, parts.agent.zone),
+        zone=Zone(control, lease, lines, parts.agent.zone, parts.fetch),
     )
     produce = ProduceService(
         control=control,

@@ -4,8 +4,11 @@ A buffer that has left the cache stays in memory while answers hold slices of it
 A weak reference tells when it is freed.
 """
 
+import asyncio
 import weakref
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 
 class ReadBuffer(bytearray):
@@ -37,3 +40,25 @@ class LiveBytes:
             _, size = self._watched.pop(id(self._gone.popleft()))
             self._total -= size
         return self._total
+
+
+class ByteBudget:
+    """Bytes of which `limit` may be in memory at once; who needs more of them waits. Belongs to one event loop."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._is_freed = asyncio.Event()
+        self.used = 0
+
+    @asynccontextmanager
+    async def held(self, size: int) -> AsyncIterator[None]:
+        """Hold `size` bytes, once they are free; more than the limit, once all are."""
+        while self.used and self.used + size > self._limit:
+            self._is_freed.clear()
+            await self._is_freed.wait()
+        self.used += size
+        try:
+            yield
+        finally:
+            self.used -= size
+            self._is_freed.set()

@@ -1,11 +1,14 @@
 """Payload in memory is counted as long as anybody holds it, and bounds what answers take."""
 
+import asyncio
+
 from lacuna.agent.fetch.answers import size_of
-from lacuna.agent.fetch.buffers import LiveBytes, ReadBuffer
+from lacuna.agent.fetch.buffers import ByteBudget, LiveBytes, ReadBuffer
 from lacuna.agent.fetch.service import SMALLEST_ANSWER_BYTES
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.wire.messages.fetch import PartitionData
 from tests.agent.fetch.log import make_batch, open_log
+from tests.loop_iterations import iterations
 
 
 def test_a_buffer_counts_until_its_last_slice_is_gone() -> None:
@@ -20,6 +23,34 @@ def test_a_buffer_counts_until_its_last_slice_is_gone() -> None:
     assert live.total == 7
     del other
     assert live.total == 0
+
+
+async def test_a_budget_is_for_as_many_as_fit_or_one() -> None:
+    budget, doors = ByteBudget(10), {size: asyncio.Event() for size in (25, 4, 20, 5)}
+    held: set[int] = set()
+
+    async def hold(size: int) -> None:
+        async with budget.held(size):
+            held.add(size)
+            try:
+                await doors[size].wait()
+            finally:
+                held.remove(size)
+
+    asked = {size: asyncio.ensure_future(hold(size)) for size in doors}
+    await iterations()
+    assert held == {25}
+    doors[25].set()
+    await iterations()
+    assert held == {4, 5}
+    asked[4].cancel()
+    doors[5].set()
+    await iterations()
+    assert held == {20}
+    assert budget.used == 20
+    doors[20].set()
+    await asked[20]
+    assert budget.used == 0
 
 
 async def test_answers_become_smaller_the_more_of_them_wait_for_their_clients() -> None:
