@@ -63,7 +63,7 @@ AMOUNTS = {
 
 
 class ZoneAgents(Agents):
-    """A writer in one zone, and then, after `forget`, agents of another zone instead."""
+    """A writer in one zone, and then, after `to_readers`, agents of another zone instead."""
 
     def __init__(self, agents: int, sharing: str, store: str) -> None:
         super().__init__(

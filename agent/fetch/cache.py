@@ -23,7 +23,7 @@ from lacuna.agent.fetch.fresh import Fresh
 from lacuna.agent.fetch.loading import (
     BATCH_OVERHEAD,
     LOAD_OVERHEAD,
-    NOTHING_GIVEN,
+    NOTHING_BROUGHT,
     PIECE_OVERHEAD,
     STRETCH_OVERHEAD,
     ExtentCorruptError,
@@ -288,9 +288,10 @@ class ExtentCache:
                 loop = asyncio.get_running_loop()
                 buffer = ReadBuffer()
                 self._live.watch(buffer, plan.starts[-1])
-                given = NOTHING_GIVEN if shared is None else await shared.bring(plan)
+                brought = None if shared is None else await shared.bring(plan, buffer)
+                outcomes = NOTHING_BROUGHT if brought is None else brought.outcomes
                 loaded: Loaded = await loop.run_in_executor(
-                    self._executor, load, plan, self._store, buffer, given
+                    self._executor, load, plan, self._store, buffer, outcomes
                 )
         finally:
             self._reads_now -= 1
@@ -298,8 +299,8 @@ class ExtentCache:
         self.metrics.misses += len(plan.pieces)
         self.metrics.reads += loaded.reads
         self.metrics.bytes_read += loaded.bytes_read
-        if shared is not None and loaded.damaged:
-            shared.report_damaged(plan, loaded.damaged)
+        if shared is not None and brought is not None and loaded.mended:
+            shared.report_damaged(plan, brought, loaded.mended)
         loaded.load.is_ahead, loaded.load.wants_ahead = ahead, ahead and is_first
         self._ahead_bytes += loaded.load.size * ahead
         self._keep(loaded.load)

@@ -8,9 +8,8 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lacuna.agent.fetch.buffers import LiveBytes, ReadBuffer
 from lacuna.logstore.objects.store import ObjectStoreError, ShortReadError
 
 if TYPE_CHECKING:
@@ -21,7 +20,10 @@ if TYPE_CHECKING:
 _LONG: Final = 16
 _BEYOND: Final = 8
 
-_PART_OVERHEAD: Final = 500
+# Reads under way, and those that wait for their turn.
+_MOST_FLIGHTS: Final = 64
+
+_SECTION_OVERHEAD: Final = 500
 
 
 class ChunkId(NamedTuple):
@@ -37,12 +39,16 @@ class ChunkId(NamedTuple):
         return b"".join(part.to_bytes(8, "big") for part in self)
 
 
-class _Part:
+class ChunksBusyError(Exception):
+    """So many reads of chunks are under way, or wait for their turn, that no more are begun."""
+
+
+class _Section:
     """Bytes of a chunk, from `position` of its object on. `asked` counts the bytes that were given out."""
 
     __slots__ = ("asked", "chunk", "data", "is_whole", "position")
 
-    def __init__(self, chunk: ChunkId, position: int, data: ReadBuffer, is_whole: bool) -> None:
+    def __init__(self, chunk: ChunkId, position: int, data: bytearray, is_whole: bool) -> None:
         self.chunk = chunk
         self.position = position
         self.data = data
@@ -51,7 +57,7 @@ class _Part:
 
     @property
     def size(self) -> int:
-        return len(self.data) + _PART_OVERHEAD
+        return len(self.data) + _SECTION_OVERHEAD
 
     def holds(self, position: int, size: int) -> bool:
         return self.position <= position and position + size <= self.position + len(self.data)
@@ -62,22 +68,38 @@ class _Part:
         return memoryview(self.data)[begin : begin + size].toreadonly()
 
 
-_Reading: TypeAlias = "asyncio.Task[_Part | ObjectStoreError]"
+class _Flight:
+    """A read of an object's bytes from `position` to `end`, under way or waiting for its turn.
 
+    `waiters` counts who waits for it.
+    """
 
-class _Flight(NamedTuple):
-    """A read under way of an object's bytes from `position` to `end`."""
+    __slots__ = ("end", "has_begun", "position", "reading", "waiters")
 
-    position: int
-    end: int
-    reading: _Reading
+    def __init__(self, position: int, end: int) -> None:
+        self.position = position
+        self.end = end
+        self.has_begun = False
+        self.waiters = 0
+        self.reading: asyncio.Task[_Section | ObjectStoreError]
+
+    async def land(self) -> _Section | ObjectStoreError:
+        """Wait until it is done. If all who wait are cancelled before it has begun, so is the read."""
+        self.waiters += 1
+        try:
+            await asyncio.wait((self.reading,))
+        finally:
+            self.waiters -= 1
+            if not self.waiters and not self.has_begun:
+                self.reading.cancel()
+        return self.reading.result()
 
 
 class ChunkCache:
     """The chunks that this agent has read for its zone; the least recently used bytes are forgotten first.
 
-    `max_bytes` bounds what is kept, `max_reads` how many reads run at once. `on_size` is called with the bytes kept
-    when they have changed.
+    `max_bytes` bounds what is kept, and once more what reads under way bring (but for a single one). `max_reads` bounds
+    how many run at once. `on_size` is called with the bytes kept when they have changed.
     """
 
     def __init__(
@@ -95,46 +117,32 @@ class ChunkCache:
         self.chunk_bytes = chunk_bytes
         self._max_bytes = max_bytes
         self._on_size = on_size
-        self._free_reads = asyncio.Semaphore(max_reads)
-        self._parts: OrderedDict[_Part, None] = OrderedDict()
-        self._of_chunk: dict[ChunkId, list[_Part]] = {}
+        self._free_reads = asyncio.Semaphore(max(min(max_reads, max_bytes // self._longest), 1))
+        self._sections: OrderedDict[_Section, None] = OrderedDict()
+        self._of_chunk: dict[ChunkId, list[_Section]] = {}
         self._flights: dict[ChunkId, list[_Flight]] = {}
-        self._live = LiveBytes()
         self._is_thrifty = False
         self.bytes_now = 0
+        self.bytes_reading = 0
         self.reads = 0
-        self.bytes_read = 0
-
-    @property
-    def outside_bytes(self) -> int:
-        """Bytes of chunks that are in memory only because answers hold them."""
-        return max(self._live.total - self.bytes_now, 0)
 
     def takes(self, position: int, size: int) -> bool:
         """Whether a range of an object can be had from the chunk in which it begins."""
-        end = (position // self.chunk_bytes + 1) * self.chunk_bytes
-        return position >= 0 and size > 0 and position + size <= end + self._beyond
+        begin = position // self.chunk_bytes * self.chunk_bytes
+        return position >= 0 and size > 0 and position + size <= begin + self._longest
 
     async def get(self, chunk: ChunkId, key: str, position: int, size: int) -> memoryview:
         """Return a range of the object `key` that begins in the chunk, from memory or by a read.
 
-        Raises ObjectStoreError. The caller has asked `takes`.
+        Whoever keeps it copies it first: it holds the memory of the whole chunk. The caller has asked `takes`.
+        Raises ObjectStoreError and ChunksBusyError.
         """
-        for part in self._of_chunk.get(chunk, ()):
-            if part.holds(position, size):
-                self._parts.move_to_end(part)
-                return part.give(position, size)
-        flight = next(
-            (
-                each
-                for each in self._flights.get(chunk, ())
-                if each.position <= position and position + size <= each.end
-            ),
-            None,
-        ) or self._start(chunk, key, position, size)
-        # Others may wait for the same read, and whoever waits may be cancelled.
-        await asyncio.wait((flight.reading,))
-        found = flight.reading.result()
+        for section in self._of_chunk.get(chunk, ()):
+            if section.holds(position, size):
+                self._sections.move_to_end(section)
+                return section.give(position, size)
+        flight = self._flight_of(chunk, position, size) or self._start(chunk, key, position, size)
+        found = await flight.land()
         if isinstance(found, ObjectStoreError):
             raise found
         if not found.holds(position, size):
@@ -144,15 +152,17 @@ class ChunkCache:
 
     def forget(self, chunk: ChunkId) -> None:
         """Forget what is kept of a chunk."""
-        for part in self._of_chunk.pop(chunk, ()):
-            del self._parts[part]
-            self.bytes_now -= part.size
+        for section in self._of_chunk.pop(chunk, ()):
+            del self._sections[section]
+            self.bytes_now -= section.size
         self._on_size(self.bytes_now)
 
     def clear(self) -> None:
         """Forget everything that is not being read."""
-        while self._parts:
-            self._forget_oldest()
+        self._sections.clear()
+        self._of_chunk.clear()
+        self._is_thrifty = False
+        self.bytes_now = 0
         self._on_size(self.bytes_now)
 
     async def close(self) -> None:
@@ -162,17 +172,28 @@ class ChunkCache:
             await asyncio.wait(readings)
 
     @property
-    def _beyond(self) -> int:
-        return self.chunk_bytes // _BEYOND
+    def _longest(self) -> int:
+        """How many bytes are read at once at most."""
+        return self.chunk_bytes + self.chunk_bytes // _BEYOND
+
+    def _flight_of(self, chunk: ChunkId, position: int, size: int) -> _Flight | None:
+        """Return a read that brings the range and will be done."""
+        for flight in self._flights.get(chunk, ()):
+            holds = flight.position <= position and position + size <= flight.end
+            if holds and (flight.has_begun or flight.waiters):
+                return flight
+        return None
 
     def _start(self, chunk: ChunkId, key: str, position: int, size: int) -> _Flight:
+        if sum(map(len, self._flights.values())) >= _MOST_FLIGHTS:
+            raise ChunksBusyError
         is_wanted = chunk in self._of_chunk or chunk in self._flights
         is_whole = (is_wanted or size * _LONG >= self.chunk_bytes) and not self._is_thrifty
         if is_whole:
-            position = chunk.number * self.chunk_bytes
-            size = self.chunk_bytes + self._beyond
-        work = self._read(chunk, key, position, size, is_whole)
-        flight = _Flight(position, position + size, asyncio.get_running_loop().create_task(work))
+            position, size = chunk.number * self.chunk_bytes, self._longest
+        flight = _Flight(position, position + size)
+        work = self._read(chunk, key, flight, is_whole)
+        flight.reading = asyncio.get_running_loop().create_task(work)
         self._flights.setdefault(chunk, []).append(flight)
         flight.reading.add_done_callback(lambda _: self._landed(chunk, flight))
         return flight
@@ -184,43 +205,45 @@ class ChunkCache:
             del self._flights[chunk]
 
     async def _read(
-        self, chunk: ChunkId, key: str, position: int, size: int, is_whole: bool
-    ) -> "_Part | ObjectStoreError":
+        self, chunk: ChunkId, key: str, flight: _Flight, is_whole: bool
+    ) -> _Section | ObjectStoreError:
         """Read and keep a range. An error is returned, since it is possible that nobody waits any more."""
         get = self._store.get_up_to if is_whole else self._store.get
-        loop = asyncio.get_running_loop()
-        try:
-            async with self._free_reads:
-                data = await loop.run_in_executor(
-                    self._executor, lambda: ReadBuffer(get(key, position, size))
+        size = flight.end - flight.position
+        async with self._free_reads:
+            flight.has_begun = True
+            self.bytes_reading += size
+            try:
+                data = await asyncio.get_running_loop().run_in_executor(
+                    self._executor, get, key, flight.position, size
                 )
-        except ObjectStoreError as error:
-            return error
+            except ObjectStoreError as error:
+                return error
+            finally:
+                self.bytes_reading -= size
         self.reads += 1
-        self.bytes_read += len(data)
-        self._live.watch(data, len(data))
-        part = _Part(chunk, position, data, is_whole)
-        self._keep(part)
-        return part
+        section = _Section(chunk, flight.position, data, is_whole)
+        self._keep(section)
+        return section
 
-    def _keep(self, part: _Part) -> None:
-        for other in self._of_chunk.get(part.chunk, ()) if part.is_whole else ():
-            del self._parts[other]
+    def _keep(self, section: _Section) -> None:
+        for other in self._of_chunk.get(section.chunk, ()) if section.is_whole else ():
+            del self._sections[other]
             self.bytes_now -= other.size
-        others = [] if part.is_whole else self._of_chunk.get(part.chunk, [])
-        self._of_chunk[part.chunk] = [*others, part]
-        self._parts[part] = None
-        self.bytes_now += part.size
-        while self._parts and self.bytes_now > self._max_bytes:
+        others = [] if section.is_whole else self._of_chunk.get(section.chunk, [])
+        self._of_chunk[section.chunk] = [*others, section]
+        self._sections[section] = None
+        self.bytes_now += section.size
+        while self._sections and self.bytes_now > self._max_bytes:
             self._forget_oldest()
         self._on_size(self.bytes_now)
 
     def _forget_oldest(self) -> None:
-        part, _ = self._parts.popitem(last=False)
-        self.bytes_now -= part.size
+        section, _ = self._sections.popitem(last=False)
+        self.bytes_now -= section.size
         # If chunks leave before half of them was asked for, there is no room for whole chunks.
-        self._is_thrifty = part.is_whole and 2 * part.asked < len(part.data)
-        parts = self._of_chunk[part.chunk]
-        parts.remove(part)
-        if not parts:
-            del self._of_chunk[part.chunk]
+        self._is_thrifty = section.is_whole and 2 * section.asked < len(section.data)
+        sections = self._of_chunk[section.chunk]
+        sections.remove(section)
+        if not sections:
+            del self._of_chunk[section.chunk]

@@ -33,7 +33,7 @@ PIECE_OVERHEAD: Final = 64
 STRETCH_OVERHEAD: Final = 1500
 LOAD_OVERHEAD: Final = 2000
 
-NOTHING_GIVEN: Final[Mapping[int, memoryview]] = MappingProxyType({})
+NOTHING_BROUGHT: Final[Mapping[int, ObjectStoreError | None]] = MappingProxyType({})
 
 
 class ExtentError(Exception):
@@ -95,8 +95,8 @@ class LoadPlan:
 class Loaded:
     """The result of a load: its stretches, and an error for each piece that is in none of them.
 
-    `reads` counts the reads of the store, and `bytes_read` their bytes, including those between the pieces. `damaged`
-    are the indexes of the reads whose bytes were given and had to be read all the same.
+    `reads` counts the reads of the store, and `bytes_read` their bytes, including those between the pieces. `mended`
+    are the indexes of the reads whose bytes were damaged as they were brought, and sound in the store.
     """
 
     load: Load
@@ -104,7 +104,7 @@ class Loaded:
     errors: list[tuple[Piece, ExtentError]]
     reads: int
     bytes_read: int
-    damaged: list[int] = field(default_factory=list)
+    mended: list[int] = field(default_factory=list)
 
 
 def plan_loads(
@@ -177,25 +177,31 @@ def load(
     plan: LoadPlan,
     store: "ObjectStore",
     buffer: bytearray,
-    given: Mapping[int, memoryview] = NOTHING_GIVEN,
+    brought: Mapping[int, ObjectStoreError | None] = NOTHING_BROUGHT,
 ) -> Loaded:
     """Read the plan's pieces into `buffer`, check them and write their true offsets. Blocks, so it runs in a thread.
 
-    given[i] are the bytes of plan.reads[i], if they need not be read from the store. Where they turn out to be damaged,
-    they are read from there all the same.
+    `buffer` is empty, or as long as the plan says. brought[i] is the outcome of plan.reads[i], if it need not be done:
+    its error, or None if its pieces are in the buffer. Where these turn out to be damaged, it is done all the same.
     """
     pieces = plan.pieces
-    outcomes = _read(plan, store, grow(buffer, plan.starts[-1]), given)
+    if not buffer:
+        grow(buffer, plan.starts[-1])
+    outcomes = [brought.get(at) for at in range(len(plan.reads))]
+    done = [at for at in range(len(plan.reads)) if at not in brought]
+    _read(plan, done, store, buffer, outcomes)
     walked = walk_read(buffer, plan.starts, pieces)
-    if walked.errors and (damaged := _damaged(plan, given, walked)):
-        again = load(plan, store, buffer, {at: given[at] for at in given if at not in damaged})
-        again.damaged += damaged
-        return again
-    bytes_read = sum(plan.reads.spans) - sum(map(len, given.values()))
+    mended: list[int] = []
+    if walked.errors and (damaged := _damaged(plan, brought, walked)):
+        _read(plan, damaged, store, buffer, outcomes)
+        done += damaged
+        walked = walk_read(buffer, plan.starts, pieces)
+        still = _damaged(plan, brought, walked)
+        mended = [at for at in damaged if outcomes[at] is None and at not in still]
+    bytes_read = sum(plan.reads.spans[at] for at in done if outcomes[at] is None)
     failed: dict[int, ExtentError] = {}
     if walked.errors or outcomes.count(None) < len(outcomes):
-        failed, bytes_lost = _failed(plan, outcomes, walked)
-        bytes_read -= bytes_lost
+        failed = _failed(plan, outcomes, walked)
     data = memoryview(buffer)
     result = Load(plan.starts[-1] + BATCH_OVERHEAD * len(walked.base_offsets) + LOAD_OVERHEAD)
     stretches = result.stretches = [
@@ -204,52 +210,52 @@ def load(
     ]
     result.size += PIECE_OVERHEAD * len(pieces) + STRETCH_OVERHEAD * len(stretches)
     errors = [(pieces[index], error) for index, error in failed.items()]
-    return Loaded(result, stretches, errors, len(plan.reads) - len(given), bytes_read)
+    return Loaded(result, stretches, errors, len(done), bytes_read, mended)
 
 
 def _read(
-    plan: LoadPlan, store: "ObjectStore", buffer: bytearray, given: Mapping[int, memoryview]
-) -> list[ObjectStoreError | None]:
-    """Copy what is given to the buffer, and read the rest from the store; return the error of each read, or None."""
-    if not given:
-        return store.get_into(plan.reads, buffer)
-    for at, data in given.items():
-        read = plan.reads[at]
-        for position, size, start in read.parts:
-            begin = position - read.position
-            buffer[start : start + size] = data[begin : begin + size]
-    missing = [at for at in range(len(plan.reads)) if at not in given]
-    outcomes: list[ObjectStoreError | None] = [None] * len(plan.reads)
-    found = store.get_into([plan.reads[at] for at in missing], buffer) if missing else ()
-    for at, outcome in zip(missing, found, strict=True):
+    plan: LoadPlan,
+    which: Sequence[int],
+    store: "ObjectStore",
+    buffer: bytearray,
+    outcomes: list[ObjectStoreError | None],
+) -> None:
+    """Do those of the plan's reads, and note the outcome of each."""
+    if not which:
+        return
+    reads = plan.reads if len(which) == len(plan.reads) else [plan.reads[at] for at in which]
+    for at, outcome in zip(which, store.get_into(reads, buffer), strict=True):
         outcomes[at] = outcome
-    return outcomes
 
 
-def _damaged(plan: LoadPlan, given: Mapping[int, memoryview], walked: "WalkedPieces") -> list[int]:
-    """Return which of the reads that were given brought damaged pieces."""
-    return [at for at in given if not walked.errors.keys().isdisjoint(plan.source(at))]
+def _damaged(
+    plan: LoadPlan, brought: Mapping[int, ObjectStoreError | None], walked: "WalkedPieces"
+) -> list[int]:
+    """Return which of the reads that were brought have damaged pieces."""
+    return [
+        at
+        for at, error in brought.items()
+        if error is None and not walked.errors.keys().isdisjoint(plan.source(at))
+    ]
 
 
 def _failed(
     plan: LoadPlan, outcomes: Sequence[ObjectStoreError | None], walked: "WalkedPieces"
-) -> tuple[dict[int, ExtentError], int]:
-    """Return the error of each piece that cannot be served, by its index, and the bytes of the reads that failed."""
+) -> dict[int, ExtentError]:
+    """Return the error of each piece that cannot be served, by its index."""
     pieces = plan.pieces
     failed: dict[int, ExtentError] = {}
-    bytes_lost = 0
     for at, outcome in enumerate(outcomes):
         source = plan.source(at)
         if outcome is not None:
             # It may leave anything in the buffer, even an old batch with a correct checksum.
             failed.update(dict.fromkeys(source, _error_of(outcome, pieces[source[0]])))
-            bytes_lost += plan.reads.spans[at]
             continue
         for index in source:
             if (found := walked.errors.get(index)) is not None:
                 where = f"object {plan.reads.keys[at]!r}: {pieces[index].describe()}"
                 failed[index] = ExtentCorruptError(f"{where}: {found}")
-    return failed, bytes_lost
+    return failed
 
 
 def _without(

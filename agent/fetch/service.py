@@ -146,13 +146,15 @@ class FetchService:
             zone,
             chunks,
             cluster_id,
-            patience=self.settings.zone_patience_ms / 1000,
             max_answer_bytes=most,
         )
 
     def _answer_limit(self, request: FetchRequest) -> int:
         """Return how many bytes the answer may hold: fewer, the more answers wait for their clients."""
-        free = self.settings.answer_bytes - self.cache.outside_bytes
+        outside = self.cache.outside_bytes
+        if self.shared is not None:
+            outside += self.shared.outside_bytes
+        free = self.settings.answer_bytes - outside
         share = max(free // 4, SMALLEST_ANSWER_BYTES)
         return min(request.max_bytes, self.settings.max_response_bytes, share)
 

@@ -7,13 +7,16 @@ answer soon reads the bucket itself, as if it were alone.
 import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from lacuna.agent.fetch.chunks import ChunkCache, ChunkId
+from lacuna.agent.fetch.buffers import LiveBytes, ReadBuffer
+from lacuna.agent.fetch.chunks import ChunkCache, ChunkId, ChunksBusyError
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.logstore.objects.store import ObjectStoreError
+from lacuna.controlplane.v1.cluster_pb2 import Agent
+from lacuna.logstore.objects.reading import grow
+from lacuna.logstore.objects.store import ObjectStoreError, copy_parts
 from lacuna.logstore.segments.paths import MAX_LEASE_ID, MAX_SEQUENCE, key_in_lease
 from lacuna.wire.peers import ReadChunkRequest, ReadChunkResponse
 
@@ -24,29 +27,36 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lacuna.agent.fetch")
 
-_MOST_ANSWERS: Final = 64
-
 
 @dataclass(slots=True, kw_only=True)
 class SharedMetrics:
-    """Counters: ranges from other agents and their bytes, those asked for in vain, and those given to others.
+    """Counters of ranges: taken from other agents, asked of them in vain, given to them, and refused to them.
 
-    `damaged` counts ranges, from others or from this agent's chunks, whose bytes were wrong and that were read again.
+    `damaged` counts those that were damaged as they were brought, and sound in the bucket.
     """
 
     taken: int = 0
-    bytes_taken: int = 0
     missed: int = 0
     given: int = 0
-    bytes_given: int = 0
     refused: int = 0
     damaged: int = 0
 
 
-class SharedReads:
-    """What one agent reads for its zone, and gets from it. `patience` is how long a load waits for others, in seconds.
+@dataclass(slots=True)
+class Brought:
+    """What was brought of the reads of a load, by their indexes: the error of each, or None if it is in the buffer.
 
-    At most 64 answers are under way, and no more bytes than `max_answer_bytes` of what the chunk cache has dropped.
+    `givers` are the agents that gave it, if it was not this one.
+    """
+
+    outcomes: dict[int, ObjectStoreError | None] = field(default_factory=dict)
+    givers: dict[int, Agent] = field(default_factory=dict)
+
+
+class SharedReads:
+    """What one agent reads for its zone, and gets from it.
+
+    Answers to others have at most `max_answer_bytes` in memory until they are sent, or else there is one of them.
     """
 
     def __init__(
@@ -55,16 +65,16 @@ class SharedReads:
         chunks: ChunkCache,
         cluster_id: Callable[[], str],
         *,
-        patience: float,
         max_answer_bytes: int,
     ) -> None:
         self.metrics = SharedMetrics()
         self.chunks = chunks
         self._zone = zone
         self._cluster_id = cluster_id
-        self._patience = patience
         self._max_answer_bytes = max_answer_bytes
-        self._answers_now = 0
+        #: Bytes that answers will have, and those of answers that are made and not yet sent.
+        self._promised = 0
+        self._answers = LiveBytes()
 
     @property
     def is_shared(self) -> bool:
@@ -75,46 +85,63 @@ class SharedReads:
             self.chunks.clear()
         return False
 
-    async def bring(self, plan: "LoadPlan") -> dict[int, memoryview]:
-        """Return the bytes of those of the plan's reads that the zone has or reads, by their indexes."""
-        deadline = asyncio.get_running_loop().time() + self._patience
-        found = await asyncio.gather(
-            *(
-                self._bring(read, plan.pieces[plan.source(at)[0]][:2], deadline)
-                for at, read in enumerate(plan.reads)
-            )
+    @property
+    def outside_bytes(self) -> int:
+        """Bytes in memory beside the chunks that are kept: being read, coming from other agents, going to them."""
+        return self.chunks.bytes_reading + self._zone.bytes_under_way + self._answer_bytes
+
+    @property
+    def _answer_bytes(self) -> int:
+        return self._promised + self._answers.total
+
+    async def bring(self, plan: "LoadPlan", buffer: ReadBuffer) -> Brought:
+        """Bring those of the plan's reads that the zone has or reads into `buffer`, which is empty at first."""
+        deadline = asyncio.get_running_loop().time() + self._zone.patience
+        grow(buffer, plan.starts[-1])
+        brought = Brought()
+        await asyncio.gather(
+            *(self._bring(plan, at, buffer, brought, deadline) for at in range(len(plan.reads)))
         )
-        return {at: data for at, data in enumerate(found) if data is not None}
+        return brought
 
     async def serve(self, request: ReadChunkRequest) -> ReadChunkResponse:
         """Answer another agent, from this agent's chunks alone."""
         if error_code := self._refusal(request):
             self.metrics.refused += 1
             return ReadChunkResponse(error_code)
-        self._answers_now += 1
+        self._promised += request.size
         try:
-            segment = (request.lease_id, request.sequence)
-            data = await self._own(segment, request.position, request.size)
+            chunk = self._chunk((request.lease_id, request.sequence), request.position)
+            # A copy: it may take long to send, and a slice of a chunk would hold all of it.
+            answer = ReadBuffer(await self._own(chunk, request.position, request.size))
+        except ChunksBusyError:
+            self.metrics.refused += 1
+            return ReadChunkResponse(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         except ObjectStoreError:
             return ReadChunkResponse(ErrorCode.KAFKA_STORAGE_ERROR)  # it finds out why by itself
         finally:
-            self._answers_now -= 1
+            self._promised -= request.size
+        self._answers.watch(answer, len(answer))
         self.metrics.given += 1
-        self.metrics.bytes_given += len(data)
-        return ReadChunkResponse(data=(data,))
+        return ReadChunkResponse(data=(answer,))
 
-    def report_damaged(self, plan: "LoadPlan", damaged: Sequence[int]) -> None:
-        """Note that what was brought for these reads of the plan was wrong, and forget it if it is here."""
-        self.metrics.damaged += len(damaged)
-        for at in damaged:
-            piece = plan.pieces[plan.source(at)[0]]
-            chunk = self._chunk(piece[:2], piece.position)
-            self.chunks.forget(chunk)
+    def report_damaged(self, plan: "LoadPlan", brought: Brought, which: Sequence[int]) -> None:
+        """Say of these of the plan's reads that they were damaged as they were brought, and forget what is here."""
+        self.metrics.damaged += len(which)
+        for at in which:
+            read, segment = plan.reads[at], _segment_of(plan, at)
+            giver = brought.givers.get(at)
+            if giver is None:
+                self.chunks.forget(self._chunk(segment, read.position))
             log.error(
-                "bytes of chunk %d of segment %s were damaged when they came from this zone's cache, and were read "
-                "from the bucket again",
-                chunk.number,
-                piece.segment,
+                "object %r: %d bytes at position %d were damaged as %s, and sound when they were read from the bucket "
+                "again",
+                read.key,
+                read.size,
+                read.position,
+                "this agent kept them for its zone"
+                if giver is None
+                else f"agent {giver.node_id} at {giver.host}:{giver.port} gave them",
             )
 
     def hang_up(self) -> None:
@@ -127,30 +154,63 @@ class SharedReads:
         await self.chunks.close()
 
     async def _bring(
-        self, read: "RangeRead", segment: tuple[int, int], deadline: float
-    ) -> memoryview | None:
+        self, plan: "LoadPlan", at: int, buffer: ReadBuffer, brought: Brought, deadline: float
+    ) -> None:
+        """Bring one of the plan's reads; if it is not brought before the deadline, the load does it."""
+        read = plan.reads[at]
         if not self.chunks.takes(read.position, read.size):
-            return None
-        agent = self._zone.owner(self._chunk(segment, read.position).placement_key)
-        if agent is None:
-            try:
-                return await self._own(segment, read.position, read.size)
-            except ObjectStoreError:
-                return None  # the load reads it again, and reports what is wrong
+            return
+        segment = _segment_of(plan, at)
+        chunk = self._chunk(segment, read.position)
+        agent = self._zone.owner(chunk.placement_key)
+        try:
+            if agent is None:
+                is_brought = await self._bring_own(chunk, read, buffer, deadline)
+            else:
+                is_brought = await self._bring_from(agent, segment, read, buffer, deadline)
+        except ObjectStoreError as error:
+            brought.outcomes[at] = error
+            return
+        if is_brought:
+            brought.outcomes[at] = None
+            if agent is not None:
+                brought.givers[at] = agent
+
+    async def _bring_own(
+        self, chunk: ChunkId, read: "RangeRead", buffer: ReadBuffer, deadline: float
+    ) -> bool:
+        """Copy a range from a chunk of this agent's, if that is there in time. Raises ObjectStoreError."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                data = await self._own(chunk, read.position, read.size)
+        except (ChunksBusyError, TimeoutError):
+            return False
+        copy_parts(read, data, buffer)
+        return True
+
+    async def _bring_from(
+        self,
+        agent: Agent,
+        segment: tuple[int, int],
+        read: "RangeRead",
+        buffer: ReadBuffer,
+        deadline: float,
+    ) -> bool:
+        """Copy a range that another agent gives, if it is there in time."""
         request = ReadChunkRequest(
             self._zone.secret, self._cluster_id(), *segment, read.position, read.size
         )
         data = await self._zone.ask(agent, request, deadline)
         if data is None:
             self.metrics.missed += 1
-            return None
+            return False
+        copy_parts(read, data, buffer)
         self.metrics.taken += 1
-        self.metrics.bytes_taken += len(data)
-        return data
+        return True
 
-    def _own(self, segment: tuple[int, int], position: int, size: int) -> Awaitable[memoryview]:
-        key = key_in_lease(self._cluster_id(), *segment)
-        return self.chunks.get(self._chunk(segment, position), key, position, size)
+    async def _own(self, chunk: ChunkId, position: int, size: int) -> memoryview:
+        key = key_in_lease(self._cluster_id(), chunk.lease_id, chunk.sequence)
+        return await self.chunks.get(chunk, key, position, size)
 
     def _chunk(self, segment: tuple[int, int], position: int) -> ChunkId:
         return ChunkId(*segment, position // self.chunks.chunk_bytes)
@@ -169,8 +229,12 @@ class SharedReads:
             or not self._zone.has_others
         ):
             return ErrorCode.INVALID_REQUEST
-        is_busy = (
-            self._answers_now >= _MOST_ANSWERS
-            or self.chunks.outside_bytes >= self._max_answer_bytes
-        )
+        used = self._answer_bytes
+        is_busy = used > 0 and used + request.size > self._max_answer_bytes
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED if is_busy else ErrorCode.NONE
+
+
+def _segment_of(plan: "LoadPlan", at: int) -> tuple[int, int]:
+    """Return the segment that plan.reads[at] is of, as its lease id and sequence."""
+    piece = plan.pieces[plan.source(at)[0]]
+    return piece.lease_id, piece.sequence

@@ -300,16 +300,20 @@ def get_each(
 def get_parts(store: ObjectStore, read: RangeRead, buffer: bytearray) -> ObjectStoreError | None:
     """Do one read of a `get_into` by calling `get`; return its error, or None."""
     try:
-        data = memoryview(store.get(read.key, read.position, read.size))
+        data = store.get(read.key, read.position, read.size)
     except ObjectStoreError as error:
         return error
-    between = read.size
-    for position, size, start in read.parts:
-        begin = position - read.position
-        buffer[start : start + size] = data[begin : begin + size]
-        between -= size
-    store.metrics.count_between(between)
+    copy_parts(read, data, buffer)
+    store.metrics.count_between(read.size - sum(size for _, size, _ in read.parts))
     return None
+
+
+def copy_parts(read: RangeRead, data: Part, buffer: bytearray) -> None:
+    """Copy the parts of a read from `data`, the bytes of its whole range, to their places in `buffer`."""
+    with memoryview(data) as source, memoryview(buffer) as target:
+        for position, size, start in read.parts:
+            begin = position - read.position
+            target[start : start + size] = source[begin : begin + size]
 
 
 def wall_clock_ms() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.logstore.segments.paths import parse_segment_key, segments_prefix
 from lacuna.wire.peers import READ_CHUNK_KEY, ReadChunkRequest, ReadChunkResponse
 from tests.agent.fetch.test_zone_reads import SHARING
+from tests.agent.fetch.test_zone_reads import shared as shared_reads
 from tests.clients.batch import batch
 from tests.simulation.cluster import KAFKA_PORT
 from tests.simulation.kafka import Client
@@ -25,22 +27,25 @@ def stage() -> Iterator[Stage]:
     yield from staged(agents=2, parts=SHARING)
 
 
-def ask(stage: Stage, **fields: Any) -> ReadChunkResponse:
-    """Asks the second agent for the first bytes of a segment, unless `fields` say something else."""
+def first_bytes(stage: Stage) -> ReadChunkRequest:
+    """What an agent sends to get the first bytes of a segment."""
     cluster = stage.agents[1].running.context.control.cluster
     cluster_id = cluster.cluster_id
     key = next(iter(stage.around.bucket.objects.list(segments_prefix(cluster_id)))).key
     _, segment = parse_segment_key(key)
-    request = ReadChunkRequest(
+    return ReadChunkRequest(
         cluster.peer_secret, cluster_id, segment.lease_id, segment.sequence, 0, 8
     )
+
+
+def ask(stage: Stage, **fields: Any) -> ReadChunkResponse:
+    """Asks the second agent for the first bytes of a segment, unless `fields` say something else."""
+    request = first_bytes(stage)._replace(**fields)
     address = (stage.agents[1].name, KAFKA_PORT)
 
     async def answer() -> ReadChunkResponse:
         client = Client(stage.around.network, [address], stage.around.randomness("asker"))
-        found: ReadChunkResponse = await client.ask(
-            address, READ_CHUNK_KEY, 0, request._replace(**fields)
-        )
+        found: ReadChunkResponse = await client.ask(address, READ_CHUNK_KEY, 0, request)
         client.disconnect()
         return found
 
@@ -108,6 +113,30 @@ def test_agents_know_one_another_by_a_secret_that_nobody_logs(
     assert ask(stage, lease_id=-1).error_code == 42
     assert repr(secret)[2:-1] not in caplog.text + repr(ReadChunkRequest(secret))
     assert secret.hex() not in caplog.text
+
+
+def test_answers_take_a_bounded_part_of_memory_until_they_are_sent(stage: Stage) -> None:
+    write(stage)
+    shared, request = shared_reads(stage.agents[1]), first_bytes(stage)
+    shared._max_answer_bytes = 2 * request.size
+
+    answers: list[ReadChunkResponse] = []
+
+    async def serve() -> None:
+        answers.append(await shared.serve(request))
+
+    async def serve_all() -> None:
+        await asyncio.gather(serve(), serve(), serve())
+
+    stage.run(serve_all())
+    assert sorted(answer.error_code for answer in answers) == [0, 0, 89]
+    # The chunk can be forgotten, and what is to be sent is all that is left.
+    shared.chunks.clear()
+    assert shared.outside_bytes == 2 * request.size
+    assert ask(stage) == ReadChunkResponse(89)
+    answers.clear()
+    assert shared.outside_bytes == 0
+    assert ask(stage).error_code == 0
 
 
 def test_nothing_is_given_if_reads_are_not_shared() -> None:

@@ -6,10 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lacuna.agent.fetch.chunks import ChunkCache, ChunkId
+from lacuna.agent.fetch import chunks
+from lacuna.agent.fetch.chunks import ChunkCache, ChunkId, ChunksBusyError
 from lacuna.logstore.objects.memory import MemoryStore
 from lacuna.logstore.objects.store import ObjectNotFoundError, ShortReadError
 from lacuna.testing.faults import FaultyStore
+from tests.loop_iterations import iterations
 
 CHUNK = 1600
 BEYOND = CHUNK // 8
@@ -20,7 +22,9 @@ FIRST, SECOND = ChunkId(1, 1, 0), ChunkId(1, 1, 1)
 class Kept:
     """A cache of the chunks of one object, and what it has read and said."""
 
-    def __init__(self, executor: ThreadPoolExecutor, max_bytes: int = 1 << 20) -> None:
+    def __init__(
+        self, executor: ThreadPoolExecutor, max_bytes: int = 1 << 20, max_reads: int = 4
+    ) -> None:
         self.store = FaultyStore(MemoryStore())
         self.store.put("k", [OBJECT])
         self.sizes: list[int] = []
@@ -29,7 +33,7 @@ class Kept:
             executor,
             chunk_bytes=CHUNK,
             max_bytes=max_bytes,
-            max_reads=4,
+            max_reads=max_reads,
             on_size=self.sizes.append,
         )
 
@@ -113,18 +117,67 @@ async def test_an_error_is_everybodys_and_is_not_kept(executor: ThreadPoolExecut
     await kept.get(0, 10)
 
 
-async def test_what_is_kept_is_bounded_and_what_is_outside_is_counted(
+async def test_what_is_kept_and_what_is_being_read_are_bounded(
     executor: ThreadPoolExecutor,
 ) -> None:
-    kept = Kept(executor, max_bytes=2 * CHUNK)
-    held = await kept.chunks.get(FIRST, "k", 0, CHUNK)
-    await kept.get(CHUNK, CHUNK)
-    assert kept.chunks.bytes_now <= 2 * CHUNK
-    assert kept.chunks.outside_bytes > CHUNK // 2
-    del held
-    assert kept.chunks.outside_bytes == 0
+    kept = Kept(executor, max_bytes=2 * (CHUNK + BEYOND))
+    hold = kept.store.hold("get")
+    asked = [asyncio.ensure_future(kept.get(CHUNK * number, CHUNK // 2)) for number in range(3)]
+    await asyncio.to_thread(hold.wait_until_reached)
+    await iterations()
+    assert kept.chunks.bytes_reading == 2 * (CHUNK + BEYOND)
+    hold.release()
+    await asyncio.gather(*asked)
+    assert kept.chunks.bytes_reading == 0
+    assert CHUNK < kept.chunks.bytes_now <= 2 * (CHUNK + BEYOND)
     kept.chunks.clear()
     assert kept.chunks.bytes_now == kept.sizes[-1] == 0
+
+
+async def test_what_nobody_waits_for_any_more_is_not_read(executor: ThreadPoolExecutor) -> None:
+    kept = Kept(executor, max_reads=1)
+    hold = kept.store.hold("get")
+    first = asyncio.ensure_future(kept.get(0, 10))
+    await asyncio.to_thread(hold.wait_until_reached)
+    asked = [asyncio.ensure_future(kept.get(CHUNK + start, 10)) for start in (0, 0, 2)]
+    await iterations()
+    asked[0].cancel()
+    asked[2].cancel()
+    await iterations()
+    again = asyncio.ensure_future(kept.get(CHUNK + 2, 10))
+    hold.release()
+    await asyncio.gather(first, asked[1], again)
+    # One of the two that wanted the same is left; and what was given up is begun anew.
+    assert kept.gets == 3
+
+
+async def test_no_more_reads_are_begun_than_can_wait(
+    executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "_MOST_FLIGHTS", 2)
+    kept = Kept(executor)
+    hold = kept.store.hold("get")
+    asked = [asyncio.ensure_future(kept.get(CHUNK * number, 10)) for number in range(2)]
+    await asyncio.to_thread(hold.wait_until_reached)
+    with pytest.raises(ChunksBusyError):
+        await kept.get(2 * CHUNK, 10)
+    asked.append(asyncio.ensure_future(kept.get(5, 5)))
+    await iterations()
+    hold.release()
+    await asyncio.gather(*asked)
+    await kept.get(2 * CHUNK, 10)
+    assert kept.gets == 3
+
+
+async def test_after_all_is_forgotten_chunks_are_read_whole_again(
+    executor: ThreadPoolExecutor,
+) -> None:
+    kept = Kept(executor, max_bytes=CHUNK + BEYOND)
+    await kept.get(0, CHUNK // 16)  # is forgotten at once, as it does not fit
+    kept.chunks.clear()
+    before = kept.bytes_read
+    await kept.get(CHUNK, CHUNK // 16)
+    assert kept.bytes_read - before == CHUNK + BEYOND
 
 
 async def test_without_room_for_whole_chunks_they_are_not_read(

@@ -17,6 +17,7 @@ from lacuna.agent.fetch.loading import (
 from lacuna.agent.fetch.stretch import Stretch
 from lacuna.controlplane.shared.log.pieces import Piece, Pieces
 from lacuna.logstore.objects.memory import MemoryStore
+from lacuna.logstore.objects.store import ObjectNotFoundError
 from lacuna.logstore.records.batch import read_batches
 from lacuna.testing.faults import Fault, FaultKind, FaultyStore
 from tests.agent.fetch.log import make_batch
@@ -180,3 +181,59 @@ def test_bytes_that_a_failed_read_left_are_never_taken_for_its_own() -> None:
     store.fail(Fault("get", FaultKind.ERROR, "1/0"))
     loaded = load(made, store, Stale())
     assert spans(loaded.stretches) == [[2, 3]]
+
+
+def brought(made: LoadPlan, store: FaultyStore) -> ReadBuffer:
+    """A buffer into which somebody has read all of the plan."""
+    buffer = ReadBuffer(made.starts[-1])
+    assert store.inner.get_into(made.reads, buffer) == [None] * len(made.reads)
+    return buffer
+
+
+def flip(buffer: ReadBuffer, made: LoadPlan, piece: int) -> None:
+    """Damages the last byte of a piece, which a checksum covers."""
+    buffer[made.starts[piece + 1] - 1] ^= 1
+
+
+def test_what_was_brought_is_not_read_and_what_failed_is_not_tried_again() -> None:
+    store, pieces = filled(3)
+    (made,) = plan([pieces])
+    buffer, before = brought(made, store), store.metrics.gets
+    failure = ObjectNotFoundError("1/1")
+    loaded = load(made, store, buffer, {0: None, 1: failure})
+    assert spans(loaded.stretches) == [[0, 1], [4, 5]]
+    assert {type(error) for _, error in loaded.errors} == {ExtentGoneError}
+    assert store.metrics.gets - before == loaded.reads == 1
+    assert loaded.bytes_read == made.reads[2].size
+
+
+def test_only_what_was_brought_damaged_is_read_again() -> None:
+    store, pieces = filled(4)
+    (made,) = plan([pieces])
+    buffer = brought(made, store)
+    flip(buffer, made, 3)
+    before = store.metrics.gets
+    loaded = load(made, store, buffer, dict.fromkeys(range(3)))
+    assert spans(loaded.stretches) == [[0, 1, 2, 3, 4, 5, 6, 7]]
+    assert loaded.mended == [1]
+    assert store.metrics.gets - before == loaded.reads == 2
+    assert loaded.bytes_read == made.reads[1].size + made.reads[3].size
+    (stretch,) = loaded.stretches
+    assert values(stretch) == [b"%d-%d" % (at // 2, at % 2) for at in range(8)]
+
+
+def test_what_is_damaged_in_the_store_too_was_not_damaged_on_its_way() -> None:
+    store, pieces = filled(3)
+    changed = store.inner.get_all("1/0")
+    changed[-1] ^= 1
+    store.inner.delete(["1/0"])
+    store.inner.put("1/0", [changed])
+    (made,) = plan([pieces])
+    buffer = brought(made, store)
+    flip(buffer, made, 3)
+    store.fail(Fault("get", FaultKind.ERROR, "1/1"))
+    loaded = load(made, store, buffer, dict.fromkeys(range(3)))
+    kinds = {piece.base_offset: type(error) for piece, error in loaded.errors}
+    assert kinds == {1: ExtentCorruptError, 2: ExtentUnavailableError, 3: ExtentUnavailableError}
+    assert loaded.mended == []
+    assert loaded.reads == 2

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 from unittest import mock
 
 import pytest
 
-from lacuna.agent.fetch import shared as shared_reads
+from lacuna.agent import peer_requests
+from lacuna.agent.fetch import chunks
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.fetch.shared import SharedReads
+from lacuna.logstore.objects.store import StoreUnavailableError
 from lacuna.logstore.records.batch import read_batches
-from lacuna.testing.faults import Fault, FaultKind
+from lacuna.logstore.segments.paths import segments_prefix
 from tests.clients.batch import batch
 from tests.simulation.stage import PARTS, Stage, StagedAgent, staged
 
@@ -46,6 +50,15 @@ def end(stage: Stage, agent: StagedAgent, topic: str) -> int:
     del stage
     offset: int = agent.target().list_offset(topic, -1)["offset"]
     return offset
+
+
+def node_id(agent: StagedAgent) -> int:
+    return agent.running.context.lease.node_id
+
+
+def doubted(agent: StagedAgent) -> set[int]:
+    """The nodes that the agent does not ask now."""
+    return set(shared(agent)._zone._doubted)
 
 
 def shared(agent: StagedAgent) -> SharedReads:
@@ -207,30 +220,130 @@ def test_wrong_bytes_of_an_owner_are_found_and_read_again(
 
     before = gets(stage)
     for agent in stage.agents:
-        chunks = shared(agent).chunks
-        chunks._store = mock.Mock(get=flipped, get_up_to=flipped)
+        shared(agent).chunks._store = mock.Mock(get=flipped, get_up_to=flipped)
     assert values(one, topic) == ALL
     assert shared(one).metrics.damaged == SEGMENTS
     assert gets(stage) - before == 2 * SEGMENTS
-    assert "damaged when they came from this zone's cache" in caplog.text
+    for giver in (
+        "this agent kept them",
+        "agent 2 at agent-2:9092 gave",
+        "agent 3 at agent-3:9092",
+    ):
+        assert f"were damaged as {giver}" in caplog.text
 
 
-def test_an_owner_whose_store_fails_says_so(stage: Stage, topic: str) -> None:
+def test_damage_in_the_bucket_is_nobodys_in_the_zone(
+    stage: Stage, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    objects, one = stage.around.bucket.objects, stage.agents[0]
+    cluster_id = one.running.context.control.cluster.cluster_id
+    for found in list(objects.list(segments_prefix(cluster_id))):
+        data = objects.get_all(found.key)
+        data[64] ^= 1  # of the batch, which stands behind the segment's header
+        objects.delete([found.key])
+        objects.put(found.key, [data])
+    before = gets(stage)
+    row = one.target().fetch(topic, 0)
+    assert row["error_code"] == 2
+    # Each range is read for the zone, and once more; and then only once more, as its chunk is kept.
+    assert gets(stage) - before == 2 * SEGMENTS
+    row = one.target().fetch(topic, 0)
+    assert row["error_code"] == 2
+    assert gets(stage) - before == 3 * SEGMENTS
+    assert shared(one).metrics.damaged == 0
+    assert "were damaged as" not in caplog.text
+
+
+def test_an_owner_whose_store_fails_says_so_and_who_reads_itself_reads_once(
+    stage: Stage, topic: str
+) -> None:
     one = stage.agents[0]
-    stage.store.fail(*[Fault("get", FaultKind.ERROR)] * SEGMENTS)
-    began = stage.loop.time()
-    assert values(one, topic) == ALL
+    failing = mock.Mock(side_effect=StoreUnavailableError("it fails, as told"))
+    for agent in stage.agents:
+        shared(agent).chunks._store = mock.Mock(get=failing, get_up_to=failing)
+    began, before = stage.loop.time(), gets(stage)
+    one.target().fetch(topic, 0)
     assert stage.loop.time() - began < A_WHILE
+    asked = shared(one).metrics.missed
+    assert 0 < asked < SEGMENTS
+    assert failing.call_count == SEGMENTS
+    assert gets(stage) - before == asked
 
 
 def test_an_owner_that_has_too_much_to_do_refuses(
     stage: Stage, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_reads, "_MOST_ANSWERS", 0)
+    monkeypatch.setattr(chunks, "_MOST_FLIGHTS", 0)
     one = stage.agents[0]
     assert values(one, topic) == ALL
     refused = sum(shared(agent).metrics.refused for agent in stage.agents)
     assert refused == shared(one).metrics.missed > 0
+
+
+def test_an_agent_waits_for_a_chunk_of_its_own_no_longer_than_for_others(
+    stage: Stage, topic: str
+) -> None:
+    for agent in stage.agents:
+        shared(agent).chunks._free_reads = asyncio.Semaphore(0)
+    one = stage.agents[0]
+    began, before = stage.loop.time(), gets(stage)
+    assert values(one, topic) == ALL
+    assert PATIENCE <= stage.loop.time() - began < PATIENCE + A_WHILE
+    assert gets(stage) - before == SEGMENTS
+    # Nobody waits for these any more, so they are not read.
+    assert [shared(agent).chunks._flights for agent in stage.agents] == [{}] * 3
+
+
+def test_a_silent_agent_costs_the_others_nothing(
+    stage: Stage, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_requests, "_MOST_REQUESTS", 1)
+    one, two, three = stage.agents
+    hold = stage.store.hold("get", of=two)
+    assert values(one, topic) == ALL
+    assert doubted(one) == {node_id(two)}
+    assert shared(one).metrics.taken == shared(three).metrics.given > 1
+    hold.release()
+
+
+def test_an_agent_is_not_blamed_for_the_queue_of_who_asks(
+    stage: Stage, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_requests, "_MOST_REQUESTS", 1)
+    one, two, _ = stage.agents
+    first = stage.store.hold("get", of=two)
+    answer = one.target().later(lambda each: each.fetch(topic, 0))
+    first.wait_until_reached()
+    stage.advance(0.7 * PATIENCE)
+    first.release()
+    given = shared(two).metrics.given
+    stage.until(lambda: shared(two).metrics.given > given)
+    second = stage.store.hold("get", of=two)
+    stage.advance(0.4 * PATIENCE)
+    assert second.is_reached()
+    assert shared(one).metrics.missed > 1
+    assert doubted(one) == set()
+    second.release()
+    assert in_answer(answer.result()) == ALL
+    assert doubted(one) == set()
+
+
+def test_ranges_under_way_from_others_are_bounded(stage: Stage, topic: str) -> None:
+    one = stage.agents[0]
+    requests = shared(one)._zone._requests
+    requests._room._limit = 1  # so that each one has to wait for the one before
+    seen = []
+    real = requests._exchange
+
+    async def exchange(*arguments: Any) -> memoryview:
+        seen.append(requests.bytes_under_way)
+        return await real(*arguments)
+
+    with mock.patch.object(requests, "_exchange", exchange):
+        assert values(one, topic) == ALL
+    assert len(seen) == shared(one).metrics.taken > 1
+    assert max(seen) <= max(len(batch((value,))) for value in ALL)
+    assert shared(one).outside_bytes == 0
 
 
 def test_what_was_just_written_is_not_asked_for(stage: Stage) -> None:
