@@ -78,7 +78,13 @@ def extensions(sources: Mapping[str, str], folder: str) -> list[Extension]:
         for module, source in sources.items()
     ]
     made: list[Extension] = cythonize(
-        wanted, language_level=3, build_dir=folder, nthreads=CORES, quiet=True
+        wanted,
+        language_level=3,
+        build_dir=folder,
+        nthreads=CORES,
+        quiet=True,
+        # Nobody pickles what the kernel makes or looks into its functions, and both are C to compile.
+        compiler_directives={"auto_pickle": False, "binding": False},
     )
     return made
 
