@@ -58,7 +58,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         context = server.context
         self._reader = FrameReader(
-            context.settings.max_request_bytes, server.scratch, context.registry.takes
+            context.settings.max_request_bytes,
+            server.scratch,
+            context.registry.takes,
+            context.registry.header_versions,
         )
         self._state = State.NEW
         self._outgoing: list[Buffer] = []

@@ -96,7 +96,7 @@ BEFORE_KAFKA_4: Mapping[int, int] = MappingProxyType(
 class Registry:
     """The served APIs."""
 
-    __slots__ = ("_advertised", "_apis")
+    __slots__ = ("_advertised", "_apis", "header_versions")
 
     def __init__(self, apis: Iterable[Api[Any, Any]]) -> None:
         """Raises ValueError if two APIs have one key."""
@@ -106,6 +106,12 @@ class Registry:
                 raise ValueError(f"API {api.key} is registered twice")
             self._apis[api.key] = api
         self._advertised = _as_kafka_advertises(self._apis)
+        #: The request header's version of all that is served, by api key << 16 | version.
+        self.header_versions = {
+            api.key << 16 | version: request_header_version(api.key, version)
+            for api in self._apis.values()
+            for version in range(api.min_version, api.max_version + 1)
+        }
 
     def get(self, api_key: int, version: int) -> Api[Any, Any] | None:
         """Return the API that serves a version, or None. ApiVersions serves every version."""

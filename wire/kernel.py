@@ -52,12 +52,16 @@ _COMPACT = cython.declare(cython.int, COMPACT)
 _INT8 = cython.declare(cython.int, INT8)
 _INT16 = cython.declare(cython.int, INT16)
 _INT32 = cython.declare(cython.int, INT32)
+_UINT16 = cython.declare(cython.int, UINT16)
 _UUID = cython.declare(cython.int, UUID)
 _STRING = cython.declare(cython.int, STRING)
+_BYTES = cython.declare(cython.int, BYTES)
 _STRUCT = cython.declare(cython.int, STRUCT)
 _RECORDS = cython.declare(cython.int, RECORDS)
 _BUFFERS = cython.declare(cython.int, BUFFERS)
 _MAX_STRING = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
+# A size, and a header without a client id.
+_LEAST_FRAME = cython.declare(cython.Py_ssize_t, 14)
 _MAX_SHIFT = cython.declare(cython.int, 28)
 _FIRST_ROOM = cython.declare(cython.Py_ssize_t, 256)
 _SPARE_ROOM = cython.declare(cython.Py_ssize_t, 16384)
@@ -234,6 +238,86 @@ def hasten(make: type, defaults: tuple) -> None:
         set_maker(make)  # noqa: F821 - kernel.pxd
 
 
+# Frames.
+
+
+def cut(
+    data: memoryview, most: cython.Py_ssize_t, header_versions: dict, make: type
+) -> tuple[list, cython.Py_ssize_t]:
+    """Copy the requests at the beginning of `data`, which are framed, and return them and where they end.
+
+    It ends before a frame that is not whole or has more than `most` bytes, and before one of which something is
+    unusual: a version that `header_versions` (by api key << 16 | version) does not have, tagged fields in the header, or
+    what no client sends. `make` is a named tuple of the api key, the version, the correlation id, the client id, the
+    header's version, the body as a view, and the frame's size in bytes.
+    """
+    frames: list = []
+    at: cython.Py_ssize_t = 0
+    position: cython.Py_ssize_t
+    size: cython.longlong
+    name_size: cython.longlong
+    key: cython.int
+    version: cython.int
+    header_version: cython.int
+    source: _Source = _Source(data)
+    while source.end - at >= _LEAST_FRAME:
+        source.at = at
+        size = _read_number(_INT32, source)
+        if not _LEAST_FRAME - 4 <= size <= min(most, source.end - at - 4):
+            break
+        key, version = _read_number(_UINT16, source), _read_number(_UINT16, source)
+        known = header_versions.get(key << 16 | version)
+        if known is None:
+            break
+        header_version = known
+        correlation_id = _read_number(_INT32, source)
+        name_size = _read_number(_INT16, source)
+        position = source.at + max(name_size, 0) - at - 4
+        if name_size < -1 or position + (header_version == 2) > size:
+            break
+        whole = _copied(source, at + 4, size)
+        if header_version == 2:
+            if whole[position]:
+                break
+            position += 1
+        try:
+            client_id = _text(source, source.at, max(name_size, 0))
+        except UnicodeDecodeError:
+            break
+        at += 4 + size
+        frames.append(
+            make(
+                key,
+                version,
+                correlation_id,
+                client_id,
+                header_version,
+                memoryview(whole)[position:],
+                size,
+            )
+        )
+    return frames, at
+
+
+@cython.cfunc
+def _copied(source: _Source, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> bytes:
+    if cython.compiled:
+        return PyBytes_FromStringAndSize(  # noqa: F821 - kernel.pxd
+            cython.cast(cython.p_char, source.data + at), size
+        )
+    return bytes(source.body[at : at + size])
+
+
+@cython.cfunc
+def _text(source: _Source, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> object:
+    """Raises UnicodeDecodeError."""
+    if cython.compiled:
+        return PyUnicode_DecodeUTF8(  # noqa: F821 - kernel.pxd
+            cython.cast(cython.p_char, source.data + at), size, cython.NULL
+        )
+    return str(source.body[at : at + size], "utf-8")
+
+
 # Reading.
 
 
@@ -301,22 +385,16 @@ def _read_text(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Sour
         )
     source.at = at + size
     if kind != _STRING:
+        if kind == _BYTES:
+            return _copied(source, at, size)
         view = source.body[at : at + size]
-        if kind == _RECORDS:
-            return view
-        if kind == _BUFFERS:
-            return (view,) if size else ()
-        return bytes(view)
+        return view if kind == _RECORDS else (view,) if size else ()
     if size > _MAX_STRING:
         raise MalformedMessage(
             f"{_named(plan, i)} has {size} bytes; a string has {LONGEST_STRING} at most"
         )
     try:
-        if cython.compiled:
-            return PyUnicode_DecodeUTF8(  # noqa: F821 - kernel.pxd
-                cython.cast(cython.p_char, source.data + at), size, cython.NULL
-            )
-        return str(source.body[at : at + size], "utf-8")
+        return _text(source, at, size)
     except UnicodeDecodeError as error:
         raise MalformedMessage(f"{_named(plan, i)} is not UTF-8: {error}") from None
 

@@ -1,5 +1,7 @@
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
+
+_Frame = TypeVar("_Frame", bound=NamedTuple)
 
 ABSENT: Final = 0
 BOOL: Final = 1
@@ -43,4 +45,7 @@ class Codec:
     def write(self, message: Any, version: int) -> bytes: ...
     def buffers(self, message: Any, version: int) -> tuple[bytes | bytearray | memoryview, ...]: ...
 
+def cut(
+    data: memoryview, most: int, header_versions: dict[int, int], make: type[_Frame]
+) -> tuple[list[_Frame], int]: ...
 def hasten(make: type, defaults: tuple[Any, ...]) -> None: ...

@@ -149,6 +149,31 @@ def test_unknown_apis_are_refused_before_their_header_is_read() -> None:
         feed(reader, struct.pack(">ihhih", 10, 999, 0, 0, -1), 100)
 
 
+@given(
+    requests=st.lists(
+        st.tuples(st.sampled_from([(0, 8), (0, 9), (3, 9), (18, 9)]), st.binary(max_size=40))
+    ),
+    edits=st.lists(st.tuples(st.integers(0, 400), st.binary(min_size=1, max_size=3)), max_size=2),
+    step=st.integers(1, 400),
+)
+def test_what_is_read_faster_is_the_same(
+    requests: list[tuple[tuple[int, int], bytes]], edits: list[tuple[int, bytes]], step: int
+) -> None:
+    """Requests whose header versions are given, and some whose bytes were edited: the same frames or the same error."""
+    data = bytearray(b"".join(encode_request(*api, body, 7, "me") for api, body in requests))
+    for at, edit in edits:
+        data[at : at + len(edit)] = edit
+    outcomes: list[object] = []
+    for known in ({}, {0 << 16 | 8: 1, 0 << 16 | 9: 2, 3 << 16 | 9: 2}):
+        scratch = memoryview(bytearray(400))
+        reader = FrameReader(300, scratch, lambda key, _: key in (0, 3, 18), known)
+        try:
+            outcomes.append(feed(reader, bytes(data), step))
+        except FrameError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
 @given(data=st.binary(max_size=400), step=st.integers(1, 50))
 def test_any_bytes_are_frames_or_a_typed_error(data: bytes, step: int) -> None:
     reader = make_reader(limit=4096)

@@ -67,7 +67,7 @@ def frames(data: bytes) -> None:
 
 def _frames_of(pieces: Iterable[bytes]) -> tuple[list[RequestFrame], str]:
     scratch = memoryview(bytearray(MAX_FRAME_BYTES))
-    reader = FrameReader(MAX_FRAME_BYTES, scratch, _REGISTRY.takes)
+    reader = FrameReader(MAX_FRAME_BYTES, scratch, _REGISTRY.takes, _REGISTRY.header_versions)
     found: list[RequestFrame] = []
     try:
         for piece in pieces:
