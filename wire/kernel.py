@@ -246,10 +246,10 @@ def cut(
 ) -> tuple[list, cython.Py_ssize_t]:
     """Copy the requests at the beginning of `data`, which are framed, and return them and where they end.
 
-    It ends before a frame that is not whole or has more than `most` bytes, and before one of which something is
-    unusual: a version that `header_versions` (by api key << 16 | version) does not have, tagged fields in the header, or
-    what no client sends. `make` is a named tuple of the api key, the version, the correlation id, the client id, the
-    header's version, the body as a view, and the frame's size in bytes.
+    It ends before a frame that is not whole or has more than `most` bytes, and before one that is unusual: its version
+    is not in `header_versions` (by api key << 16 | version), its header has tagged fields, or no client sends such.
+    `make` is a named tuple of the api key, the version, the correlation id, the client id, the header's version, the
+    body as a view, and the frame's size in bytes.
     """
     frames: list = []
     at: cython.Py_ssize_t = 0
