@@ -9,6 +9,7 @@ Prints `bootstrap: HOST:PORT`, and ends with its standard input.
 
 import asyncio
 import os
+import signal
 import struct
 import sys
 import threading
@@ -394,5 +395,7 @@ def _end_with_input() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_end_with_input, daemon=True).start()
+    # A shell that starts the benchmark in the background lets it, and so this, ignore SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         uvloop.run(_main())
