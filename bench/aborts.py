@@ -8,7 +8,15 @@ files (Kafka: from its log) per committed record.
 from collections.abc import Iterator
 
 from bench.clients import RECORD_BYTES, Threads, flush, produce, producer
-from bench.figures import CPU_PER_GIB, GIBIBYTE, KILO_RECORDS, STORE_BYTES, WIRE_BYTES, Row
+from bench.figures import (
+    BUSIEST,
+    CPU_PER_GIB,
+    GIBIBYTE,
+    KILO_RECORDS,
+    STORE_BYTES,
+    WIRE_BYTES,
+    Row,
+)
 from bench.reading import TUNED, consume
 from bench.rounds import Bench, Measured, Size
 from bench.target import Target
@@ -101,5 +109,6 @@ def _read(bench: Bench, target: Target, topic: str, committed: int, measured: Me
         WIRE_BYTES: consumed.received_bytes / committed,
         STORE_BYTES: meter.read_bytes / committed,
         CPU_PER_GIB: meter.server_cpu_seconds / (committed * RECORD_BYTES) * GIBIBYTE,
+        BUSIEST: 100 * meter.busiest_thread_seconds / consumed.last_record_seconds,
     }
     measured.add(meter, figures)

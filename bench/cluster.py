@@ -346,7 +346,7 @@ def main() -> None:
     amount = AMOUNTS[arguments.size]
     results: dict[str, Any] = {
         "started": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        "machine": machine.machine(),
+        "machine": machine.machine(machine.speeds()),
         "rows": {},
     }
     out = arguments.out or OUT / f"cluster-{arguments.size}.json"

@@ -37,6 +37,7 @@ STORE_BYTES = Figure("store bytes/record", Better.LESS)
 P50 = Figure("p50 ms", Better.LESS)
 P99 = Figure("p99 ms", Better.LESS)
 OTHERS = Figure("others %", Better.NEITHER)
+BUSIEST = Figure("client's busiest thread %", Better.NEITHER)
 
 Run = dict[Figure, float]
 

@@ -8,20 +8,46 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO, Final
 
 import confluent_kafka
 
 from bench import clients, kafka, reading
 
+TRIES = 3
 SYNCS = 50
 WRITE_BYTES = 256 << 20
+SYNCED_BYTES = 1024
 COPY_BYTES = 64 << 20
 GIGABYTE = 1e9
 
+#: The names of the speeds.
+DISK: Final = "disk MB/s"
+APPEND: Final = "append ms"
+SYNC: Final = "sync ms"
+COPY: Final = "copy GB/s"
+FRESH_COPY: Final = "fresh copy GB/s"
 
-def machine() -> dict[str, str]:
-    """The processor, memory, system, and the disk under the data with its speed when synced, as text by name."""
+
+def speeds() -> dict[str, float]:
+    """What the disk and the memory can do, by name: the best of some tries, since other load can only slow them down.
+
+    DISK is for sequential writing that ends with one fsync, APPEND and SYNC are for an fdatasync of 1 KiB that makes a
+    file longer or lies within it. COPY is into memory that is in use already, and FRESH_COPY into new pages.
+    """
+    with tempfile.TemporaryFile() as file:
+        return {
+            DISK: max(_written(file) for _ in range(TRIES)),
+            APPEND: min(_synced(file, WRITE_BYTES) for _ in range(TRIES)),
+            SYNC: min(_synced(file, 0) for _ in range(TRIES)),
+            **_copies(),
+        }
+
+
+def machine(measured: Mapping[str, float]) -> dict[str, str]:
+    """The processor, memory, system, and the disk under the data, as text by name, with the speeds by `speeds`."""
     model = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     memory = re.search(r"MemTotal:\s*(\d+) kB", Path("/proc/meminfo").read_text())
     return {
@@ -29,8 +55,11 @@ def machine() -> dict[str, str]:
         "memory": f"{int(memory.group(1)) / (1 << 20):.1f} GiB" if memory else "unknown",
         "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "data on": _file_system(tempfile.gettempdir()),
-        "disk": _disk(),
-        "copying memory": f"{_copying():.1f} GB/s",
+        "disk": (
+            f"{measured[DISK]:,.0f} MB/s with fsync; append and fdatasync {measured[APPEND]:.2f} ms, "
+            f"within the file {measured[SYNC]:.2f} ms"
+        ),
+        "copying memory": f"{measured[COPY]:.1f} GB/s, into new pages {measured[FRESH_COPY]:.1f} GB/s",
     }
 
 
@@ -78,32 +107,42 @@ def _file_system(path: str) -> str:
     return found[1]
 
 
-def _disk() -> str:
-    """The speed of sequential writing with one fsync, and the time of a small append with fdatasync, as text."""
+def _written(file: BinaryIO) -> float:
+    """Overwrites the file with WRITE_BYTES and syncs it once; returns the MB/s."""
     data = os.urandom(1 << 20)
-    with tempfile.TemporaryFile() as file:
-        started = time.perf_counter()
-        for _ in range(WRITE_BYTES // len(data)):
-            file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-        rate = WRITE_BYTES / (time.perf_counter() - started) / 1e6
-        times = []
-        for _ in range(SYNCS):
-            started = time.perf_counter()
-            os.write(file.fileno(), data[:1024])
-            os.fdatasync(file.fileno())
-            times.append(time.perf_counter() - started)
-    return (
-        f"{rate:,.0f} MB/s with fsync; append and fdatasync {statistics.median(times) * 1e3:.2f} ms"
-    )
+    file.truncate(0)
+    file.seek(0)
+    started = time.perf_counter()
+    file.writelines(data for _ in range(WRITE_BYTES // len(data)))
+    file.flush()
+    os.fsync(file.fileno())
+    return WRITE_BYTES / (time.perf_counter() - started) / 1e6
 
 
-def _copying() -> float:
-    source = bytes(COPY_BYTES)
+def _synced(file: BinaryIO, offset: int) -> float:
+    """Writes pieces one after another from this offset on, each with an fdatasync; returns their median time in ms."""
+    data = os.urandom(SYNCED_BYTES)
+    file.truncate(WRITE_BYTES)
+    os.fsync(file.fileno())
     times = []
-    for _ in range(5):
+    for index in range(SYNCS):
         started = time.perf_counter()
-        bytearray(source)
+        os.pwrite(file.fileno(), data, offset + index * len(data))
+        os.fdatasync(file.fileno())
         times.append(time.perf_counter() - started)
-    return COPY_BYTES / min(times) / GIGABYTE
+    return statistics.median(times) * 1e3
+
+
+def _copies() -> dict[str, float]:
+    """COPY and FRESH_COPY."""
+    source = bytes(COPY_BYTES)
+    used = memoryview(bytearray(COPY_BYTES))
+    seconds: dict[str, list[float]] = {COPY: [], FRESH_COPY: []}
+    for _ in range(TRIES):
+        started = time.perf_counter()
+        used[:] = source
+        copied = time.perf_counter()
+        bytearray(source)
+        seconds[COPY].append(copied - started)
+        seconds[FRESH_COPY].append(time.perf_counter() - copied)
+    return {name: COPY_BYTES / min(each) / GIGABYTE for name, each in seconds.items()}

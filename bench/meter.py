@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,6 +12,7 @@ from bench.target import Target
 
 TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
 _CPUCLOCK_SCHED = 2
+_CPUCLOCK_PERTHREAD = 4
 #: Indexes of cutime and cstime in /proc/PID/stat, counted from the field after the name.
 _CHILDREN_TICKS = (13, 14)
 _GONE = (FileNotFoundError, ProcessLookupError)
@@ -55,6 +57,16 @@ def _cpu_clock(pid: int) -> int:
     return (~pid << 3) | _CPUCLOCK_SCHED
 
 
+def thread_seconds() -> dict[int, float]:
+    """The user and system time in seconds that each thread of this process has used, by its id in Linux."""
+    seconds = {}
+    for name in os.listdir("/proc/self/task"):
+        with suppress(OSError):  # it has ended
+            clock = _cpu_clock(int(name)) | _CPUCLOCK_PERTHREAD
+            seconds[int(name)] = time.clock_gettime_ns(clock) / 1e9
+    return seconds
+
+
 def read_bytes(pids: Iterable[int]) -> int:
     """How many bytes these processes have read: from files (even from the page cache), by sendfile, and from sockets.
 
@@ -94,13 +106,15 @@ class Meter:
     """A context manager that measures its block; its attributes are set afterwards.
 
     `others_percent` is the share of all cores used by neither this process nor the target; `grain_percent` is how much
-    of that may be due to the clock's coarse ticks. `counted` has what the target itself counts.
+    of that may be due to the clock's coarse ticks. `busiest_thread_seconds` is the most CPU time that a thread of this
+    process used, of those that outlive the block. `counted` has what the target itself counts.
     """
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self.seconds = 0.0
         self.server_cpu_seconds = 0.0
+        self.busiest_thread_seconds = 0.0
         self.read_bytes = 0
         self.others_percent = 0.0
         self.grain_percent = 0.0
@@ -111,6 +125,7 @@ class Meter:
         self._cpu = cpu_seconds(self._pids)
         self._read = read_bytes(self._pids)
         self._counts = self._target.counts()
+        self._threads = thread_seconds()
         self._own = time.process_time()
         self._busy, self._all = machine_ticks()
         self._started = time.perf_counter()
@@ -125,6 +140,10 @@ class Meter:
         self.seconds = time.perf_counter() - self._started
         busy, everything = machine_ticks()
         own = time.process_time() - self._own
+        threads = thread_seconds()
+        self.busiest_thread_seconds = max(
+            seconds - self._threads.get(thread, 0.0) for thread, seconds in threads.items()
+        )
         pids = self._pids | process_tree(self._target.pids)
         self.server_cpu_seconds = cpu_seconds(pids) - self._cpu
         self.read_bytes = read_bytes(pids) - self._read

@@ -6,6 +6,7 @@ from pathlib import Path
 from bench.figures import OTHERS, Figure, Row, Spread
 from bench.goals import Verdict
 from bench.journal_targets import POSTGRESQL, SLOW_BUCKET, SQLITE
+from bench.limits import End, ends
 from bench.results import Results
 from bench.sections import BARE, KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
 
@@ -17,6 +18,7 @@ RATIOS = (
     (LACUNA, BARE),
     (POSTGRESQL, SQLITE),
 )
+ENDS_WORDS = 4
 BEGIN = "<!-- begin of what `make bench` writes -->"
 END = "<!-- end of what `make bench` writes -->"
 
@@ -75,23 +77,34 @@ def _ratio(
     return number(ours.median / theirs.median)
 
 
-def in_columns(lines: Sequence[Sequence[str]]) -> str:
-    """A table as text for the terminal, in aligned columns."""
+def ends_table(found: Sequence[End]) -> list[list[str]]:
+    """The table of what bounds Lacuna: a heading, and a line per limit, whose first ENDS_WORDS columns are words."""
+    heading = ["work", "", "bounded by", "how that was measured"]
+    lines = [[*heading, LACUNA, "limit", f"{LACUNA} / limit"]]
+    for each in found:
+        limit = each.limit
+        numbers = map(number, (each.lacuna, each.value, each.ratio))
+        lines.append([limit.work, limit.figure.name, limit.name, limit.how, *numbers])
+    return lines
+
+
+def in_columns(lines: Sequence[Sequence[str]], words: int = 2) -> str:
+    """A table as text for the terminal, in aligned columns, of which the first `words` are text."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     texts = []
     for line in lines:
         cells = [
-            cell.ljust(width) if column < 2 else cell.rjust(width)
+            cell.ljust(width) if column < words else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         texts.append("  ".join(cells).rstrip())
     return "\n".join(texts)
 
 
-def in_markdown(lines: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
+def in_markdown(lines: Sequence[Sequence[str]], words: int = 2) -> str:
+    """A table in Markdown, of which the first `words` columns are text."""
     heading, *rest = lines
-    rule = ["---"] * 2 + ["---:"] * (len(heading) - 2)
+    rule = ["---"] * words + ["---:"] * (len(heading) - words)
     return "\n".join("| " + " | ".join(line) + " |" for line in [heading, rule, *rest])
 
 
@@ -122,6 +135,8 @@ def page_part(results: Results, verdicts: Sequence[Verdict]) -> str:
         parts += [f"### {section}", f"{measured}, {runs_of(rows)}.", in_markdown(table(rows))]
         if said := list(remarks(rows)):
             parts.append("\n".join(f"- {line}" for line in said))
+    if found := ends(results):
+        parts += ["### Where it ends", in_markdown(ends_table(found), ENDS_WORDS)]
     if verdicts:
         lines = [["goal", "", "measured"]]
         for verdict in verdicts:

@@ -1,7 +1,8 @@
 """Runs the benchmark: `python -m bench.run`, or `make bench` and `make bench-quick`.
 
 Lacuna and Apache Kafka do the same work in turns on the same machine, as bench/rounds.py describes. Prints a table per
-section, which goals are met, and what got worse since the last kept run of this size; writes all runs as JSON.
+section, what bounds Lacuna, which goals are met, and what got worse since the last kept run of this size; writes all
+runs as JSON.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from bench.figures import Row
 from bench.goals import judge
 from bench.kafka import FSYNC, Kafka, KafkaMissing
 from bench.lacuna import Lacuna, LacunaGrpc
+from bench.limits import ends
 from bench.results import Results
 from bench.rounds import FULL, QUICK, SMOKE, Bench
 from bench.sections import BARE, KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC, SECTIONS
@@ -38,7 +40,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     KAFKA_FSYNC: lambda: Kafka(FSYNC, KAFKA_FSYNC),
     BARE: Bare,
 }
-EVERYDAY = (LACUNA, KAFKA)
+EVERYDAY = (LACUNA, KAFKA, BARE)
 OUT = ROOT / "bench" / "out"
 KEPT = ROOT / "docs" / "performance.json"
 PAGE = ROOT / "docs" / "performance.md"
@@ -74,7 +76,8 @@ def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
     started = time.monotonic()
     earlier = {name: results.facts.get(name, {}) for name in ("measured", "targets")}
     results.facts = {"started": _now(), **earlier, "failures": {}}
-    results.facts["machine"] = machine.machine()
+    results.facts["speeds"] = machine.speeds()
+    results.facts["machine"] = machine.machine(results.facts["speeds"])
     results.facts["versions"] = machine.versions()
     results.facts["clients"] = machine.client_settings()
     _print_facts(results)
@@ -203,6 +206,9 @@ def _print_section(name: str, rows: Sequence[Row]) -> None:
 
 
 def _conclude(results: Results, before: Results | None) -> None:
+    if found := ends(results):
+        print("\n== where it ends")
+        print(report.in_columns(report.ends_table(found), report.ENDS_WORDS))
     print("\n== goals")
     for verdict in judge(results):
         print(report.verdict_line(verdict))

@@ -7,7 +7,7 @@ once with a larger queue ("tuned").
 from collections.abc import Iterator, Mapping
 
 from bench.clients import RECORD_BYTES, Deliveries, flush, produce, ready_producer
-from bench.figures import CPU_PER_GIB, GIBIBYTE, MEGABYTE, THROUGHPUT, Row, Run
+from bench.figures import BUSIEST, CPU_PER_GIB, GIBIBYTE, MEGABYTE, THROUGHPUT, Row, Run
 from bench.meter import Meter
 from bench.reading import TUNED, consume
 from bench.rounds import Bench, Measured
@@ -15,8 +15,14 @@ from bench.target import Target
 from bench.topics import PARTITIONS
 
 CODECS = ("none", "lz4")
+PRODUCE = "produce"
 READ = "read_committed"
 READ_TUNED = "read_committed, tuned"
+
+
+def work_of(work: str, codec: str) -> str:
+    """The name of the row for this work, one of PRODUCE, READ and READ_TUNED, and this codec."""
+    return f"{work}, {codec}"
 
 
 def throughput(bench: Bench) -> Iterator[Row]:
@@ -32,7 +38,7 @@ def throughput(bench: Bench) -> Iterator[Row]:
         def warm_up(target: Target, codec: str = codec) -> None:
             _produce_and_read(bench, target, codec, bench.size.records // 2, consumers, Measured())
 
-        works = [f"{work}, {codec}" for work in ("produce", *consumers)]
+        works = [work_of(work, codec) for work in (PRODUCE, *consumers)]
         yield from bench.rounds(works, run, warm_up=warm_up)
 
 
@@ -67,4 +73,5 @@ def _figures(meter: Meter, records: int, seconds: float) -> Run:
     return {
         THROUGHPUT: size / seconds / MEGABYTE,
         CPU_PER_GIB: meter.server_cpu_seconds / size * GIBIBYTE,
+        BUSIEST: 100 * meter.busiest_thread_seconds / seconds,
     }

@@ -7,7 +7,16 @@ before Lacuna begins to merge them.
 from collections.abc import Iterator
 
 from bench.clients import TINY, Deliveries, fill, flush, produce, ready_producer
-from bench.figures import CPU_PER_1000, KILO_RECORDS, STORE_BYTES, WIRE_BYTES, Better, Figure, Row
+from bench.figures import (
+    BUSIEST,
+    CPU_PER_1000,
+    KILO_RECORDS,
+    STORE_BYTES,
+    WIRE_BYTES,
+    Better,
+    Figure,
+    Row,
+)
 from bench.meter import Meter
 from bench.reading import TUNED, consume
 from bench.rounds import Bench, Measured
@@ -54,6 +63,7 @@ def _produce(bench: Bench, target: Target, measured: Measured) -> None:
     figures = {
         REQUESTS: requests / meter.seconds,
         CPU_PER_1000: meter.server_cpu_seconds / requests * 1000,
+        BUSIEST: 100 * meter.busiest_thread_seconds / meter.seconds,
     }
     measured.add(meter, figures)
     bench.topics(target).drop(topic)
@@ -66,5 +76,6 @@ def _read(target: Target, topic: str, records: int, measured: Measured) -> None:
         KILO_RECORDS: records / consumed.last_record_seconds / 1000,
         WIRE_BYTES: consumed.received_bytes / records,
         STORE_BYTES: consumed.meter.read_bytes / records,
+        BUSIEST: 100 * consumed.meter.busiest_thread_seconds / consumed.last_record_seconds,
     }
     measured.add(consumed.meter, figures)

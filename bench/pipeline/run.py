@@ -52,7 +52,7 @@ def main() -> None:
     arguments = _arguments()
     results = Results(arguments.size)
     results.facts = {"started": _now(), "measured": {}, "failures": {}}
-    results.facts["machine"] = machine.machine()
+    results.facts["machine"] = machine.machine(machine.speeds())
     results.facts["versions"] = {**machine.versions(), **versions()}
     started = time.monotonic()
     with ExitStack() as stack:

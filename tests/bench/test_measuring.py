@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,32 @@ def test_a_process_that_is_gone_counts_nothing() -> None:
     with Meter(Foreign("127.0.0.1:1", child.pid, "gone")) as meter:
         pass
     assert (meter.server_cpu_seconds, meter.read_bytes) == (0, 0)
+
+
+def test_the_busiest_thread_of_the_client_is_the_one_that_works() -> None:
+    """One that waits meanwhile adds nothing to it, and neither does what it did before."""
+    begin, end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        use_cpu(0.05)
+        begin.set()
+        end.wait()
+
+    other = threading.Thread(target=work)
+    other.start()
+    begin.wait()
+    with Meter(Foreign("127.0.0.1:1", 0, "nothing")) as meter:
+        use_cpu(0.2)
+    end.set()
+    other.join()
+    assert 0.2 <= meter.busiest_thread_seconds < 0.25
+
+
+def use_cpu(seconds: float) -> None:
+    """Works until this thread has used so many more seconds."""
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
 
 
 def test_an_aborted_tail_is_one_small_answer() -> None:

@@ -63,6 +63,9 @@ def test_every_section_gives_its_rows(tmp_path: Path) -> None:
         clean, dirty = (medians[f"{share} % aborted, none"][figure] for share in (0, 50))
         assert dirty < 1.1 * clean
     assert medians["end of a 1,000-record aborted tail"]["answers"] == 1
+    assert "== where it ends" in printed
+    assert "the client's busiest thread" in printed
+    assert "4 syncs in a row" in printed
     assert "== goals" in printed
 
 

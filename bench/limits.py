@@ -1,0 +1,200 @@
+"""Where it ends: what bounds a piece of work, which no change to Lacuna moves, and how near Lacuna is to it.
+
+A limit is about one figure of one piece of work, in the unit of that figure, and comes from the same run: from what the
+disk and the memory can do (bench/machine.py), from the CPU that the client used for the work, from the same work on
+`bare`, which only answers, or, for aborted records, from reading as many with none aborted. Where more than one was
+measured, the nearest counts. Work that is not here ends at nothing that was measured.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from bench import machine, throughput
+from bench.aborts import LZ4_SHARES
+from bench.aborts import work_of as aborted
+from bench.clients import RECORD_BYTES
+from bench.figures import BUSIEST, KILO_RECORDS, P50, THROUGHPUT, WIRE_BYTES, Better, Figure
+from bench.latency import WORK as END_TO_END
+from bench.results import Results
+from bench.rounds import FULL, QUICK, SMOKE
+from bench.sections import BARE, LACUNA
+from bench.tiny import PRODUCE, READ, READ_AGAIN, REQUESTS
+from bench.transactions import TRANSACTIONS
+from bench.transactions import work_of as transactions_by
+
+#: A transaction of one producer waits for them one after another: partitions added, segment, its commit, the outcome.
+SYNCS_OF_A_TRANSACTION = 4
+#: A record can be read after these: segment, its commit.
+SYNCS_OF_A_RECORD = 2
+#: A server copies each byte so often: from the page cache, and to the socket.
+COPIES_OF_A_READ = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What bounds a figure of a piece of work: its name, how it is measured, and its value, or None if it was not."""
+
+    work: str
+    figure: Figure
+    name: str
+    how: str
+    value: Callable[[Results], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A limit, its measured value, and Lacuna's median, both in the unit of the limit's figure."""
+
+    limit: Limit
+    value: float
+    lacuna: float
+
+    @property
+    def ratio(self) -> float:
+        """Lacuna's median divided by the limit: at most 1 where more is better, and at least 1 where less is."""
+        return self.lacuna / self.value
+
+    def is_nearer(self, other: "End") -> bool:
+        """Whether this one leaves less room than another one of the same figure."""
+        if self.limit.figure.better is Better.MORE:
+            return self.value < other.value
+        return self.value > other.value
+
+
+def ends(results: Results, limits: Iterable[Limit] | None = None) -> list[End]:
+    """The nearest of the limits (by default `LIMITS`) of each figure that was measured, in the limits' order."""
+    nearest: dict[tuple[str, Figure], End] = {}
+    for limit in LIMITS if limits is None else limits:
+        lacuna = results.median(limit.work, LACUNA, limit.figure)
+        value = limit.value(results)
+        if lacuna is None or not value:
+            continue
+        place, end = (limit.work, limit.figure), End(limit, value, lacuna)
+        if place not in nearest or end.is_nearer(nearest[place]):
+            nearest[place] = end
+    return list(nearest.values())
+
+
+def _client(work: str, figure: Figure) -> Limit:
+    """A client that never waits. librdkafka uses CPU while it does, so its best rate beside any server counts."""
+
+    def value(results: Results) -> float | None:
+        rows = (row for rows in results.sections.values() for row in rows if row.work == work)
+        found = [row.spreads() for row in rows]
+        rates = [
+            100 * each[figure].median / each[BUSIEST].median
+            for each in found
+            if figure in each and BUSIEST in each and each[BUSIEST].median
+        ]
+        return max(rates, default=None)
+
+    how = "its CPU time with the server that let it use least"
+    return Limit(work, figure, "the client's busiest thread", how, value)
+
+
+def _bare(work: str, figure: Figure) -> Limit:
+    return Limit(
+        work,
+        figure,
+        "the clients, the sockets, and Python",
+        f"the same on `{BARE}`, which only answers",
+        lambda results: results.median(work, BARE, figure),
+    )
+
+
+def _clean(share: int, codec: str) -> Limit:
+    clean = aborted(0, codec)
+    return Limit(
+        aborted(share, codec),
+        KILO_RECORDS,
+        "reading the committed records",
+        f"{clean}, on {LACUNA}",
+        lambda results: results.median(clean, LACUNA, KILO_RECORDS),
+    )
+
+
+def _speed(results: Results, name: str) -> float | None:
+    """One of the speeds of bench/machine.py; results of before they were kept as numbers have none."""
+    speeds: dict[str, float] = results.facts.get("speeds", {})
+    return speeds.get(name)
+
+
+def _bytes_of_a_record(results: Results, codec: str) -> float | None:
+    if codec == "none":
+        return RECORD_BYTES
+    return results.median(aborted(0, codec), LACUNA, WIRE_BYTES)
+
+
+def _disk(codec: str) -> Limit:
+    def value(results: Results) -> float | None:
+        speed = _speed(results, machine.DISK)
+        size = _bytes_of_a_record(results, codec)
+        return speed * RECORD_BYTES / size if speed and size else None
+
+    how = "as many bytes in a row and one fsync, before the run"
+    return Limit(throughput.work_of(throughput.PRODUCE, codec), THROUGHPUT, "the disk", how, value)
+
+
+def _memory(work: str) -> Limit:
+    def value(results: Results) -> float | None:
+        speed = _speed(results, machine.COPY)
+        return speed * 1000 / COPIES_OF_A_READ if speed else None
+
+    how = f"{COPIES_OF_A_READ} copies of each byte in the server, before the run"
+    return Limit(work, THROUGHPUT, "copying memory", how, value)
+
+
+def _throughput() -> Iterator[Limit]:
+    for codec in throughput.CODECS:
+        produce = throughput.work_of(throughput.PRODUCE, codec)
+        yield _disk(codec)
+        yield _client(produce, THROUGHPUT)
+        for work in (throughput.READ, throughput.READ_TUNED):
+            read = throughput.work_of(work, codec)
+            yield _client(read, THROUGHPUT)
+            if codec == "none":
+                yield _memory(read)
+
+
+def _transactions() -> Iterator[Limit]:
+    one, many = transactions_by(1), transactions_by(8)
+
+    def value(results: Results) -> float | None:
+        rate, sync_ms = results.median(one, BARE, TRANSACTIONS), _speed(results, machine.SYNC)
+        if not rate or not sync_ms:
+            return None
+        return 1 / (1 / rate + SYNCS_OF_A_TRANSACTION * sync_ms / 1000)
+
+    name = f"the client, and {SYNCS_OF_A_TRANSACTION} syncs in a row"
+    how = f"the same on `{BARE}`, and {SYNCS_OF_A_TRANSACTION} × fdatasync before the run"
+    yield Limit(one, TRANSACTIONS, name, how, value)
+    yield _bare(many, TRANSACTIONS)
+
+
+def _aborts() -> Iterator[Limit]:
+    shares = sorted({share for size in (SMOKE, QUICK, FULL) for share in size.aborted_shares})
+    for codec, of_codec in (("none", shares), ("lz4", LZ4_SHARES)):
+        for share in of_codec:
+            yield _client(aborted(share, codec), KILO_RECORDS)
+            if share:
+                yield _clean(share, codec)
+
+
+def _tiny() -> Iterator[Limit]:
+    yield _client(READ, KILO_RECORDS)
+    yield _client(READ_AGAIN, KILO_RECORDS)
+    yield _bare(PRODUCE, REQUESTS)
+    yield _client(PRODUCE, REQUESTS)
+
+
+def _latency() -> Iterator[Limit]:
+    def value(results: Results) -> float | None:
+        bare_ms, sync_ms = results.median(END_TO_END, BARE, P50), _speed(results, machine.SYNC)
+        return bare_ms + SYNCS_OF_A_RECORD * sync_ms if bare_ms and sync_ms else None
+
+    name = f"the clients, and {SYNCS_OF_A_RECORD} syncs in a row"
+    how = f"the same on `{BARE}`, and {SYNCS_OF_A_RECORD} × fdatasync before the run"
+    yield Limit(END_TO_END, P50, name, how, value)
+
+
+LIMITS: tuple[Limit, ...] = (*_throughput(), *_transactions(), *_aborts(), *_tiny(), *_latency())
