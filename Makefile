@@ -81,7 +81,7 @@ coverage: compiled  ## measure the branch coverage of logstore/ and controlplane
 bench: setup     ## measure Lacuna and Apache Kafka side by side, in full (most of an hour)
 	$(BIN)/python -m bench.run
 
-bench-quick: setup  ## the same with less work, in three minutes
+bench-quick: setup  ## the same with less work, in about five minutes
 	$(BIN)/python -m bench.run --size quick
 
 bench-pipeline: setup  ## measure the pipeline beside Spark's own Kafka source (half an hour; SIZE=quick: three minutes)

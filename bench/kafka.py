@@ -102,6 +102,8 @@ def _free_ports(count: int) -> list[int]:
 class Kafka(Target):
     """A single broker; `properties` are added to its server.properties."""
 
+    warms_slowly = True
+
     def __init__(self, properties: Mapping[str, str] | None = None, label: str = "kafka") -> None:
         self.label = label
         self._properties = dict(properties or {})

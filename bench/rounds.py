@@ -33,10 +33,11 @@ REST_WAIT_SECONDS = 15.0
 class Size:
     """How much work a run of the benchmark does.
 
-    A noisy run is repeated up to `repeats` times, until repetitions have taken `repeat_seconds` in all. A log has
-    `abort_transactions`; more, up to `transactions_at_most`, if fewer than `committed_transactions` of them would be
-    committed. With `default_consumer`, topics are also read with librdkafka's defaults, which matter for topics larger
-    than its queue of 64 MiB.
+    Servers are warmed for `warm_seconds`; those that warm slowly for `slow_warm_seconds`, and with `slow_warm_records`
+    of each kind, unless the sections' own warm-ups have many. A noisy run is repeated up to `repeats` times, until
+    repetitions have taken `repeat_seconds` in all. A log has `abort_transactions`; more, up to `transactions_at_most`,
+    if fewer than `committed_transactions` of them would be committed. With `default_consumer`, topics are also read
+    with librdkafka's defaults, which matter for topics larger than its queue of 64 MiB.
     """
 
     name: str
@@ -44,6 +45,8 @@ class Size:
     repeats: int
     repeat_seconds: float
     warm_seconds: float
+    slow_warm_seconds: float
+    slow_warm_records: int
     records: int
     default_consumer: bool
     transaction_seconds: float
@@ -65,6 +68,8 @@ SMOKE = Size(
     repeats=0,
     repeat_seconds=0,
     warm_seconds=0.2,
+    slow_warm_seconds=0.2,
+    slow_warm_records=1_000,
     records=8_000,
     default_consumer=True,
     transaction_seconds=0.5,
@@ -85,6 +90,8 @@ QUICK = Size(
     repeats=2,
     repeat_seconds=20,
     warm_seconds=5,
+    slow_warm_seconds=40,
+    slow_warm_records=150_000,
     records=50_000,
     default_consumer=False,
     transaction_seconds=1,
@@ -105,6 +112,8 @@ FULL = Size(
     repeats=3,
     repeat_seconds=900,
     warm_seconds=20,
+    slow_warm_seconds=40,
+    slow_warm_records=0,
     records=500_000,
     default_consumer=True,
     transaction_seconds=6,

@@ -9,11 +9,13 @@ from typing import Self
 class Target(ABC):
     """A server, as a context manager: started on entry; on exit it is ended and its data is deleted.
 
-    `label` names it in tables; `settings` describes how it runs.
+    `label` names it in tables; `settings` describes how it runs. `warms_slowly`: it may become faster for a long time,
+    as a JVM does.
     """
 
     label: str
     settings: str = ""
+    warms_slowly: bool = False
 
     @property
     @abstractmethod
@@ -60,6 +62,8 @@ class Target(ABC):
 
 class Foreign(Target):
     """A server that was not started by the benchmark, and is not ended by it."""
+
+    warms_slowly = True
 
     def __init__(self, bootstrap: str, pid: int, label: str) -> None:
         self.label = label

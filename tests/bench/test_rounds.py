@@ -3,10 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+import pytest
+
 from bench.figures import OTHERS, THROUGHPUT
+from bench.kafka import Kafka
+from bench.lacuna import Lacuna
 from bench.meter import Meter
-from bench.rounds import NOISE_PERCENT, SMOKE, Bench, Measured
+from bench.rounds import FULL, NOISE_PERCENT, QUICK, SMOKE, Bench, Measured
 from bench.target import Foreign, Target
+from bench.tiny import ONE_A_REQUEST
+from bench.warming import warm
 
 A, B = Foreign("127.0.0.1:1", 0, "a"), Foreign("127.0.0.1:2", 0, "b")
 
@@ -84,3 +90,38 @@ def test_the_clocks_grain_is_no_noise() -> None:
 
 def test_a_section_gets_the_targets_that_it_wants_and_foreign_ones() -> None:
     assert bench(1).among(["lacuna"]).targets == [A, B]
+
+
+class NoTopics:
+    """Takes the place of `Topics` where no server runs."""
+
+    def create(self, name: str) -> str:
+        return name
+
+    def drop(self, topic: str) -> None:
+        """Nothing is there."""
+
+
+def test_a_jvm_is_warmed_for_longer_and_in_a_quick_run_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 5 s, Kafka has half of its rate, which would flatter Lacuna; each kind of work is compiled by itself."""
+    warmed = {}
+    filled = []
+
+    def commit(target: Target, topic: str, producers: int, seconds: float) -> None:
+        warmed[target.label] = seconds
+
+    def fill(target: Target, topic: str, count: int, *_: object, **settings: object) -> None:
+        filled.append((target.label, count, settings))
+
+    monkeypatch.setattr("bench.warming.commit", commit)
+    monkeypatch.setattr("bench.warming.fill", fill)
+    monkeypatch.setattr("bench.warming.consume", lambda *_, **__: None)
+    monkeypatch.setattr(Bench, "topics", lambda *_: NoTopics())
+    warm(Restless([Lacuna(), Kafka(), A], QUICK))
+    jvm = FULL.slow_warm_seconds
+    assert warmed == {"lacuna": QUICK.warm_seconds, "kafka": jvm, "a": jvm}
+    assert jvm >= FULL.warm_seconds > QUICK.warm_seconds
+    kinds = ({"compression_type": "none"}, {"compression_type": "lz4"}, ONE_A_REQUEST)
+    assert filled == [
+        (each, QUICK.slow_warm_records, kind) for each in ("kafka", "a") for kind in kinds
+    ]
