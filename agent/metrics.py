@@ -1,12 +1,48 @@
 """Counters of one agent: plain integers that can be read at any time."""
 
+import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
+
+#: The bounds of the buckets in seconds, each twice the one before; the last bucket, of what takes longer, has none.
+DURATIONS: Final = tuple(0.0005 * (1 << power) for power in range(17))
+_A_SECOND: Final = 2000
+_LAST: Final = len(DURATIONS)
+
+
+class Histogram:
+    """How many durations lie in each bucket of DURATIONS, and their sum in seconds."""
+
+    __slots__ = ("counts", "seconds")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (_LAST + 1)
+        self.seconds = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one duration."""
+        bucket = int(seconds * _A_SECOND).bit_length()
+        self.counts[min(_LAST, bucket)] += 1
+        self.seconds += seconds
+
+
+class Durations(dict[int, Histogram]):
+    """A histogram for each API key of how long requests took, from their beginning until their answer could leave."""
+
+    def __missing__(self, api_key: int) -> Histogram:
+        made = self[api_key] = Histogram()
+        return made
 
 
 @dataclass(slots=True, kw_only=True)
 class AgentMetrics:
-    """Counters that only go up, and gauges (named `_now`) that go up and down. `requests` counts by API key."""
+    """Counters that only go up, and gauges (named `_now`) that go up and down.
+
+    `requests` counts by API key, `errors` by API key and error code; an answer may have several. `timer` gives seconds
+    from any beginning.
+    """
 
     connections_now: int = 0
     connections_accepted: int = 0
@@ -14,6 +50,9 @@ class AgentMetrics:
     connections_closed_idle: int = 0
     connections_closed_malformed: int = 0
     requests: Counter[int] = field(default_factory=Counter)
+    durations: Durations = field(default_factory=Durations)
+    errors: Counter[tuple[int, int]] = field(default_factory=Counter)
+    timer: Callable[[], float] = time.perf_counter
     requests_failed: int = 0
     requests_unavailable: int = 0
     bytes_received: int = 0

@@ -48,11 +48,12 @@ def _for_clients(error_code: int) -> int:
 class _Slot:
     """The place of one answer. `buffers` stays empty for a request that wants no answer."""
 
-    __slots__ = ("api", "buffers", "is_done", "size", "task")
+    __slots__ = ("api", "began", "buffers", "is_done", "size", "task")
 
-    def __init__(self, api: Api[Any, Any], size: int) -> None:
+    def __init__(self, api: Api[Any, Any], size: int, began: float) -> None:
         self.api = api
         self.size = size
+        self.began = began
         self.is_done = False
         self.buffers: Sequence[Buffer] = ()
         self.task: asyncio.Task[None] | None = None
@@ -132,7 +133,7 @@ class Serving:
             self.owes_offsets = api.key == ADD_OFFSETS_TO_TXN_KEY
         if api.moved:
             self.asks_coordinator = api.moved == ErrorCode.NOT_COORDINATOR
-        slot = _Slot(api, frame.size)
+        slot = _Slot(api, frame.size, self._context.metrics.timer())
         self._slots.append(slot)
         slot.task = start(self._answer(frame, slot), f"{self.name} API {frame.api_key}")
         if slot.task is not None:
@@ -170,14 +171,17 @@ class Serving:
     def _hand_over(self) -> None:
         requests = size = 0
         answers: list[Buffer] = []
-        slots = self._slots
+        slots, metrics = self._slots, self._context.metrics
+        if not slots[0].is_done:
+            return
+        now = metrics.timer()
         while slots and slots[0].is_done:
             slot = slots.popleft()
+            metrics.durations[slot.api.key].observe(now - slot.began)
             requests += 1
             size += slot.size
             answers += slot.buffers
-        if requests:
-            self._connection.answered(answers, requests, size)
+        self._connection.answered(answers, requests, size)
 
     async def _respond(self, api: Api[Any, Any], frame: RequestFrame) -> Sequence[Buffer] | None:
         """Return the answer's body, or None if no answer is wanted."""
@@ -193,7 +197,7 @@ class Serving:
                 return None
             if api.heartbeat_ms is not None:
                 self.heartbeat_seconds = api.heartbeat_ms(response) / 1000 + _LATE_SECONDS
-            return api.write(response, frame.api_version)
+            return _written(api, call, response)
         except ControlPlaneUnavailable as error:
             metrics.requests_unavailable += 1
             log.debug(
@@ -235,4 +239,12 @@ class Serving:
 
 
 def _refusal(api: Api[Any, Any], call: Call, request: Any, error_code: int) -> Sequence[Buffer]:
-    return api.write(api.refuse(call, request, error_code), call.version)
+    return _written(api, call, api.refuse(call, request, error_code))
+
+
+def _written(api: Api[Any, Any], call: Call, response: Any) -> Sequence[Buffer]:
+    """Return the body of an answer, and count its error codes."""
+    body = api.write(response, call.version)
+    if (errors := api.response.codec.errors) is not None:
+        call.context.metrics.errors.update((api.key, code) for code in errors)
+    return body

@@ -45,6 +45,7 @@ SIZES = bytes((0, 1, 1, 2, 2, 4, 4, 8, 8, 16))
 LONGEST_STRING = 0x7FFF
 """Bytes, in every version: what the length of a string that is not compact can say."""
 
+_ERROR_CODE = "error_code"
 _KIND = cython.declare(cython.int, 15)
 _ARRAY = cython.declare(cython.int, ARRAY)
 _NULLABLE = cython.declare(cython.int, NULLABLE)
@@ -78,7 +79,8 @@ class Plan:
     All sequences have one entry for each field of the named tuple `make`. `codes` has ABSENT for fields that the
     version lacks and for tagged ones, `tag_codes` has the codes of the tagged fields. `inner` has the plan of a field
     that is a struct or an array of structs, else None. `least` has the smallest number of bytes of one element of the
-    field. `tags` maps a tag to its field's index. `steps`, of the interpreted form: see _steps.
+    field. `tags` maps a tag to its field's index, `error_at` is the index of an error code, or -1. `steps`, of the
+    interpreted form: see _steps.
     """
 
     make: object
@@ -91,6 +93,7 @@ class Plan:
     is_flexible: cython.bint
     tag_codes: bytes
     tags: dict
+    error_at: cython.Py_ssize_t
     steps: tuple
 
     def __init__(
@@ -114,6 +117,8 @@ class Plan:
         self.is_flexible = is_flexible
         self.tag_codes = tag_codes
         self.tags = tags
+        named = [i for i, name in enumerate(make._fields) if name.endswith(_ERROR_CODE)]
+        self.error_at = named[0] if named else -1
         if not cython.compiled:
             self.steps = _steps(codes)
 
@@ -140,9 +145,13 @@ class _Source:
 @cython.final
 @cython.cclass
 class _Target:
-    """A buffer that grows as it is written. `parts` are the buffers to send before it, or None."""
+    """A buffer that grows as it is written. `parts` are the buffers to send before it, or None.
+
+    `errors` are the error codes that were written, other than 0, or None without any.
+    """
 
     parts: list
+    errors: list
     buffer: bytearray
     data: cython.p_uchar
     at: cython.Py_ssize_t
@@ -150,6 +159,7 @@ class _Target:
 
     def __init__(self) -> None:
         self.parts = None
+        self.errors = None
         self.at = 0
         self.room = 0
         if cython.compiled:
@@ -168,9 +178,11 @@ class Codec:
     """Reads and writes all versions of one message.
 
     `plan_of(version)` makes a version's plan; it is called once for each version, and raises for unknown ones.
-    `is_exact`: no bytes may follow the end of the message.
+    `is_exact`: no bytes may follow the end of the message. `errors` are the error codes, other than 0, of the message
+    that was written last, or None if it has none.
     """
 
+    errors = cython.declare(object, visibility="public")
     plans: list
     plan_of: object
     is_exact: cython.bint
@@ -180,6 +192,7 @@ class Codec:
         self.plans = [None] * (last_version + 1)
         self.plan_of = plan_of
         self.is_exact = is_exact
+        self.errors = None
         self.spare = _Target()
 
     def read(self, body: memoryview, version: cython.int) -> object:
@@ -212,6 +225,8 @@ def _written(codec: Codec, message: object, version: cython.int) -> tuple:
     if target is None or not cython.compiled:
         target = _Target()
     _write_struct(_plan(codec, version), message, target)
+    codec.errors = target.errors
+    target.errors = None
     last: bytes = _taken(target)
     parts = (last,) if target.parts is None else (*target.parts, last)
     if target.room <= _SPARE_ROOM:
@@ -510,6 +525,10 @@ def _write_struct(plan: Plan, message: object, target: _Target) -> cython.int:
     if type(message) is not plan.make:
         raise TypeError(f"expected a {plan.make.__name__}, not a {type(message).__name__}")
     row: tuple = cython.cast(tuple, message) if cython.compiled else message
+    if plan.error_at >= 0 and row[plan.error_at]:
+        if target.errors is None:
+            target.errors = []
+        target.errors.append(row[plan.error_at])
     if cython.compiled:
         for i in range(plan.count):
             code = plan.codes[i]

@@ -38,6 +38,7 @@ class Plan:
     ) -> None: ...
 
 class Codec:
+    errors: list[int] | None
     def __init__(
         self, plan_of: Callable[[int], Plan], last_version: int, is_exact: bool
     ) -> None: ...

@@ -139,6 +139,7 @@ class Message(Generic[M]):
         "api_key",
         "body",
         "buffers",
+        "codec",
         "first_flexible",
         "is_exact",
         "read",
@@ -161,7 +162,8 @@ class Message(Generic[M]):
         is_exact: bool = False,
     ) -> None:
         """`versions` are the first and the last; with `is_exact` bytes after the end make a message malformed."""
-        codec = kernel.Codec(self._plan, versions[1], is_exact)
+        #: Its `errors` are the error codes of the message that was written last.
+        self.codec = codec = kernel.Codec(self._plan, versions[1], is_exact)
         self.is_exact = is_exact
         self.body = body
         self.api_key = api_key

@@ -178,6 +178,11 @@ class Flusher:
         self._start: asyncio.Handle | None = None
         self._is_closed = False
 
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of the batches that wait for a flush."""
+        return self._buffer.queued_bytes
+
     def submit(self, batches: list[PendingBatch]) -> None:
         """Queue checked batches; each gets a verdict, at once if the flusher is closed or its queue full."""
         if self._is_closed:

@@ -12,6 +12,7 @@ from lacuna.agent.api import Api, Call, MalformedRequest
 from lacuna.agent.context import AgentContext
 from lacuna.agent.registry import Registry
 from lacuna.agent.settings import AgentSettings
+from lacuna.wire import kernel
 from lacuna.wire.layout import Buffer, Message
 from tests.agent.harness import RawClient, ScriptedControl, encode_request, make_context
 
@@ -46,6 +47,7 @@ class MadeUp(Message[M]):
         self.api_key, self.versions = api_key, versions
         self.read = read or (lambda body, version: cast(M, bytes(body)))
         self.buffers = buffers or (lambda response, version: [cast(bytes, response)])
+        self.codec = kernel.Codec(self._plan, versions[1], is_exact=False)  # it has seen no errors
 
 
 def made_up_api(
