@@ -68,7 +68,8 @@ test: compiled   ## check lint, types and import contracts, and run the tests
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy lacuna pyspark_lacuna bench tests docs/draw_states.py docs/draw_protocol.py docs/draw_configuration.py
+	$(BIN)/mypy lacuna pyspark_lacuna bench tests docs/draw_states.py docs/draw_protocol.py docs/draw_configuration.py \
+	  docs/draw_metrics.py deploy/grafana/draw.py
 	$(BIN)/lint-imports
 
 proto: setup     ## regenerate the messages from proto/

@@ -73,6 +73,22 @@ class RuntimeSettings:
         check_settings(self)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeLoad:
+    """How full the queues of a runtime are, and how far its journal is. `pending_*` are not being written yet."""
+
+    sessions: int
+    subscriptions: int
+    held: int
+    backlog: int
+    pending_records: int
+    pending_bytes: int
+    decided_position: int
+    durable_position: int
+    records_since_snapshot: int
+    is_stopped: bool
+
+
 class Runtime:
     """One running control plane. Call `start` first, and use it only in that event loop.
 
@@ -203,6 +219,30 @@ class Runtime:
     def durable_position(self) -> int:
         """The position of the last durable record."""
         return self._durable
+
+    @property
+    def state(self) -> State:
+        """The state as it is now, ahead of the journal: only to be looked at, within one step of the event loop."""
+        return self._state
+
+    def now_ms(self) -> int:
+        """Return the control plane's time."""
+        return self._time.now_ms()
+
+    def load(self) -> "RuntimeLoad":
+        """Return how full the queues are."""
+        return RuntimeLoad(
+            sessions=len(self._sessions),
+            subscriptions=sum(map(len, self._watchers.values())),
+            held=len(self._held),
+            backlog=len(self._backlog),
+            pending_records=len(self._records),
+            pending_bytes=self._records_bytes,
+            decided_position=self._position,
+            durable_position=self._durable,
+            records_since_snapshot=self._records_since_snapshot,
+            is_stopped=self._stopped is not None,
+        )
 
     def serialized_state(self) -> bytes:
         """Return the durable state as a snapshot would hold it now."""

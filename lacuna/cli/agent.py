@@ -14,7 +14,6 @@ from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
 from lacuna.cli.errors import fail
-from lacuna.cli.health import Readiness, health_served
 from lacuna.cli.options import (
     DEFAULT_LISTEN,
     Advertise,
@@ -26,6 +25,7 @@ from lacuna.cli.options import (
     FlushInterval,
     Health,
     Listen,
+    LogFormat,
     NoAutoCreate,
     Objects,
     Partitions,
@@ -33,9 +33,11 @@ from lacuna.cli.options import (
     Workers,
     Zone,
 )
-from lacuna.cli.running import READY, forever, log_to_stderr, run, say_ready
-from lacuna.cli.workers import Supervisor, is_worker, start_workers
+from lacuna.cli.running import READY, TEXT, forever, log_to_stderr, run, say_ready
+from lacuna.cli.workers import Supervisor, is_worker, siblings, start_workers
 from lacuna.control import client_of, until_answered
+from lacuna.observing.agent import STARTING, observe_agent
+from lacuna.observing.endpoint import Observed, endpoint_served
 from lacuna.stores import bucket_url, claim, folder_url, open_when_there
 
 
@@ -68,13 +70,14 @@ def agent(
     assignments: Assignments = None,
     print_config: PrintConfig = False,
     verbose: Verbose = False,
+    log_format: LogFormat = TEXT,
 ) -> None:
     """Runs only an agent, which serves Kafka clients from a bucket or a shared folder.
 
     An agent keeps no data of its own. Start as many as you like with one control plane; each of them serves
     every partition. Prints `bootstrap: HOST:PORT` once Kafka clients can connect.
     """
-    log_to_stderr(verbose)
+    log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
     configuration = configure(context, config, assignments, given)
     places = [each for each in (bucket, objects, store) if each is not None]
@@ -91,6 +94,7 @@ def agent(
         configuration=configuration.on(url),
         health=health,
         verbose=verbose,
+        log_format=log_format,
     )
     options.parts()
     if print_config:
@@ -105,12 +109,12 @@ def agent(
 
 
 async def _agent(options: AgentOptions, control: str) -> None:
-    readiness = Readiness()
-    async with health_served(options.health, readiness, reuse_port=is_worker()):
-        await _serve(options, control, readiness)
+    observed = Observed(STARTING)
+    async with endpoint_served(options.health, observed, siblings()):
+        await _serve(options, control, observed)
 
 
-async def _serve(options: AgentOptions, control: str, readiness: Readiness) -> None:
+async def _serve(options: AgentOptions, control: str, observed: Observed) -> None:
     host, port = options.address()
     store = await open_when_there(options.url, create_bucket=options.create_bucket)
     try:
@@ -129,7 +133,7 @@ async def _serve(options: AgentOptions, control: str, readiness: Readiness) -> N
             await until_answered(partial(claim, store, client))
             running = await until_answered(start)
             try:
-                readiness.context = running.context
+                observe_agent(observed, running)
                 say_ready(f"{READY}{running.bootstrap}")
                 await forever()
             finally:

@@ -28,6 +28,7 @@ class AgentOptions:
     configuration: Configuration
     health: str | None
     verbose: bool
+    log_format: str
 
     def address(self) -> tuple[str, int]:
         """The (host, port) to listen on. Raises UserError."""
@@ -71,6 +72,7 @@ class AgentOptions:
             "--store": self.url,
             "--advertise": self.advertise,
             "--health": self.health,
+            "--log-format": self.log_format,
         }
         given = [f"{name}={value}" for name, value in values.items() if value is not None]
         given += [name for name, is_set in flags.items() if is_set]

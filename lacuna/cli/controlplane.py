@@ -22,18 +22,23 @@ from lacuna.cli.options import (
     LEASE_MS,
     AcceptLoss,
     CreateBucket,
+    Health,
     LeaseMs,
+    LogFormat,
     Verbose,
     folder,
 )
-from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say
+from lacuna.cli.running import CONTROL_READY, TEXT, log_to_stderr, run, say
 from lacuna.cli.sizes import show_count
+from lacuna.cli.workers import siblings
 from lacuna.controlplane.service import RunningControlPlane, serve
 from lacuna.controlplane.shared_service import RunningNode, ask_status, serve_shared
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.embedded import group_settings, make_folder
 from lacuna.journals import JOURNAL_NAME, SharedJournalOptions
+from lacuna.observing.control import observe_control_plane
+from lacuna.observing.endpoint import Observed, endpoint_served
 from lacuna.pace import LoopLoad, MeasuredPace
 from lacuna.stores import open_checked, open_when_there
 
@@ -89,10 +94,12 @@ def controlplane(
         ),
     ] = DEFAULT_DATA,
     accept_loss: AcceptLoss = False,
+    health: Health = None,
     config: Config = None,
     assignments: Assignments = None,
     print_config: PrintConfig = False,
     verbose: Verbose = False,
+    log_format: LogFormat = TEXT,
 ) -> None:
     """Runs only a control plane, which keeps topics, transactions, groups and the index of records.
 
@@ -100,7 +107,7 @@ def controlplane(
     once agents can connect: `lacuna agent --control ADDRESS`. With --journal, start as many as you like and name all
     of them: `lacuna agent --control A,B`. One leads, and if it ends, another one takes over within seconds.
     """
-    log_to_stderr(verbose)
+    log_to_stderr(verbose, log_format)
     configuration = configure(context, config, assignments, {})
     if print_config:
         print_configuration(context, configuration)
@@ -112,17 +119,19 @@ def controlplane(
     if journal:
         shared = SharedJournalOptions(journal, store or "", lease_ms / 1000)
         serving = partial(
-            _one_of_several, listen, advertise or "", shared, create_bucket, configuration
+            _one_of_several, listen, advertise or "", shared, create_bucket, configuration, health
         )
         run(partial(_go_on, shared, serving) if accept_loss else serving)
         return
     make_folder(data)
     if accept_loss:
         go_on_without(data)
-    run(partial(_controlplane, listen, data, configuration))
+    run(partial(_controlplane, listen, data, configuration, health))
 
 
-async def _controlplane(listen: str, data: Path, configuration: Configuration) -> None:
+async def _controlplane(
+    listen: str, data: Path, configuration: Configuration, health: str | None
+) -> None:
     running = await serve(
         listen,
         str(data / JOURNAL_NAME),
@@ -130,7 +139,7 @@ async def _controlplane(listen: str, data: Path, configuration: Configuration) -
         pace=MeasuredPace(LoopLoad()),
         prepare=group_settings(configuration.make(GroupSettings)),
     )
-    await _until_it_fails(running)
+    await _until_it_fails(running, configuration, health)
 
 
 async def _go_on(
@@ -147,6 +156,7 @@ async def _one_of_several(
     shared: SharedJournalOptions,
     create_bucket: bool,
     configuration: Configuration,
+    health: str | None,
 ) -> None:
     if create_bucket and shared.store_url:
         (await open_when_there(shared.store_url, create_bucket=True)).close()
@@ -158,15 +168,21 @@ async def _one_of_several(
             advertised=advertise,
             prepare=group_settings(configuration.make(GroupSettings)),
         )
-        await _until_it_fails(running)
+        await _until_it_fails(running, configuration, health)
 
 
-async def _until_it_fails(running: RunningControlPlane | RunningNode) -> None:
+async def _until_it_fails(
+    running: RunningControlPlane | RunningNode, configuration: Configuration, health: str | None
+) -> None:
+    observed = Observed("the control plane has not replayed its journal yet")
+    observe_control_plane(observed, running, configuration.service().runtime)
     try:
         say(f"{CONTROL_READY}{running.address}")
-        await running.ready()
-        notify(SERVING)
-        await running.failed()
+        async with endpoint_served(health, observed, siblings()):
+            await running.ready()
+            observed.becomes(lambda: "")
+            notify(SERVING)
+            await running.failed()
     finally:
         await running.close()
 

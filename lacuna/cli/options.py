@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import click
 
 from lacuna.cli.command_line import option
+from lacuna.cli.running import JSON, TEXT
 
 #: An option that says where something is, and the options that overrule its other sources when typed.
 _INSTEAD = {
@@ -24,6 +25,12 @@ def folder(text: str) -> Path:
     if not text:
         raise click.BadParameter("it is empty; write . for the current folder")
     return Path(text)
+
+
+def _log_format(text: str) -> str:
+    if text not in (TEXT, JSON):
+        raise click.BadParameter(f"{text!r} is not a format of logs: give {TEXT} or {JSON}")
+    return text
 
 
 def is_typed(context: click.Context, name: str) -> bool:
@@ -244,10 +251,20 @@ Health = Annotated[
     option(
         "--health",
         key="health.listen",
-        help="HOST:PORT where GET /healthz and /readyz report over HTTP whether the agent serves.",
+        help="HOST:PORT where GET /healthz and /readyz tell over HTTP whether it serves, and /metrics shows metrics.",
     ),
 ]
 Verbose = Annotated[bool, option("--verbose", "-v", help="Log events, one line each.")]
+LogFormat = Annotated[
+    str,
+    option(
+        "--log-format",
+        key="log.format",
+        parser=_log_format,
+        metavar="text|json",
+        help="Log lines of text, or JSON objects, one a line.",
+    ),
+]
 
 _SPARK = "Spark"
 

@@ -3,12 +3,14 @@
 import asyncio
 import ctypes
 import gc
+import json
 import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import click
 from rich.logging import RichHandler
@@ -20,6 +22,10 @@ from lacuna.cli.notifying import SERVING, STOPPING, notify
 
 READY = "bootstrap: "
 CONTROL_READY = "control plane: "
+
+#: The formats of logs.
+TEXT: Final = "text"
+JSON: Final = "json"
 
 #: Set in the environment of a process whose standard input is a pipe that its parent holds.
 SUPERVISED = "LACUNA_SUPERVISED"
@@ -115,11 +121,32 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def log_to_stderr(verbose: bool) -> None:
-    """Logs warnings to standard error, and with `verbose` events too; one line each unless it is a terminal."""
+class LinesOfJson(logging.Formatter):
+    """Formats each event as one JSON object on a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        event: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return json.dumps(event, ensure_ascii=False)
+
+
+def log_to_stderr(verbose: bool, log_format: str = TEXT) -> None:
+    """Logs warnings to standard error, and with `verbose` events too; one line each unless it is a terminal.
+
+    With the `log_format` JSON each is an object, on a terminal too.
+    """
     handler: logging.Handler = logging.StreamHandler()
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    if err.is_terminal:
+    if log_format == JSON:
+        handler.setFormatter(LinesOfJson())
+    elif err.is_terminal:
         handler = RichHandler(console=err, show_path=False, rich_tracebacks=False, markup=False)
         form = "%(name)s: %(message)s"
     logging.basicConfig(level=logging.WARNING, format=form, handlers=[handler])

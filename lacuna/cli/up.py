@@ -17,7 +17,6 @@ from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
 from lacuna.cli.errors import fail
 from lacuna.cli.greeting import greeting
-from lacuna.cli.health import Readiness, health_served
 from lacuna.cli.losses import go_on_with_shared, go_on_without
 from lacuna.cli.options import (
     DEFAULT_DATA,
@@ -33,6 +32,7 @@ from lacuna.cli.options import (
     Health,
     Journal,
     Listen,
+    LogFormat,
     Moto,
     NoAutoCreate,
     Partitions,
@@ -42,13 +42,16 @@ from lacuna.cli.options import (
     folder,
     is_typed,
 )
-from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say_ready
+from lacuna.cli.running import CONTROL_READY, TEXT, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, start_workers
 from lacuna.control import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.controlplane.journal.place import BUCKET
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.embedded import ClusterSettings, EmbeddedCluster, make_folder, socket_address
 from lacuna.journals import SharedJournalOptions
+from lacuna.observing.agent import STARTING, observe_agent
+from lacuna.observing.control import observe_control_plane
+from lacuna.observing.endpoint import Observed, endpoint_served
 from lacuna.stores import bucket_url, folder_url
 
 
@@ -85,13 +88,14 @@ def up(
     assignments: Assignments = None,
     print_config: PrintConfig = False,
     verbose: Verbose = False,
+    log_format: LogFormat = TEXT,
 ) -> None:
     """Runs a whole cluster in one command, with its records in a folder or a bucket.
 
     Prints `bootstrap: HOST:PORT` once Kafka clients can connect. Ctrl-C stops it cleanly; the next start
     continues with the same data.
     """
-    log_to_stderr(verbose)
+    log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
     configuration = configure(context, config, assignments, given)
     with ExitStack() as stack:
@@ -111,6 +115,7 @@ def up(
             configuration=configuration.on(url),
             health=health,
             verbose=verbose,
+            log_format=log_format,
         )
         options.parts()
         if print_config:
@@ -157,11 +162,12 @@ async def _up(
     greet: Callable[[str], str],
 ) -> None:
     cluster = EmbeddedCluster(_cluster_settings(options, journal, data))
-    readiness = Readiness()
-    async with health_served(options.health, readiness):
+    observed = Observed(STARTING)
+    async with endpoint_served(options.health, observed):
         await cluster.start()
         try:
-            readiness.context = cluster.agents[0].context
+            observe_control_plane(observed, cluster.running, cluster.settings.service.runtime)
+            observe_agent(observed, cluster.agents[0])
             say_ready(greet(cluster.bootstrap))
             await cluster.running.failed()
         finally:
@@ -201,6 +207,7 @@ def _run_workers(
             options.open_store().close()  # the bucket, if it is to be created
             arguments += [f"--store={journal.store_url}"]
             secrets = {"LACUNA_CONTROLPLANE_JOURNAL": journal.url}
+        arguments += [f"--log-format={options.log_format}"]
         arguments += ["--verbose"] if options.verbose else []
         arguments += options.configuration.arguments("controlplane")
         control = supervisor.start(arguments, CONTROL_READY, secrets=secrets)

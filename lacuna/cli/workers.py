@@ -9,9 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import MappingProxyType
 
 import click
@@ -22,9 +24,13 @@ from lacuna.cli.configuration import variables
 from lacuna.cli.errors import fail
 from lacuna.cli.notifying import SOCKET, STOPPING, notify
 from lacuna.cli.running import READY, SUPERVISED, say_ready
+from lacuna.observing.siblings import Siblings
 
-#: Set in the environment of a worker, which shares its port.
+#: Set in the environment of a worker, which shares its port, to its number.
 WORKER = "LACUNA_WORKER"
+#: Set in the environment of all processes of a supervisor: the folder in which they find each other, and their names.
+WORKERS = "LACUNA_WORKERS_FOLDER"
+NAME = "LACUNA_WORKER_NAME"
 #: More than the time in which an agent ends by itself.
 _STOP_SECONDS = 30.0
 
@@ -32,6 +38,12 @@ _STOP_SECONDS = 30.0
 def is_worker() -> bool:
     """Whether this process is one of several workers behind a port."""
     return bool(os.environ.get(WORKER))
+
+
+def siblings() -> Siblings | None:
+    """The processes of this one's supervisor; None if it has none."""
+    folder = os.environ.get(WORKERS)
+    return Siblings(Path(folder), os.environ[NAME]) if folder else None
 
 
 @contextmanager
@@ -66,6 +78,7 @@ class Supervisor:
         self._processes: list[subprocess.Popen[str]] = []
         self._workers: list[subprocess.Popen[str]] = []
         self._ended = threading.Event()
+        self._folder = tempfile.TemporaryDirectory(prefix="lacuna-workers-")
 
     def __enter__(self) -> "Supervisor":
         _on_signals(_leave)
@@ -80,27 +93,30 @@ class Supervisor:
         # to them as long as one is there.
         _stop(self._workers)
         _stop(self._processes)
+        self._folder.cleanup()
 
     def start(
         self,
         arguments: Sequence[str],
         ready: str,
         *,
-        worker: bool = False,
+        worker: str = "",
         secrets: Mapping[str, str] = MappingProxyType({}),
     ) -> str:
         """Starts `lacuna ARGUMENTS`, waits for its line that begins with `ready`, and returns the rest of that line.
 
-        `secrets` are variables for its environment, since everybody on the machine sees arguments. If the process ends
-        instead, it has said why on standard error, and this command ends too.
+        `worker` is a worker's number. `secrets` are variables for its environment, since everybody on the machine sees
+        arguments. If the process ends instead, it has said why on standard error, and this command ends too.
         """
         # The arguments say it all: a worker must not read its parent's sources a second time.
         read = variables()
         environment = {name: value for name, value in os.environ.items() if name not in read}
         environment.pop(SOCKET, None)  # this process speaks for all of them
         environment |= {SUPERVISED: "1", **secrets}
+        environment[WORKERS] = self._folder.name
+        environment[NAME] = worker or arguments[0]
         if worker:
-            environment[WORKER] = "1"
+            environment[WORKER] = worker
         process = subprocess.Popen(
             [sys.executable, "-m", "lacuna", *arguments],
             env=environment,
@@ -153,8 +169,8 @@ def start_workers(
     """
     with reserved_port(host, port) as taken:
         arguments = ["agent", *options, f"--listen={join_address(host, taken)}"]
-        for _ in range(count):
-            bootstrap = supervisor.start(arguments, READY, worker=True)
+        for number in range(count):
+            bootstrap = supervisor.start(arguments, READY, worker=str(number + 1))
         if ready is not None:
             ready()
         say_ready(greet(bootstrap))

@@ -66,7 +66,7 @@ def started(monkeypatch: pytest.MonkeyPatch, command: str, *arguments: str) -> p
 def parts_of(main: partial[Any], command: str) -> Iterator[object]:
     """The settings that a command gives to its parts."""
     if command == "controlplane":
-        _, _, configuration = main.args
+        _, _, configuration, _ = main.args
         yield configuration.service().runtime
         yield configuration.make(GroupSettings)
         return

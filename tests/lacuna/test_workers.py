@@ -12,11 +12,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 import pytest
 
 from lacuna.cli.workers import reserved_port
 from lacuna.testing import ProcessCluster
+from lacuna.testing.ports import lasting_ports
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
@@ -126,3 +128,25 @@ def test_workers_take_the_port_that_a_single_process_has_just_left() -> None:
             assert client.recv(1) == b""
     with reserved_port(host, port) as taken:
         assert taken == port
+
+
+@pytest.mark.slow
+def test_each_worker_shows_the_metrics_of_all(tmp_path: Path, clients: SimpleNamespace) -> None:
+    """Whichever is asked: requests that both have served, and what the control plane knows."""
+    (port,) = lasting_ports(1)
+    with ProcessCluster(tmp_path / "d", [*OPTIONS, f"--health=127.0.0.1:{port}"]) as up:
+        for number in range(8):
+            clients.send(clients.plain(up.bootstrap), "t", [f"v{number}"])
+        for _ in range(4):
+            with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SECONDS) as answer:
+                lines = answer.read().decode().splitlines()
+            produced = [
+                float(line.split()[-1])
+                for line in lines
+                if line.startswith('lacuna_requests_total{api="Produce"')
+            ]
+            assert sum(produced) == 8
+            assert 'lacuna_controlplane_leader{worker="controlplane"} 1.0' in lines
+            assert 'lacuna_topic_offsets_total{topic="t",worker="controlplane"} 8.0' in lines
+            for worker in ("1", "2"):
+                assert f'lacuna_agent_ready{{worker="{worker}"}} 1.0' in lines

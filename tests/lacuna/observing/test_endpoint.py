@@ -1,21 +1,27 @@
-"""What an agent tells a supervisor of itself."""
+"""What a process tells over HTTP of itself."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from lacuna.agent.health import HealthServer, why_not_ready
+from lacuna.agent.health import why_not_ready
 from lacuna.agent.lease import NO_LEASE
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
+from lacuna.observing.endpoint import Endpoint, Observed
+from lacuna.observing.families import Families, render
 from tests.agent.harness import ScriptedControl, make_context, snapshot
 
 
 @pytest.fixture
-async def told() -> AsyncIterator[tuple[HealthServer, list[str]]]:
-    """A server, and why its agent is not ready."""
+async def told() -> AsyncIterator[tuple[Endpoint, list[str]]]:
+    """An endpoint, and why its process is not ready."""
     reasons: list[str] = []
-    server = HealthServer(lambda: reasons[0] if reasons else "")
+    observed = Observed("starting")
+    assert observed.why_not() == "starting"
+    observed.becomes(lambda: reasons[0] if reasons else "")
+    observed.shows(lambda families: families.counter("things", "Things.", 3, kind="a"))
+    server = Endpoint(observed)
     await server.start("127.0.0.1", 0)
     yield server, reasons
     await server.stop()
@@ -37,7 +43,7 @@ async def get(port: int, path: str) -> tuple[int, str]:
     return int(head.split()[1]), body.decode().strip()
 
 
-async def test_alive_and_ready(told: tuple[HealthServer, list[str]]) -> None:
+async def test_alive_and_ready(told: tuple[Endpoint, list[str]]) -> None:
     server, reasons = told
     assert await get(server.port, "/healthz") == await get(server.port, "/readyz") == (200, "ok")
     reasons.append("no lease")
@@ -46,16 +52,46 @@ async def test_alive_and_ready(told: tuple[HealthServer, list[str]]) -> None:
     assert (await get(server.port, "/"))[0] == 404
 
 
+async def test_metrics_are_text_that_prometheus_reads(told: tuple[Endpoint, list[str]]) -> None:
+    """As Prometheus' own format, or as OpenMetrics for those who say that they take it."""
+    server, _ = told
+    for accept, content_type, end in (
+        ("*/*", b"text/plain; version=", ""),
+        ("application/openmetrics-text;version=1.0.0", b"application/openmetrics-text", "# EOF\n"),
+    ):
+        request = f"GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n"
+        head, _, body = (await ask(server.port, request.encode())).partition(b"\r\n\r\n")
+        assert b"200 OK" in head
+        assert content_type in head
+        assert f"Content-Length: {len(body)}".encode() in head
+        assert body.decode().endswith(end)
+        assert 'things_total{kind="a"} 3.0\n' in body.decode()
+
+
+def test_buckets_add_up() -> None:
+    """Each bucket of a histogram holds those before it, and the last one all."""
+    families = Families()
+    families.histogram("took", "Took.", (0.5, 1.0), (1, 2, 3), 9.5, api="a")
+    text, _ = render(families.collect(), "")
+    assert [line for line in text.decode().splitlines() if not line.startswith("#")] == [
+        'took_bucket{api="a",le="0.5"} 1.0',
+        'took_bucket{api="a",le="1.0"} 3.0',
+        'took_bucket{api="a",le="+Inf"} 6.0',
+        'took_count{api="a"} 6.0',
+        'took_sum{api="a"} 9.5',
+    ]
+
+
 @pytest.mark.parametrize(
     "request_", [b"\x16\x03\x01" + b"x" * 10_000, b"\r\n\r\n", b"POST / \r\n\r\n"]
 )
-async def test_others_are_sent_away(told: tuple[HealthServer, list[str]], request_: bytes) -> None:
+async def test_others_are_sent_away(told: tuple[Endpoint, list[str]], request_: bytes) -> None:
     server, _ = told
     assert (await ask(server.port, request_))[:12] in (b"", b"HTTP/1.1 405")
     assert await get(server.port, "/healthz") == (200, "ok")
 
 
-async def test_those_who_say_nothing_are_few(told: tuple[HealthServer, list[str]]) -> None:
+async def test_those_who_say_nothing_are_few(told: tuple[Endpoint, list[str]]) -> None:
     server, _ = told
     silent = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(32)]
     assert await ask(server.port, b"") == b""

@@ -1,0 +1,271 @@
+"""The metrics of one agent. Names follow the conventions of Prometheus; docs/metrics.md lists them."""
+
+from importlib.metadata import version
+from typing import Final
+
+from lacuna.agent.context import AgentContext
+from lacuna.agent.health import why_not_ready
+from lacuna.agent.metrics import DURATIONS
+from lacuna.agents import RunningAgent
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.logstore.objects.store import StoreMetrics
+from lacuna.observing.endpoint import Observed
+from lacuna.observing.families import Families
+from lacuna.pipeline.prices import DELETE, GET, LIST, PUT, Prices
+
+#: Why an agent is not ready at first.
+STARTING: Final = "the agent is starting: it has no answer yet from the control plane or its store"
+
+
+def observe_agent(observed: Observed, running: RunningAgent) -> None:
+    """Have a process show an agent, which decides whether the process is ready."""
+    observed.becomes(lambda: why_not_ready(running.context))
+    observed.shows(
+        lambda families: add_agent(families, running.context, running.server.budget.taken)
+    )
+
+
+def add_agent(families: Families, context: AgentContext, budget_taken: int) -> None:
+    """Add all metrics of an agent; `budget_taken` are the bytes of requests that it holds."""
+    lease, cluster = context.lease, context.control.cluster
+    families.info(
+        "lacuna_agent",
+        "The agent, and the cluster that it belongs to.",
+        {
+            "version": version("lacuna-log"),
+            "node_id": str(lease.node_id),
+            "address": f"{lease.host}:{lease.port}",
+            "zone": context.settings.zone,
+            "cluster_id": cluster.cluster_id,
+        },
+    )
+    families.gauge(
+        "lacuna_agent_ready",
+        "1 if Kafka clients are served, as /readyz says.",
+        not why_not_ready(context),
+    )
+    _add_connections(families, context, budget_taken)
+    _add_requests(families, context)
+    _add_produce(families, context)
+    _add_fetch(families, context)
+    _add_lease(families, context)
+    add_store(families, context.store.metrics)
+
+
+def _add_connections(families: Families, context: AgentContext, budget_taken: int) -> None:
+    metrics, settings = context.metrics, context.settings
+    families.gauge("lacuna_connections", "Connections of clients.", metrics.connections_now)
+    families.gauge(
+        "lacuna_connections_limit",
+        "The most connections that are accepted at a time.",
+        settings.max_connections,
+    )
+    families.counter(
+        "lacuna_connections_accepted", "Connections accepted.", metrics.connections_accepted
+    )
+    families.counter(
+        "lacuna_connections_refused",
+        "Connections refused, because there were too many.",
+        metrics.connections_refused,
+    )
+    for reason, count in (
+        ("idle", metrics.connections_closed_idle),
+        ("malformed", metrics.connections_closed_malformed),
+    ):
+        families.counter(
+            "lacuna_connections_closed", "Connections that the agent closed.", count, reason=reason
+        )
+    families.counter(
+        "lacuna_received_bytes", "Bytes received from clients.", metrics.bytes_received
+    )
+    families.counter("lacuna_sent_bytes", "Bytes sent to clients.", metrics.bytes_sent)
+    families.gauge(
+        "lacuna_request_memory_bytes",
+        "Bytes of requests that are read and not answered, and of answers not sent.",
+        budget_taken,
+    )
+    families.gauge(
+        "lacuna_request_memory_limit_bytes",
+        "Nothing more is read from clients beyond this.",
+        settings.max_agent_bytes,
+    )
+    families.counter(
+        "lacuna_reading_paused",
+        "How often the agent paused reading from a client at one of its bounds.",
+        metrics.reading_paused,
+    )
+
+
+def _add_requests(families: Families, context: AgentContext) -> None:
+    metrics = context.metrics
+    names = {api.key: _name(api.request.body.make.__name__) for api in context.registry.apis()}
+    for key, name in sorted(names.items()):
+        if count := metrics.requests.get(key):
+            families.counter("lacuna_requests", "Requests by API.", count, api=name)
+    for key, histogram in sorted(metrics.durations.items()):
+        families.histogram(
+            "lacuna_request_duration_seconds",
+            "From the beginning of a request until its answer could leave. Fetch, JoinGroup and SyncGroup may wait.",
+            DURATIONS,
+            histogram.counts,
+            histogram.seconds,
+            api=names[key],
+        )
+    for (key, code), count in sorted(metrics.errors.items()):
+        families.counter(
+            "lacuna_request_errors",
+            "Error codes in answers; a request may have several.",
+            count,
+            api=names[key],
+            error=_error_name(code),
+        )
+    families.counter(
+        "lacuna_requests_failed",
+        "Requests that failed by a defect or were refused by the control plane.",
+        metrics.requests_failed,
+    )
+    families.counter(
+        "lacuna_requests_unavailable",
+        "Requests that failed because no control plane could be reached.",
+        metrics.requests_unavailable,
+    )
+
+
+def _add_produce(families: Families, context: AgentContext) -> None:
+    flusher, settings = context.produce.flusher, context.produce.settings
+    metrics = flusher.metrics
+    families.counter("lacuna_flushes", "Flushes ended.", metrics.flushes)
+    families.counter(
+        "lacuna_flushes_failed", "Flushes of which something failed.", metrics.flushes_failed
+    )
+    families.gauge("lacuna_flushes_running", "Flushes that have not ended.", metrics.flushes_now)
+    families.gauge(
+        "lacuna_flush_puts_limit",
+        "The most PUTs of flushes that run at a time.",
+        settings.max_flushes,
+    )
+    families.counter("lacuna_flushed_batches", "Record batches committed.", metrics.batches)
+    families.counter(
+        "lacuna_flushed_bytes", "Bytes of the objects committed.", metrics.bytes_written
+    )
+    families.counter(
+        "lacuna_commits_repeated",
+        "Commits sent again, because their reply was lost.",
+        metrics.commits_repeated,
+    )
+    families.gauge(
+        "lacuna_produce_queue_bytes",
+        "Bytes of batches that wait for a flush.",
+        flusher.queued_bytes,
+    )
+    families.gauge(
+        "lacuna_produce_queue_limit_bytes",
+        "Batches are refused beyond this.",
+        settings.max_queued_bytes,
+    )
+    families.gauge(
+        "lacuna_sequence_gaps",
+        "Failed batches of idempotent producers that were not sent again yet.",
+        len(flusher.gaps),
+    )
+
+
+def _add_fetch(families: Families, context: AgentContext) -> None:
+    fetch = context.fetch
+    cache = fetch.cache.metrics
+    for outcome, count in (("hit", cache.hits), ("miss", cache.misses)):
+        families.counter(
+            "lacuna_cache_lookups", "Extents looked up in the cache.", count, outcome=outcome
+        )
+    families.gauge("lacuna_cache_bytes", "Bytes in the cache.", cache.bytes_now)
+    families.gauge(
+        "lacuna_cache_limit_bytes", "The most bytes of the cache.", fetch.settings.cache_bytes
+    )
+    families.counter(
+        "lacuna_cache_written_through",
+        "Batches kept as they were written, for consumers at the end of the log.",
+        cache.written_through,
+    )
+    families.counter("lacuna_cache_reads", "Reads of the store for the cache.", cache.reads)
+    families.counter("lacuna_cache_read_bytes", "Bytes that these reads brought.", cache.bytes_read)
+    families.counter(
+        "lacuna_cache_coalesced", "Reads that waited for one already under way.", cache.coalesced
+    )
+    families.counter("lacuna_corrupt_reads", "Pieces whose checksum did not match.", cache.corrupt)
+    if fetch.shared is not None:
+        shared = fetch.shared.metrics
+        for outcome in ("taken", "missed", "given", "refused", "damaged"):
+            families.counter(
+                "lacuna_zone_reads",
+                "Ranges shared with other agents of the zone.",
+                getattr(shared, outcome),
+                outcome=outcome,
+            )
+
+
+def _add_lease(families: Families, context: AgentContext) -> None:
+    metrics = context.metrics
+    families.counter("lacuna_lease_registrations", "Leases taken.", metrics.lease_registrations)
+    families.counter(
+        "lacuna_lease_renewals_failed", "Renewals that failed.", metrics.lease_renewals_failed
+    )
+    families.counter(
+        "lacuna_views_confirmed",
+        "How often the control plane confirmed that what this agent serves is current.",
+        metrics.views_confirmed,
+    )
+    families.gauge(
+        "lacuna_agent_journal_position",
+        "The position up to which this agent knows the journal.",
+        context.control.journal_position,
+    )
+
+
+def add_store(families: Families, store: StoreMetrics, prices: Prices | None = None) -> None:
+    """Add the requests of an object store, and what they cost."""
+    counts = {
+        "put": store.puts,
+        "get": store.gets,
+        "head": store.sizes,
+        "list": store.lists,
+        "delete": store.deletes,
+    }
+    for operation, count in counts.items():
+        families.counter(
+            "lacuna_store_requests",
+            "Requests to the object store that succeeded.",
+            count,
+            operation=operation,
+        )
+    for direction, size in (("written", store.bytes_written), ("read", store.bytes_read)):
+        families.counter(
+            "lacuna_store_bytes",
+            "Bytes written to and read from the store.",
+            size,
+            direction=direction,
+        )
+    families.counter(
+        "lacuna_store_unwanted_bytes",
+        "Bytes read that lay between what was wanted.",
+        store.bytes_between,
+    )
+    prices = prices or Prices()
+    dollars = prices.of(
+        {PUT: store.puts, GET: store.gets + store.sizes, LIST: store.lists, DELETE: store.deletes}
+    )
+    families.counter(
+        "lacuna_store_cost_dollars",
+        f"What these requests would cost ({prices.source}).",
+        dollars,
+    )
+
+
+def _name(class_name: str) -> str:
+    return class_name.removesuffix("Request")
+
+
+def _error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

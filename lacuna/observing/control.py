@@ -1,0 +1,258 @@
+"""The metrics of a control plane. Only the leader has those of the state; docs/metrics.md lists them."""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from lacuna.controlplane.node import Node
+from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.service import RunningControlPlane
+from lacuna.controlplane.shared.log.behind import Behind, behind
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.shared_service import RunningNode
+from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.state import State
+from lacuna.observing.endpoint import Observed
+from lacuna.observing.families import Families
+
+#: How many partitions are told apart, those whose last stable offset is furthest behind.
+_MOST_PARTITIONS: Final = 50
+#: How many partitions of groups are told apart; of further ones only the sums of their groups.
+_MOST_GROUP_PARTITIONS: Final = 10_000
+
+
+def observe_control_plane(
+    observed: Observed, running: RunningControlPlane | RunningNode, settings: RuntimeSettings
+) -> None:
+    """Have a process show a control plane."""
+    if isinstance(running, RunningNode):
+        observed.shows(lambda families: add_node(families, running.node, settings))
+    else:
+        observed.shows(lambda families: add_leader(families, running.plane, settings))
+
+
+def add_leader(families: Families, plane: Runtime, settings: RuntimeSettings) -> None:
+    """Add all metrics of a control plane that leads."""
+    families.gauge("lacuna_controlplane_leader", "1 if this control plane leads.", 1)
+    _add_load(families, plane, settings)
+    _add_state(families, plane.state)
+    _add_transactions(families, plane.state, plane.now_ms())
+    _add_groups(families, plane.state, plane.now_ms())
+
+
+def add_node(families: Families, node: Node, settings: RuntimeSettings) -> None:
+    """Add all metrics of one of several control planes on a journal."""
+    if node.plane is not None:
+        add_leader(families, node.plane, settings)
+    else:
+        families.gauge("lacuna_controlplane_leader", "1 if this control plane leads.", 0)
+    status = node.status()
+    families.gauge("lacuna_controlplane_epoch", "The leader's epoch.", status.epoch)
+    families.gauge(
+        "lacuna_controlplane_caught_up",
+        "1 if this control plane leads, or could take over at once.",
+        node.is_ready,
+    )
+    for standby in status.standbys:
+        families.gauge(
+            "lacuna_controlplane_standby_lag_records",
+            "How many records of the journal a standby has not replayed.",
+            max(status.position - standby.position, 0),
+            standby=standby.address,
+        )
+
+
+def _add_load(families: Families, plane: Runtime, settings: RuntimeSettings) -> None:
+    load = plane.load()
+    families.counter("lacuna_journal_records", "Records decided.", load.decided_position)
+    families.gauge(
+        "lacuna_journal_durable_position", "The last durable record.", load.durable_position
+    )
+    families.gauge(
+        "lacuna_journal_pending_records",
+        "Records decided that are not being written yet.",
+        load.pending_records,
+    )
+    families.gauge("lacuna_journal_pending_bytes", "Bytes of these records.", load.pending_bytes)
+    families.gauge(
+        "lacuna_journal_pending_limit_bytes",
+        "Commands wait in the backlog beyond this.",
+        settings.max_held_bytes,
+    )
+    families.gauge(
+        "lacuna_journal_records_since_snapshot",
+        "Records that a restart would replay after the last snapshot, about.",
+        load.records_since_snapshot,
+    )
+    families.gauge(
+        "lacuna_deliveries_held", "Replies and deltas that wait for the journal.", load.held
+    )
+    families.gauge("lacuna_deliveries_held_limit", "Commands wait beyond this.", settings.max_held)
+    families.gauge("lacuna_backlog_commands", "Commands that wait.", load.backlog)
+    families.gauge(
+        "lacuna_backlog_limit_commands", "Commands are refused beyond this.", settings.max_backlog
+    )
+    families.gauge("lacuna_sessions", "Sessions of agents and jobs.", load.sessions)
+    families.gauge(
+        "lacuna_subscriptions", "Partitions watched, counted for each session.", load.subscriptions
+    )
+
+
+def _add_state(families: Families, state: State) -> None:
+    families.gauge("lacuna_agents", "Agents with a lease.", len(state.leased_agents()))
+    families.gauge(
+        "lacuna_agents_hidden", "Agents that clients are not sent to.", len(state.hidden_leases)
+    )
+    families.gauge("lacuna_leases", "Leases of agents and jobs.", len(state.leases))
+    families.gauge("lacuna_topics", "Topics.", len(state.topics))
+    families.gauge("lacuna_partitions", "Partitions.", len(state.partitions))
+    families.gauge(
+        "lacuna_objects", "Objects with records that can still be read.", len(state.segments)
+    )
+    partitions = state.partitions.values()
+    families.gauge(
+        "lacuna_extents", "Extents in the index.", sum(len(each.extents) for each in partitions)
+    )
+    families.gauge(
+        "lacuna_dead_ranges",
+        "Ranges of offsets of aborted records in the index.",
+        sum(len(each.dead) for each in partitions),
+    )
+    for topic in sorted(state.topics.values(), key=lambda topic: topic.name):
+        families.gauge(
+            "lacuna_topic_size_bytes",
+            "Bytes of a topic's records in the bucket.",
+            sum(each.size_bytes for each in topic.partitions),
+            topic=topic.name,
+        )
+        families.counter(
+            "lacuna_topic_offsets",
+            "Offsets given in a topic, including those of aborted records.",
+            sum(each.high_watermark for each in topic.partitions),
+            topic=topic.name,
+        )
+    families.gauge(
+        "lacuna_idempotent_producers",
+        "Producers known in a partition, counted for each partition.",
+        sum(len(each.producers) for each in partitions),
+    )
+
+
+def _add_transactions(families: Families, state: State, now_ms: int) -> None:
+    states = Counter(found.state.value for found in state.transactional_ids.values())
+    for name in ("Empty", "Ongoing", "CompleteCommit", "CompleteAbort"):
+        families.gauge(
+            "lacuna_transactional_ids", "Transactional ids by state.", states[name], state=name
+        )
+    begun = [found.start_time_ms for found in state.transactional_ids.values() if found.is_ongoing]
+    families.gauge(
+        "lacuna_oldest_transaction_seconds",
+        "Age of the oldest ongoing transaction; 0 without one.",
+        max(now_ms - min(begun), 0) / 1000 if begun else 0.0,
+    )
+    waiting = [each for each in state.partitions.values() if each.ongoing]
+    families.gauge(
+        "lacuna_partitions_blocked",
+        "Partitions with records that wait for the end of a transaction.",
+        sum(1 for each in waiting if each.high_watermark > each.last_stable_offset),
+    )
+    for partition in heapq.nlargest(_MOST_PARTITIONS, waiting, key=_behind):
+        labels = {
+            "topic": state.topics[partition.key[0]].name,
+            "partition": str(partition.key[1]),
+        }
+        owner = state.producers.get(next(iter(partition.ongoing)))
+        families.gauge(
+            "lacuna_lso_lag",
+            "Offsets between the last stable offset and the high watermark, of the partitions with the most.",
+            _behind(partition),
+            **labels,
+        )
+        families.gauge(
+            "lacuna_lso_blocked_seconds",
+            "Age of the transaction that holds the last stable offset of these partitions.",
+            max(now_ms - owner.start_time_ms, 0) / 1000 if owner is not None else 0.0,
+            **labels,
+            transactional_id="" if owner is None else owner.transactional_id,
+        )
+
+
+def _behind(partition: Partition) -> int:
+    return partition.high_watermark - partition.last_stable_offset
+
+
+def _add_groups(families: Families, state: State, now_ms: int) -> None:
+    groups = state.groups
+    kinds: Counter[tuple[str, str]] = Counter()
+    for live in groups.live.groups.values():
+        kinds["classic", live.state.value] += 1
+    for group in groups.consumers.values():
+        kinds["consumer", group.state.value] += 1
+    for (kind, name), count in sorted(kinds.items()):
+        families.gauge(
+            "lacuna_groups", "Groups in memory by protocol and state.", count, type=kind, state=name
+        )
+    _add_lags(families, state, now_ms)
+
+
+def _lags(state: State) -> Iterator[tuple[str, PartitionKey, int, Behind]]:
+    """Yield the committed offset of each group in each partition, and what it has left to read."""
+    known: dict[tuple[PartitionKey, int], Behind] = {}
+    for group_id, offsets in sorted(state.groups.offsets.committed.items()):
+        for key, stored in offsets.items():
+            partition = state.partitions.get(key)
+            if partition is None:
+                continue
+            at = (key, stored.offset)
+            if at not in known:
+                known[at] = behind(
+                    partition.extents,
+                    partition.dead,
+                    max(stored.offset, partition.log_start_offset),
+                    partition.last_stable_offset,
+                )
+            yield group_id, key, stored.offset, known[at]
+
+
+def _add_lags(families: Families, state: State, now_ms: int) -> None:
+    """Add them under the names that exporters of lag use."""
+    sums: dict[str, int] = {}
+    most: dict[str, float] = {}
+    for count, (group_id, key, offset, lag) in enumerate(_lags(state)):
+        seconds = lag.seconds(now_ms)
+        sums[group_id] = sums.get(group_id, 0) + lag.offsets
+        most[group_id] = max(most.get(group_id, 0.0), seconds)
+        if count >= _MOST_GROUP_PARTITIONS:
+            continue
+        labels = {
+            "consumergroup": group_id,
+            "topic": state.topics[key[0]].name,
+            "partition": str(key[1]),
+        }
+        families.gauge("kafka_consumergroup_current_offset", "Committed offset.", offset, **labels)
+        families.gauge(
+            "kafka_consumergroup_lag",
+            "Offsets that a read_committed consumer has left to read: no holes, aborted or control records.",
+            lag.offsets,
+            **labels,
+        )
+        families.gauge(
+            "kafka_consumergroup_lag_seconds",
+            "For how long the oldest records that are left to read have been there.",
+            seconds,
+            **labels,
+        )
+    for group_id, offsets in sums.items():
+        families.gauge(
+            "kafka_consumergroup_lag_sum",
+            "The lag of a group in all partitions.",
+            offsets,
+            consumergroup=group_id,
+        )
+        families.gauge(
+            "kafka_consumergroup_max_lag_seconds",
+            "The most seconds of lag of a group in a partition.",
+            most[group_id],
+            consumergroup=group_id,
+        )

@@ -1,0 +1,172 @@
+"""Serves health checks and metrics of a process over HTTP.
+
+GET /healthz   200 while the process answers
+GET /readyz    200 while the process does what it is for; else 503 with the reason
+GET /metrics   metrics as Prometheus text, or OpenMetrics for those who accept it
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from lacuna.addresses import parse_address
+from lacuna.agents import ListenError
+from lacuna.observing.families import Families, render
+from lacuna.observing.siblings import Siblings
+
+_MOST_CONNECTIONS: Final = 32
+_MOST_BYTES: Final = 8192
+_SECONDS: Final = 5.0
+_REASONS: Final = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Unavailable"}
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+class Observed:
+    """What a process shows: why it is not ready, or "" if it is, and what adds its metrics."""
+
+    def __init__(self, why_not: str) -> None:
+        """It is not ready because of `why_not` until it `becomes` so."""
+        self._why_not: Callable[[], str] = lambda: why_not
+        self._adders: list[Callable[[Families], None]] = []
+
+    def becomes(self, why_not: Callable[[], str]) -> None:
+        """Ask `why_not` from now on whether it is ready."""
+        self._why_not = why_not
+
+    def shows(self, add: Callable[[Families], None]) -> None:
+        """Have `add` add metrics whenever somebody asks for them."""
+        self._adders.append(add)
+
+    def why_not(self) -> str:
+        """The reason why the process is not ready, or "" if it is."""
+        return self._why_not()
+
+    def families(self) -> Families:
+        """The metrics as of now."""
+        families = Families()
+        for add in self._adders:
+            add(families)
+        return families
+
+
+class Endpoint:
+    """Answers one request per connection; connections beyond 32 at once are closed."""
+
+    def __init__(self, observed: Observed, siblings: Siblings | None = None) -> None:
+        """With `siblings`, several workers share the port, and each shows the metrics of all."""
+        self._observed = observed
+        self._siblings = siblings
+        self._servers: list[asyncio.Server] = []
+        self._open = 0
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen on `host`:`port`; port 0 means any, and `port` then says which. Raises OSError.
+
+        Workers share a port; the one that gets a request answers whether it is ready itself."""
+        server = await asyncio.start_server(
+            self._serve,
+            host,
+            port,
+            limit=_MOST_BYTES,
+            reuse_port=self._siblings is not None or None,
+        )
+        self._servers.append(server)
+        self.port = int(server.sockets[0].getsockname()[1])
+
+    async def start_on_socket(self, path: Path) -> None:
+        """Listen on a Unix socket. Raises OSError."""
+        self._servers.append(
+            await asyncio.start_unix_server(self._serve, str(path), limit=_MOST_BYTES)
+        )
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        for server in self._servers:
+            server.close()
+            await server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            if self._open <= _MOST_CONNECTIONS:
+                async with asyncio.timeout(_SECONDS):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    writer.write(await self._answer(head))
+                    await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # the client has left, is too slow or speaks no HTTP: there is nobody to tell
+        finally:
+            self._open -= 1
+            writer.close()
+
+    async def _answer(self, head: bytes) -> bytes:
+        line, _, headers = head.partition(b"\r\n")
+        method, _, rest = line.partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        if method not in (b"GET", b"HEAD"):
+            return _response(405, b"only GET is supported\n")
+        has_body = method == b"GET"
+        if path == b"/healthz":
+            return _response(200, b"ok\n", has_body=has_body)
+        if path == b"/readyz":
+            why_not = self._observed.why_not()
+            return _response(
+                503 if why_not else 200, f"{why_not or 'ok'}\n".encode(), has_body=has_body
+            )
+        if path == b"/metrics":
+            metrics = self._observed.families().collect()
+            if self._siblings is not None:
+                metrics = await self._siblings.gathered(metrics)
+            text, content_type = render(metrics, _accepted(headers))
+            return _response(200, text, content_type, has_body=has_body)
+        return _response(404, b"not found: use /healthz, /readyz or /metrics\n", has_body=has_body)
+
+
+def _accepted(headers: bytes) -> str:
+    for line in headers.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"accept":
+            return value.decode("latin-1").strip()
+    return ""
+
+
+def _response(code: int, body: bytes, content_type: str = _TEXT, *, has_body: bool = True) -> bytes:
+    head = (
+        f"HTTP/1.1 {code} {_REASONS[code]}\r\nContent-Type: {content_type}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + (body if has_body else b"")
+
+
+@asynccontextmanager
+async def endpoint_served(
+    address: str | None, observed: Observed, siblings: Siblings | None = None
+) -> AsyncIterator[None]:
+    """Serves what is observed at `address` (HOST:PORT), if there is one, and to `siblings` during the block.
+
+    Raises UserError for a malformed address, ListenError if it cannot listen there.
+    """
+    endpoints: list[Endpoint] = []
+    try:
+        if siblings is not None:
+            endpoints.append(Endpoint(observed))
+            await endpoints[-1].start_on_socket(siblings.socket)
+        if address is not None:
+            host, port = parse_address(address)
+            endpoints.append(Endpoint(observed, siblings))
+            try:
+                await endpoints[-1].start(host, port)
+            except OSError as error:
+                has_reason = error.errno is not None and error.errno > 0
+                reason = os.strerror(error.errno) if has_reason and error.errno else str(error)
+                raise ListenError(
+                    f"cannot listen on {address}: {reason}; choose another address with --health"
+                ) from error
+        yield
+    finally:
+        for endpoint in endpoints:
+            await endpoint.stop()

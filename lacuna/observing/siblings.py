@@ -1,0 +1,70 @@
+"""The metrics of several workers behind one port: whoever is asked gathers those of all.
+
+Each worker also listens on a socket in a folder that their supervisor made, and shows its own metrics there.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+_SECONDS: Final = 2.0
+_SUFFIX: Final = ".sock"
+
+
+class Siblings:
+    """The workers with sockets in `folder`, of which this one is named `own`."""
+
+    def __init__(self, folder: Path, own: str) -> None:
+        self._folder = folder
+        self.own = own
+
+    @property
+    def socket(self) -> Path:
+        """Where this worker listens."""
+        return self._folder / f"{self.own}{_SUFFIX}"
+
+    async def gathered(self, own: Iterable[Metric]) -> list[Metric]:
+        """Return the metrics of all workers, each sample with the worker's name; `own` are this one's.
+
+        A worker that does not answer within two seconds is left out.
+        """
+        names = sorted(path.stem for path in self._folder.glob(f"*{_SUFFIX}"))
+        others = [name for name in names if name != self.own]
+        texts = await asyncio.gather(*map(self._ask, others))
+        merged: dict[str, Metric] = {}
+        _merge(merged, own, self.own)
+        for name, text in zip(others, texts, strict=True):
+            _merge(merged, _parsed(text), name)
+        return list(merged.values())
+
+    async def _ask(self, name: str) -> str:
+        path = str(self._folder / f"{name}{_SUFFIX}")
+        try:
+            async with asyncio.timeout(_SECONDS):
+                reader, writer = await asyncio.open_unix_connection(path)
+                try:
+                    writer.write(b"GET /metrics HTTP/1.1\r\nHost: worker\r\n\r\n")
+                    answer = await reader.read()
+                finally:
+                    writer.close()
+        except (TimeoutError, OSError):
+            return ""  # it has ended or is too busy: what the others count is still worth showing
+        return answer.partition(b"\r\n\r\n")[2].decode()
+
+
+def _parsed(text: str) -> Iterable[Metric]:
+    metrics: Iterable[Metric] = text_string_to_metric_families(text)
+    return metrics
+
+
+def _merge(merged: dict[str, Metric], metrics: Iterable[Metric], worker: str) -> None:
+    for metric in metrics:
+        known = merged.setdefault(
+            metric.name, Metric(metric.name, metric.documentation, metric.type)
+        )
+        for sample in metric.samples:
+            known.add_sample(sample.name, {**sample.labels, "worker": worker}, sample.value)

@@ -1,0 +1,140 @@
+"""The metrics of a running cluster, as a scraper gets them, against what clients did."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.request import Request, urlopen
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from prometheus_client import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from lacuna.testing import ProcessCluster
+from lacuna.testing.ports import lasting_ports
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+#: The value of a sample by its name and labels; 0 if there is none.
+Sample = Callable[..., float]
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[tuple[ProcessCluster, Callable[[], Sample]]]:
+    """A cluster, and a function that scrapes it."""
+    (port,) = lasting_ports(1)
+    with ProcessCluster(tmp_path / "data", [f"--health=127.0.0.1:{port}"]) as cluster:
+        yield cluster, lambda: scraped(port)
+
+
+def scraped(port: int) -> Sample:
+    accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    with urlopen(Request(f"http://127.0.0.1:{port}/metrics", headers=accept), timeout=60) as answer:
+        text = answer.read().decode()
+    families: Iterator[Metric] = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    values: dict[tuple[str, frozenset[tuple[str, str]]], float] = {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+    def value(name: str, **labels: str) -> float:
+        return values.get((name, frozenset(labels.items())), 0.0)
+
+    return value
+
+
+@pytest.mark.slow
+def test_the_page_of_metrics_is_up_to_date() -> None:
+    """docs/metrics.md: run `python docs/draw_metrics.py` after a change."""
+    drawn = runpy.run_path(str(DOCS / "draw_metrics.py"))
+    assert (DOCS / "metrics.md").read_text(encoding="utf-8") == drawn["page"](drawn["scraped"]())
+
+
+def commit(bootstrap: str, group: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def test_lag_counts_what_will_be_read(
+    up: tuple[ProcessCluster, Callable[[], Sample]], clients: SimpleNamespace
+) -> None:
+    """Neither aborted records nor the end of a transaction are counted, so a group that has read all has no lag."""
+    cluster, scrape = up
+    producer = clients.transactional(cluster.bootstrap, "shop")
+    for number in range(4):
+        producer.begin_transaction()
+        clients.send(producer, "t", ["x"] * 5)
+        (producer.commit_transaction if number < 2 else producer.abort_transaction)(60)
+    lag = {"consumergroup": "g", "topic": "t", "partition": "0"}
+    commit(cluster.bootstrap, "g", 3)
+    sample = scrape()
+    assert sample("kafka_consumergroup_lag", **lag) == 7
+    assert sample("kafka_consumergroup_lag_sum", consumergroup="g") == 7
+    assert sample("kafka_consumergroup_lag_seconds", **lag) > 0
+    assert sample("kafka_consumergroup_current_offset", **lag) == 3
+    read = clients.consume(cluster.bootstrap, "t", 10)
+    commit(cluster.bootstrap, "g", read[-1][0] + 1)
+    sample = scrape()
+    assert sample("lacuna_topic_offsets_total", topic="t") == 20
+    assert sample("kafka_consumergroup_lag", **lag) == 0
+    assert sample("kafka_consumergroup_lag_seconds", **lag) == 0
+
+
+def test_who_holds_the_last_stable_offset(
+    up: tuple[ProcessCluster, Callable[[], Sample]], clients: SimpleNamespace
+) -> None:
+    cluster, scrape = up
+    clients.send(clients.plain(cluster.bootstrap), "t", ["x"] * 3)
+    holder = clients.transactional(cluster.bootstrap, "holder")
+    holder.begin_transaction()
+    clients.send(holder, "t", ["open"])
+    clients.send(clients.plain(cluster.bootstrap), "t", ["x"] * 2)
+    place = {"topic": "t", "partition": "0"}
+    sample = scrape()
+    assert sample("lacuna_lso_lag", **place) == 3
+    assert sample("lacuna_lso_blocked_seconds", **place, transactional_id="holder") > 0
+    assert sample("lacuna_oldest_transaction_seconds") > 0
+    assert sample("lacuna_partitions_blocked") == 1
+    assert sample("lacuna_transactional_ids", state="Ongoing") == 1
+    holder.commit_transaction(60)
+    sample = scrape()
+    assert sample("lacuna_lso_lag", **place) == 0
+    assert sample("lacuna_oldest_transaction_seconds") == 0
+    assert sample("lacuna_transactional_ids", state="CompleteCommit") == 1
+
+
+def test_requests_and_errors_are_counted(
+    up: tuple[ProcessCluster, Callable[[], Sample]], clients: SimpleNamespace
+) -> None:
+    """Every request that was answered has a duration, and each error code in an answer counts."""
+    cluster, scrape = up
+    producer = clients.plain(cluster.bootstrap)
+    clients.send(producer, "t", ["x"])
+    before = scrape()
+    for _ in range(3):
+        clients.send(producer, "t", ["x"])
+    after = scrape()
+    for name in ("lacuna_requests_total", "lacuna_request_duration_seconds_count"):
+        assert after(name, api="Produce") - before(name, api="Produce") == 3
+    assert after("lacuna_flushed_batches_total") - before("lacuna_flushed_batches_total") == 3
+    puts, cost = "lacuna_store_requests_total", "lacuna_store_cost_dollars_total"
+    assert after(puts, operation="put") - before(puts, operation="put") == 3
+    assert after(cost) - before(cost) >= 3 * 0.005 / 1000
+    assert after("lacuna_journal_records_total") == after("lacuna_journal_durable_position")
+    other = clients.transactional(cluster.bootstrap, "fenced")
+    clients.transactional(cluster.bootstrap, "fenced")
+    other.begin_transaction()
+    other.produce("t", b"x")
+    with pytest.raises(KafkaException, match="fenced"):
+        other.commit_transaction(60)
+    errors = "lacuna_request_errors_total"
+    sample = scrape()
+    assert sum(
+        sample(errors, api="AddPartitionsToTxn", error=name)
+        for name in ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
+    )
