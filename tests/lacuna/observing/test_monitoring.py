@@ -1,0 +1,143 @@
+"""What deploy/ has for Prometheus and Grafana, against a real Prometheus that scrapes a running cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from lacuna.testing import ProcessCluster
+from lacuna.testing.ports import lasting_ports
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+PROMETHEUS = DEPLOY / "prometheus"
+DASHBOARD = runpy.run_path(str(DEPLOY / "grafana" / "draw.py"))
+SECONDS = 90.0
+
+needs_prometheus = pytest.mark.skipif(
+    shutil.which("prometheus") is None, reason="Prometheus is not installed"
+)
+
+
+def test_the_dashboard_is_up_to_date() -> None:
+    """deploy/grafana/lacuna.json: run `python deploy/grafana/draw.py` after a change."""
+    assert (DEPLOY / "grafana" / "lacuna.json").read_text(encoding="utf-8") == DASHBOARD["text"]()
+
+
+@needs_prometheus
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "rules", "lacuna.rules.yml"),
+        ("check", "config", "prometheus.yml"),
+        ("test", "rules", "lacuna.rules.test.yml"),
+    ],
+)
+def test_rules_are_sound_and_fire(arguments: tuple[str, ...]) -> None:
+    ran = subprocess.run(
+        ["promtool", *arguments], cwd=PROMETHEUS, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_each_alert_is_tested() -> None:
+    names = re.findall(r"alert: (\w+)", (PROMETHEUS / "lacuna.rules.yml").read_text())
+    tested = re.findall(r'alertname="(\w+)"', (PROMETHEUS / "lacuna.rules.test.yml").read_text())
+    assert sorted(names) == tested
+
+
+@pytest.fixture
+def scraped(tmp_path: Path, clients: SimpleNamespace) -> Iterator[str]:
+    """The URL of a Prometheus that scrapes a cluster, in which everything has happened that the dashboard shows."""
+    health, port = lasting_ports(2)
+    config = tmp_path / "prometheus.yml"
+    config.write_text(
+        "global: {scrape_interval: 1s}\n"
+        f"scrape_configs: [{{job_name: lacuna, static_configs: [{{targets: ['127.0.0.1:{health}']}}]}}]\n"
+    )
+    with ProcessCluster(tmp_path / "data", [f"--health=127.0.0.1:{health}"]) as cluster:
+        process = subprocess.Popen(
+            [
+                "prometheus",
+                f"--config.file={config}",
+                f"--storage.tsdb.path={tmp_path / 'tsdb'}",
+                f"--web.listen-address=127.0.0.1:{port}",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            shop = clients.transactional(cluster.bootstrap, "shop")
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+            for number in range(20):
+                shop.begin_transaction()
+                clients.send(shop, "t", ["x"])
+                shop.commit_transaction(60) if number % 2 else shop.abort_transaction(60)
+                if number % 4 == 1:
+                    clients.consume(cluster.bootstrap, "t", 1 + number // 2)
+                if number % 5 == 2:
+                    assert admin.create_topics([NewTopic("t", 1)])["t"].exception() is not None
+                if number == 10:
+                    consumer = Consumer(
+                        {"bootstrap.servers": cluster.bootstrap, "group.id": "tests"}
+                    )
+                    consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+                    consumer.close()
+                wait_for_a_scrape(f"http://127.0.0.1:{port}")
+            open_one = clients.transactional(cluster.bootstrap, "open")
+            open_one.begin_transaction()
+            clients.send(open_one, "t", ["x"])
+            wait_for_a_scrape(f"http://127.0.0.1:{port}")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def ask(url: str, query: str) -> list[Any]:
+    with urlopen(f"{url}/api/v1/query?{urlencode({'query': query})}", timeout=60) as answer:
+        told = json.load(answer)
+    assert told["status"] == "success", told
+    found: list[Any] = told["data"]["result"]
+    return found
+
+
+def wait_for_a_scrape(url: str) -> None:
+    """Until Prometheus has scraped what happened before now."""
+    began, deadline = time.time(), time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        try:
+            if any(
+                float(sample["value"][1]) > began
+                for sample in ask(url, "timestamp(lacuna_agent_ready)")
+            ):
+                return
+        except OSError:
+            pass  # it is starting
+        time.sleep(0.05)
+    raise AssertionError("Prometheus has not scraped the cluster")
+
+
+@needs_prometheus
+@pytest.mark.slow
+def test_each_query_of_the_dashboard_finds_something(scraped: str) -> None:
+    empty = [
+        query
+        for query in DASHBOARD["queries"]()
+        if not ask(scraped, query.replace("$__rate_interval", "1m"))
+    ]
+    assert empty == []
