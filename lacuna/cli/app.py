@@ -21,10 +21,21 @@ ENTRIES: Final = {
         "lacuna.cli.up:up",
         "Runs a whole cluster in one command, with its records in a folder or a bucket.",
     ),
-    "topics": Entry("lacuna.cli.topics:app", "Lists, describes, creates and deletes topics."),
-    "groups": Entry("lacuna.cli.groups:app", "Lists, describes and deletes consumer groups."),
+    "status": Entry(
+        "lacuna.cli.status:status",
+        "Shows a cluster's agents, and how many topics, groups and transactions it has in which state.",
+        shows=True,
+    ),
+    "topics": Entry(
+        "lacuna.cli.topics:app", "Lists, describes, creates, alters and deletes topics."
+    ),
+    "groups": Entry(
+        "lacuna.cli.groups:app",
+        "Lists, describes and deletes consumer groups, and shows how far they are behind.",
+    ),
     "transactions": Entry(
-        "lacuna.cli.transactions:app", "Lists, describes and aborts transactions."
+        "lacuna.cli.transactions:app",
+        "Lists, describes and aborts transactions, and shows whom readers wait for.",
     ),
     "explain": Entry(
         "lacuna.cli.explain:explain",

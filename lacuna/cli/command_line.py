@@ -104,11 +104,14 @@ class Group(click.Group):
         is_command = attributes.get("invoke_without_command", False)
         super().__init__(name, no_args_is_help=not is_command, **attributes)
 
-    def adds(self, name: str) -> Callable[[Function], Function]:
-        """A decorator that adds a function as the command `name`; the function itself is unchanged."""
+    def adds(self, name: str, *, shows: bool = False) -> Callable[[Function], Function]:
+        """A decorator that adds a function as the command `name`; the function itself is unchanged.
+
+        `shows` is as in `make_command`.
+        """
 
         def add(function: Function) -> Function:
-            self.add_command(make_command(name, function))
+            self.add_command(make_command(name, function, shows=shows))
             return function
 
         return add
@@ -123,8 +126,41 @@ class Group(click.Group):
         print_help(self, ctx)
 
 
-def make_command(name: str, function: Callable[..., Any]) -> Command:
-    """Makes a command that calls `function`. Its help is the function's docstring."""
+#: Where a command's context keeps how it prints tables.
+OUTPUT: Final = "lacuna.output"
+OUTPUTS: Final = ("table", "tsv", "json")
+
+
+def output_options() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options --output and --json, as arguments of `Option`."""
+
+    def store(context: click.Context, _: click.Parameter, value: Any) -> None:
+        if value:
+            context.meta[OUTPUT] = value if isinstance(value, str) else "json"
+
+    return (
+        {
+            "names": ["output", "--output", "-o"],
+            "type": click.Choice(OUTPUTS),
+            "expose_value": False,
+            "callback": store,
+            "help": "How to print. Default: a table on a terminal, else columns separated by tabs.",
+        },
+        {
+            "names": ["as_json", "--json"],
+            "is_flag": True,
+            "expose_value": False,
+            "callback": store,
+            "help": "The same as --output json.",
+        },
+    )
+
+
+def make_command(name: str, function: Callable[..., Any], *, shows: bool = False) -> Command:
+    """Makes a command that calls `function`. Its help is the function's docstring.
+
+    If it `shows` tables, it has options for how they are printed, which `lacuna.cli.console` reads.
+    """
     hints = get_type_hints(function, include_extras=True)
     parameters = inspect.signature(function).parameters.values()
     contexts = [each.name for each in parameters if hints[each.name] is click.Context]
@@ -133,6 +169,9 @@ def make_command(name: str, function: Callable[..., Any]) -> Command:
         for each in parameters
         if each.name not in contexts
     ]
+
+    if shows:
+        made += [Option(**each) for each in output_options()]
 
     def call(**values: Any) -> Any:
         return function(**values, **dict.fromkeys(contexts, click.get_current_context()))

@@ -1,6 +1,7 @@
 """Tables, lines and an event loop, for the commands that print an answer and end."""
 
 import asyncio
+import json
 import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import wraps
@@ -12,12 +13,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from lacuna.cli.command_line import OUTPUT
+
 out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
 
 #: Cells up to this width are never broken.
 _WHOLE: Final = 24
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?(?: (?:bytes|[KMGT]iB))?|")
+
+#: Where a command's context keeps its tables until all are there.
+_COLLECTED: Final = "lacuna.collected"
 
 Parameters = ParamSpec("Parameters")
 
@@ -30,13 +36,34 @@ def asynchronous(
     @wraps(command)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
         asyncio.run(command(*args, **kwargs))
+        _print_collected()
 
     return run
 
 
 def is_for_people() -> bool:
-    """Whether standard output is a terminal. If not, tables are tab-separated, for scripts."""
-    return out.is_terminal
+    """Whether to print for people: by default, if standard output is a terminal. If not, tables are tab-separated."""
+    wanted = _wanted()
+    return wanted == "table" or (not wanted and out.is_terminal)
+
+
+def is_for_programs() -> bool:
+    """Whether JSON was asked for. Then lines are left out, and the tables are printed as one JSON value at the end."""
+    return _wanted() == "json"
+
+
+def _wanted() -> str:
+    context = click.get_current_context(silent=True)
+    return "" if context is None else str(context.meta.get(OUTPUT, ""))
+
+
+def _print_collected() -> None:
+    """Print the tables of a command as JSON, if it was asked for: one as a list, several as an object of lists."""
+    context = click.get_current_context(silent=True)
+    tables: dict[str, Any] = {} if context is None else context.meta.pop(_COLLECTED, {})
+    if tables:
+        (value,) = tables.values() if len(tables) == 1 else (tables,)
+        click.echo(json.dumps(value, ensure_ascii=False))
 
 
 def printable(text: object) -> str:
@@ -52,7 +79,9 @@ def printable(text: object) -> str:
 
 
 def tell(line: str) -> None:
-    """Prints one line to standard output, without wrapping it."""
+    """Prints one line to standard output, without wrapping it; nothing if JSON was asked for."""
+    if is_for_programs():
+        return
     out.print(printable(line), markup=False, soft_wrap=True)
 
 
@@ -67,13 +96,28 @@ def table(
     *,
     title: str = "",
     styles: Sequence[str] = (),
+    name: str = "rows",
 ) -> None:
-    """Prints a table with `print_table` on a terminal; for scripts, tab-separated and without the title."""
+    """Prints a table with `print_table` for people; for scripts, tab-separated and without the title.
+
+    As JSON it is a list of objects with the headings as names; `name` tells it from the command's other tables.
+    """
+    if is_for_programs():
+        keys = [heading.replace(" ", "_") for heading in headings]
+        collected = click.get_current_context().meta.setdefault(_COLLECTED, {})
+        collected[name] = [
+            {key: _plain(cell) for key, cell in zip(keys, row, strict=True)} for row in rows
+        ]
+        return
     if is_for_people():
         print_table(headings, rows, title=title, styles=styles)
         return
     for line in (headings, *rows):
         click.echo("\t".join(printable(cell) for cell in line))
+
+
+def _plain(cell: object) -> object:
+    return cell if cell is None or isinstance(cell, bool | int | float) else str(cell)
 
 
 def print_table(

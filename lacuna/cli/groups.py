@@ -1,15 +1,18 @@
-"""`lacuna groups`: list, describe with lag, delete."""
+"""`lacuna groups`: list, describe, lag, delete."""
 
 from typing import Annotated
 
+from lacuna.agent.clock import SystemWallClock
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument
 from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
-from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data
 from lacuna.cli.topics import LATEST, READ_COMMITTED, topic_offsets
+from lacuna.control import open_control
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.kafka import KafkaConnection, ask_every_agent
+from lacuna.lag import lag_of_group
 from lacuna.wire.messages.consumer_group_describe import (
     CONSUMER_GROUP_DESCRIBE_REQUEST,
     CONSUMER_GROUP_DESCRIBE_RESPONSE,
@@ -41,12 +44,12 @@ from lacuna.wire.messages.offset_fetch import (
 
 CLASSIC_MEMBER = 0
 
-app = Group(help="Lists, describes and deletes consumer groups.")
+app = Group(help="Lists, describes and deletes consumer groups, and shows how far they are behind.")
 
 GroupId = Annotated[str, argument(help="ID of the group.", show_default=False)]
 
 
-@app.adds("list")
+@app.adds("list", shows=True)
 @asynchronous
 async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists the groups and their states."""
@@ -63,7 +66,7 @@ async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     table(("group", "state", "protocol", "type"), sorted(rows))
 
 
-@app.adds("describe")
+@app.adds("describe", shows=True)
 @asynchronous
 async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Shows a group's members, its committed offsets, and its lag to the last stable offset."""
@@ -81,7 +84,7 @@ async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRA
             check(consumers.error_code, f"group {group}", consumers.error_message)
             _show_consumers(consumers)
         lags = await _lags(connection, group)
-    table(("topic", "partition", "committed", "last stable", "lag"), lags)
+    table(("topic", "partition", "committed", "last stable", "lag"), lags, name="offsets")
 
 
 async def _describe_classic(connection: KafkaConnection, group: str) -> None:
@@ -98,6 +101,7 @@ async def _describe_classic(connection: KafkaConnection, group: str) -> None:
     table(
         ("member", "client", "host"),
         ((member.member_id, member.client_id, member.client_host) for member in described.members),
+        name="members",
     )
 
 
@@ -121,6 +125,7 @@ def _show_consumers(group: DescribedGroup) -> None:
             )
             for member in group.members
         ),
+        name="members",
     )
 
 
@@ -129,6 +134,35 @@ def _shown(assignment: Assignment) -> str:
     return "  ".join(
         f"{topic.topic_name}: {','.join(str(each) for each in sorted(topic.partitions))}"
         for topic in assignment.topic_partitions
+    )
+
+
+@app.adds("lag", shows=True)
+@asynchronous
+async def lag(group: GroupId, control: Control = None, data: Data = None) -> None:
+    """Shows how far a group is behind, in records that it will get and in seconds.
+
+    Aborted records, holes and the ends of transactions are not counted, so a group that has read everything has a
+    lag of 0. Records behind an open transaction are shown as waiting, since the group cannot read them yet. The
+    seconds are the time since the newest record in the first extent that is left to read. It asks the control plane.
+    """
+    async with open_control(control, data) as client:
+        lags = await lag_of_group(client, group)
+    now_ms = SystemWallClock().now_ms()
+    table(
+        ("topic", "partition", "committed", "lag", "lag s", "last stable", "waiting"),
+        (
+            (
+                each.topic,
+                each.partition,
+                each.committed,
+                each.left.offsets,
+                round(each.left.seconds(now_ms), 1),
+                each.last_stable_offset,
+                each.high_watermark - each.last_stable_offset,
+            )
+            for each in lags
+        ),
     )
 
 

@@ -11,17 +11,21 @@ from lacuna.cli.command_line import Command, Group, make_command
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command in the list of commands; `source` is the MODULE:NAME of its function or group."""
+    """A command in the list of commands; `source` is the MODULE:NAME of its function or group.
+
+    A function that `shows` tables has options for how they are printed.
+    """
 
     source: str
     help: str
+    shows: bool = False
 
     def load(self, name: str) -> click.Command:
         """Imports the command's module and returns the command, named `name`."""
         module, _, attribute = self.source.partition(":")
         found = getattr(import_module(module), attribute)
         if not isinstance(found, click.Command):
-            return make_command(name, found)
+            return make_command(name, found, shows=self.shows)
         found.name = name
         return found
 

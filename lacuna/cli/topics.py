@@ -1,4 +1,4 @@
-"""`lacuna topics`: list, describe, create, delete."""
+"""`lacuna topics`: list, describe, create, alter, delete."""
 
 import sys
 from collections.abc import Sequence
@@ -14,6 +14,12 @@ from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.sizes import show_count
 from lacuna.kafka import KafkaConnection
+from lacuna.wire.messages.create_partitions import (
+    CREATE_PARTITIONS_REQUEST,
+    CREATE_PARTITIONS_RESPONSE,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from lacuna.wire.messages.create_topics import (
     CREATE_TOPICS_REQUEST,
     CREATE_TOPICS_RESPONSE,
@@ -33,6 +39,13 @@ from lacuna.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
+)
+from lacuna.wire.messages.incremental_alter_configs import (
+    INCREMENTAL_ALTER_CONFIGS_REQUEST,
+    INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
 )
 from lacuna.wire.messages.list_offsets import (
     LIST_OFFSETS_REQUEST,
@@ -54,13 +67,15 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 TOPIC_RESOURCE = 2
 SOURCE_DEFAULT = 5
 DELETE_TIMEOUT_MS = 30_000
+CREATE_TIMEOUT_MS = 30_000
+SET_CONFIG, DELETE_CONFIG = 0, 1
 
-app = Group(help="Lists, describes, creates and deletes topics.")
+app = Group(help="Lists, describes, creates, alters and deletes topics.")
 
 Name = Annotated[str, argument(help="Name of the topic.", show_default=False)]
 
 
-@app.adds("list")
+@app.adds("list", shows=True)
 @asynchronous
 async def list_topics(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists the topics, with ids and numbers of partitions."""
@@ -70,7 +85,7 @@ async def list_topics(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     table(("topic", "partitions", "topic id"), sorted(rows))
 
 
-@app.adds("describe")
+@app.adds("describe", shows=True)
 @asynchronous
 async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Shows a topic's partitions with their offsets, and its configs."""
@@ -90,6 +105,7 @@ async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
             (index, partition.leader_id, start[index], stable[index], end[index])
             for index, partition in zip(indexes, partitions, strict=True)
         ),
+        name="partitions",
     )
     table(
         ("config", "value", "set"),
@@ -101,6 +117,7 @@ async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
             )
             for config in configs
         ),
+        name="configs",
     )
 
 
@@ -125,14 +142,7 @@ async def create_topic(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Creates a topic."""
-    pairs = [entry.partition("=") for entry in config or []]
-    for key, equals, value in pairs:
-        if not key:
-            fail(f"--config {equals}{value}: the name is empty; write NAME=VALUE")
-        if not equals:
-            fail(f"--config {key}: write NAME=VALUE, for example max.message.bytes=2000000")
-
-    configs = [CreatableTopicConfig(key, value) for key, _, value in pairs]
+    configs = [CreatableTopicConfig(key, value) for key, value in _configs_given(config or [])]
     topic = CreatableTopic(name, partitions, replication_factor=-1, configs=configs)
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
@@ -143,6 +153,63 @@ async def create_topic(
     tell(
         f"created {name}: {show_count(result.num_partitions, 'partition')}, id {UUID(bytes=result.topic_id)}"
     )
+
+
+@app.adds("alter")
+@asynchronous
+async def alter_topic(
+    name: Name,
+    config: Annotated[
+        list[str] | None,
+        option("--config", "-c", help="Set a topic config, NAME=VALUE. May be repeated."),
+    ] = None,
+    unset: Annotated[
+        list[str] | None,
+        option("--unset", "-u", help="Give a topic config its default again. May be repeated."),
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        option(
+            "--partitions", "-p", min=1, max=(1 << 31) - 1, help="Raise the number of partitions."
+        ),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Changes configs of a topic, and raises its number of partitions."""
+    changes = [
+        AlterableConfig(key, SET_CONFIG, value) for key, value in _configs_given(config or [])
+    ]
+    changes += [AlterableConfig(key, DELETE_CONFIG, None) for key in unset or []]
+    if not changes and partitions is None:
+        fail("nothing to change: give --config, --unset or --partitions")
+    async with KafkaConnection(bootstrap) as connection:
+        (topic,) = await _metadata(connection, name)
+        check(topic.error_code, f"topic {name}")
+        if changes:
+            resource = AlterConfigsResource(TOPIC_RESOURCE, name, changes)
+            altered = await connection.ask(
+                INCREMENTAL_ALTER_CONFIGS_REQUEST,
+                INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+                1,
+                IncrementalAlterConfigsRequest([resource]),
+            )
+            (result,) = altered.responses
+            check(result.error_code, f"configs of {name}", result.error_message)
+        if partitions is not None:
+            raised = await connection.ask(
+                CREATE_PARTITIONS_REQUEST,
+                CREATE_PARTITIONS_RESPONSE,
+                3,
+                CreatePartitionsRequest(
+                    [CreatePartitionsTopic(name, partitions, None)], CREATE_TIMEOUT_MS
+                ),
+            )
+            (outcome,) = raised.results
+            check(outcome.error_code, f"partitions of {name}", outcome.error_message)
+    said = [f"{each.name}={each.value}" for each in changes if each.value is not None]
+    said += [f"{each.name} as by default" for each in changes if each.value is None]
+    said += [] if partitions is None else [show_count(partitions, "partition")]
+    tell(f"altered {name}: {', '.join(said)}")
 
 
 @app.adds("delete")
@@ -168,6 +235,17 @@ async def _delete(name: str, bootstrap: str) -> None:
     (result,) = response.responses
     check(result.error_code, f"topic {name}", result.error_message)
     tell(f"deleted {name}")
+
+
+def _configs_given(entries: Sequence[str]) -> list[tuple[str, str]]:
+    """The names and values of --config. Raises UserError."""
+    pairs = [entry.partition("=") for entry in entries]
+    for key, equals, value in pairs:
+        if not key:
+            fail(f"--config {equals}{value}: the name is empty; write NAME=VALUE")
+        if not equals:
+            fail(f"--config {key}: write NAME=VALUE, for example max.message.bytes=2000000")
+    return [(key, value) for key, _, value in pairs]
 
 
 async def _metadata(

@@ -1,12 +1,15 @@
-"""`lacuna transactions`: list, describe, abort."""
+"""`lacuna transactions`: list, describe, abort, and who holds up readers."""
 
 from typing import Annotated
 
+from lacuna.agent.clock import SystemWallClock
+from lacuna.blame import blame
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
 from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
-from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data
+from lacuna.control import open_control
 from lacuna.kafka import KafkaConnection, ask_every_agent
 from lacuna.wire.messages.describe_transactions import (
     DESCRIBE_TRANSACTIONS_REQUEST,
@@ -27,14 +30,14 @@ from lacuna.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 
-app = Group(help="Lists, describes and aborts transactions.")
+app = Group(help="Lists, describes and aborts transactions, and shows whom readers wait for.")
 
 TransactionalId = Annotated[
     str, argument(help="transactional.id of the producer.", show_default=False)
 ]
 
 
-@app.adds("list")
+@app.adds("list", shows=True)
 @asynchronous
 async def list_transactions(
     state: Annotated[
@@ -72,7 +75,7 @@ async def list_transactions(
     table(("transactional id", "producer id", "state"), sorted(rows))
 
 
-@app.adds("describe")
+@app.adds("describe", shows=True)
 @asynchronous
 async def describe_transaction(
     transactional_id: TransactionalId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
@@ -91,10 +94,12 @@ async def describe_transaction(
                 found.transaction_timeout_ms,
             ),
         ),
+        name="transaction",
     )
     table(
         ("topic", "partitions"),
         ((topic.topic, ", ".join(str(p) for p in topic.partitions)) for topic in found.topics),
+        name="partitions",
     )
 
 
@@ -123,6 +128,55 @@ async def abort_transaction(
         for partition in topic.partitions:
             check(partition.error_code, f"{transactional_id} on {topic.name}")
     tell(f"aborted the transaction of {transactional_id}")
+
+
+@app.adds("blame", shows=True)
+@asynchronous
+async def blame_transactions(
+    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    """Shows which transactions hold up the readers of a topic, and what their end would release.
+
+    Each row is a partition with an open transaction: who holds its last stable offset, for how long, how many
+    offsets wait behind it, how many of them a read_committed consumer would get at once if it committed or
+    aborted now, and which groups have read everything before it and so wait for it. It asks the control plane.
+    """
+    async with open_control(control, data) as client:
+        blamed = await blame(client, topic)
+    now_ms = SystemWallClock().now_ms()
+    if not blamed:
+        tell(f"no open transaction holds up the readers of {topic}")
+    table(
+        (
+            "partition",
+            "transactional id",
+            "open s",
+            "timeout s",
+            "last stable",
+            "waiting",
+            "own",
+            "if committed",
+            "if aborted",
+            "groups",
+        ),
+        (
+            (
+                each.partition,
+                each.transactional_id or f"producer {each.producer_id}",
+                round(max(now_ms - each.start_time_ms, 0) / 1000, 1),
+                round(each.timeout_ms / 1000, 1),
+                each.last_stable_offset,
+                each.waiting,
+                each.own,
+                each.by_commit,
+                each.by_abort,
+                ", ".join(each.groups),
+            )
+            for each in blamed
+        ),
+    )
 
 
 async def _describe(connection: KafkaConnection, transactional_id: str) -> TransactionState:

@@ -15,7 +15,7 @@ from lacuna.cli.app import ENTRIES
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command
 
-CLUSTER = ["demo", "up", "topics", "groups", "transactions", "explain", "doctor"]
+CLUSTER = ["demo", "up", "status", "topics", "groups", "transactions", "explain", "doctor"]
 JOBS = ["compact", "export", "verify", "metadata"]
 NAMES = [*CLUSTER, *JOBS, "controlplane", "agent"]
 

@@ -1,0 +1,177 @@
+"""`lacuna groups lag`, `transactions blame`, `topics alter`, `status`, and the outputs of all that show tables."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from lacuna.testing import Cluster
+
+if TYPE_CHECKING:
+    from tests.lacuna.conftest import Command, Refusal
+
+
+@pytest.fixture
+def asks(lacuna: Command, lacuna_cluster: Cluster) -> Any:
+    """Runs a command with --json against the cluster, and returns what it printed."""
+
+    def run(*arguments: str) -> Any:
+        where = {
+            "LACUNA_BOOTSTRAP": lacuna_cluster.bootstrap,
+            "LACUNA_DATA": str(lacuna_cluster.data),
+        }
+        ran = lacuna(*arguments, "--json", **where)
+        assert (ran.code, ran.err) == (0, ""), ran
+        return json.loads(ran.out)
+
+    return run
+
+
+def commit(cluster: Cluster, group: str, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def test_lag_reaches_zero_behind_aborted_records(
+    asks: Any, lacuna_cluster: Cluster, lacuna_topic: Any, clients: SimpleNamespace
+) -> None:
+    topic = lacuna_topic()
+    producer = clients.transactional(lacuna_cluster.bootstrap, f"{topic}-shop")
+    for committed in (True, False):
+        producer.begin_transaction()
+        clients.send(producer, topic, ["x"] * 5)
+        (producer.commit_transaction if committed else producer.abort_transaction)(60)
+    group = f"{topic}-readers"
+    commit(lacuna_cluster, group, topic, 2)
+    (row,) = asks("groups", "lag", group)
+    assert (row["topic"], row["committed"], row["lag"]) == (topic, 2, 3)
+    assert row["lag_s"] >= 0
+    commit(lacuna_cluster, group, topic, 5)
+    (row,) = asks("groups", "lag", group)
+    assert (row["lag"], row["lag_s"], row["last_stable"], row["waiting"]) == (0, 0.0, 10, 0)
+
+
+def test_who_is_to_blame(
+    asks: Any, lacuna_cluster: Cluster, lacuna_topic: Any, clients: SimpleNamespace
+) -> None:
+    """Two open transactions and what is between them: ending the first releases what is before the second."""
+    topic = lacuna_topic()
+    plain = clients.plain(lacuna_cluster.bootstrap)
+    clients.send(plain, topic, ["x"] * 2)
+    first = clients.transactional(lacuna_cluster.bootstrap, f"{topic}-first")
+    first.begin_transaction()
+    clients.send(first, topic, ["open"] * 3)
+    clients.send(plain, topic, ["x"] * 4)
+    second = clients.transactional(lacuna_cluster.bootstrap, f"{topic}-second")
+    second.begin_transaction()
+    clients.send(second, topic, ["open"])
+    clients.send(plain, topic, ["x"])
+    commit(lacuna_cluster, f"{topic}-waits", topic, 2)
+    commit(lacuna_cluster, f"{topic}-is-behind", topic, 1)
+    (row,) = asks("transactions", "blame", topic)
+    assert row.pop("open_s") >= 0
+    assert row == {
+        "partition": 0,
+        "transactional_id": f"{topic}-first",
+        "timeout_s": 60.0,
+        "last_stable": 2,
+        "waiting": 9,
+        "own": 3,
+        "if_committed": 7,
+        "if_aborted": 4,
+        "groups": f"{topic}-waits",
+    }
+    first.abort_transaction(60)
+    (row,) = asks("transactions", "blame", topic)
+    assert (row["transactional_id"], row["last_stable"]) == (f"{topic}-second", 9)
+    second.commit_transaction(60)
+    assert asks("transactions", "blame", topic) == []
+
+
+def test_lag_and_blame_of_what_is_not_there(refused: Refusal, lacuna_cluster: Cluster) -> None:
+    data = ("--data", str(lacuna_cluster.data))
+    assert "has committed no offsets" in refused("groups", "lag", "nobody", *data)
+    assert "there is no topic 'none'" in refused("transactions", "blame", "none", *data)
+
+
+def test_a_topic_is_altered(
+    asks: Any, lacuna: Command, refused: Refusal, lacuna_cluster: Cluster, lacuna_topic: Any
+) -> None:
+    topic, where = lacuna_topic(), ("-b", lacuna_cluster.bootstrap)
+    alter = ("topics", "alter", topic, *where)
+    ran = lacuna(*alter, "-c", "retention.ms=1000", "--partitions", "3")
+    assert ran.out == f"altered {topic}: retention.ms=1000, 3 partitions\n"
+    described = asks("topics", "describe", topic)
+    assert [row["partition"] for row in described["partitions"]] == [0, 1, 2]
+    configs = {row["config"]: (row["value"], row["set"]) for row in described["configs"]}
+    assert configs["retention.ms"] == ("1000", "here")
+    assert (
+        lacuna(*alter, "-u", "retention.ms").out == f"altered {topic}: retention.ms as by default\n"
+    )
+    places = {row["config"]: row["set"] for row in asks("topics", "describe", topic)["configs"]}
+    assert places["retention.ms"] == "default"
+    assert "nothing to change" in refused(*alter)
+    assert "write NAME=VALUE" in refused(*alter, "-c", "retention.ms")
+    assert "no.such" in refused(*alter, "-c", "no.such=1")
+    assert "partitions" in refused(*alter, "--partitions", "2")
+
+
+def test_a_cluster_at_a_glance(
+    asks: Any, lacuna_cluster: Cluster, lacuna_topic: Any, clients: SimpleNamespace
+) -> None:
+    topic = lacuna_topic(partitions=2)
+    producer = clients.transactional(lacuna_cluster.bootstrap, f"{topic}-open")
+    producer.begin_transaction()
+    clients.send(producer, topic, ["x"])
+    told = asks("status")
+    assert f"{told['agents'][0]['address']}" == lacuna_cluster.bootstrap
+    counts = {(row["what"], row["state"]): row["count"] for row in told["counts"]}
+    assert counts["partitions", ""] >= counts["topics", ""] + 1
+    assert counts["transactional ids", "Ongoing"] >= 1
+    producer.abort_transaction(60)
+
+
+@pytest.mark.parametrize("command", [("topics", "list"), ("status",), ("groups", "list")])
+def test_how_tables_are_printed(
+    lacuna: Command, refused: Refusal, lacuna_cluster: Cluster, command: tuple[str, ...]
+) -> None:
+    where = ("-b", lacuna_cluster.bootstrap)
+    columns = lacuna(*command, *where, "--output", "tsv")
+    assert columns.out == lacuna(*command, *where).out
+    assert "\t" in columns.out
+    drawn = lacuna(*command, *where, "--output", "table").out
+    assert "\t" not in drawn
+    json.loads(lacuna(*command, *where, "-o", "json").out)
+    assert "'xml' is not one of" in refused(*command, *where, "-o", "xml", code=2)
+
+
+def test_what_keda_asks_of_a_transactional_topic(
+    lacuna_cluster: Cluster, lacuna_topic: Any, clients: SimpleNamespace
+) -> None:
+    """Its Kafka scaler subtracts committed offsets from the newest ones, and scales to zero where nothing is left.
+
+    With Kafka the end of a transaction takes an offset, so that one record is left for ever (keda#5675).
+    """
+    topic = lacuna_topic()
+    producer = clients.transactional(lacuna_cluster.bootstrap, f"{topic}-shop")
+    for _ in range(3):
+        producer.begin_transaction()
+        clients.send(producer, topic, ["x"])
+        producer.commit_transaction(60)
+    group = f"{topic}-scaled"
+    read = clients.consume(lacuna_cluster.bootstrap, topic, 3)
+    commit(lacuna_cluster, group, topic, read[-1][0] + 1)
+    admin = AdminClient({"bootstrap.servers": lacuna_cluster.bootstrap})
+    place = TopicPartition(topic, 0)
+    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    newest = admin.list_offsets({place: latest})[place].result(60).offset
+    asked = ConsumerGroupTopicPartitions(group, [place])
+    (committed,) = admin.list_consumer_group_offsets([asked])[group].result(60).topic_partitions
+    assert newest - committed.offset == 0
