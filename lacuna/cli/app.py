@@ -69,6 +69,10 @@ ENTRIES: Final = {
         "lacuna.cli.agent:agent",
         "Runs only an agent, which serves Kafka clients from a bucket or a shared folder.",
     ),
+    "completion": Entry(
+        "lacuna.cli.completion:completion",
+        "Prints the script with which a shell completes commands and options.",
+    ),
 }
 
 

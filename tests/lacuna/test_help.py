@@ -13,11 +13,11 @@ import pytest
 from lacuna.cli.app import ENTRIES
 
 if TYPE_CHECKING:
-    from tests.lacuna.conftest import Command
+    from tests.lacuna.conftest import Command, Refusal
 
 CLUSTER = ["demo", "up", "status", "topics", "groups", "transactions", "explain", "doctor"]
 JOBS = ["compact", "export", "verify", "metadata"]
-NAMES = [*CLUSTER, *JOBS, "controlplane", "agent"]
+NAMES = [*CLUSTER, *JOBS, "controlplane", "agent", "completion"]
 
 
 def test_the_list_of_commands(lacuna: Command) -> None:
@@ -107,3 +107,24 @@ def test_shells_complete_it(lacuna: Command, words: str, expected: list[str]) ->
     asked = {"_LACUNA_COMPLETE": "bash_complete", "COMP_WORDS": words}
     ran = lacuna(**asked, COMP_CWORD=str(words.count(" ")))
     assert ran.out.split() == expected
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete(lacuna: Command, shell: str) -> None:
+    assert "_LACUNA_COMPLETE" in lacuna("completion", shell).out
+
+
+def test_what_shells_are_told(lacuna: Command, refused: Refusal) -> None:
+    """Subcommands and options, as bash asks for them."""
+    for words, expected in (
+        ("lacuna groups l", {"list", "lag"}),
+        ("lacuna topics list --ou", {"--output"}),
+    ):
+        asked = {
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+            "_LACUNA_COMPLETE": "bash_complete",
+        }
+        told = lacuna(**asked).out.splitlines()
+        assert {line.partition(",")[2] for line in told} == expected
+    assert "choose one of bash, zsh, fish" in refused("completion", "csh")

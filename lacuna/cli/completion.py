@@ -1,0 +1,29 @@
+"""`lacuna completion`: prints the script with which a shell completes commands and options."""
+
+from typing import Annotated
+
+import click
+from click.shell_completion import get_completion_class
+
+from lacuna.cli.command_line import argument
+from lacuna.cli.errors import fail
+from lacuna.cli.running import say
+
+_VARIABLE = "_LACUNA_COMPLETE"
+_SHELLS = ("bash", "zsh", "fish")
+
+
+def completion(
+    context: click.Context,
+    shell: Annotated[str, argument(help="bash, zsh or fish.", show_default=False)],
+) -> None:
+    """Prints the script with which a shell completes commands and options.
+
+    For bash, put `eval "$(lacuna completion bash)"` into ~/.bashrc; for zsh the same with zsh into ~/.zshrc; for
+    fish, write the output to ~/.config/fish/completions/lacuna.fish.
+    """
+    found = get_completion_class(shell) if shell in _SHELLS else None
+    if found is None:
+        fail(f"there is no completion for {shell}: choose one of {', '.join(_SHELLS)}")
+    root = context.find_root().command
+    say(found(root, {}, "lacuna", _VARIABLE).source())
