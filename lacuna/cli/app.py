@@ -29,6 +29,15 @@ ENTRIES: Final = {
     "topics": Entry(
         "lacuna.cli.topics:app", "Lists, describes, creates, alters and deletes topics."
     ),
+    "produce": Entry(
+        "lacuna.cli.produce:produce",
+        "Writes the lines of standard input to a topic, one record a line.",
+        shows=True,
+    ),
+    "consume": Entry(
+        "lacuna.cli.consume:consume",
+        "Prints the records of a topic, from one offset or time until another.",
+    ),
     "groups": Entry(
         "lacuna.cli.groups:app",
         "Lists, describes and deletes consumer groups, and shows how far they are behind.",

@@ -36,7 +36,7 @@ def asynchronous(
     @wraps(command)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
         asyncio.run(command(*args, **kwargs))
-        _print_collected()
+        print_collected()
 
     return run
 
@@ -57,8 +57,8 @@ def _wanted() -> str:
     return "" if context is None else str(context.meta.get(OUTPUT, ""))
 
 
-def _print_collected() -> None:
-    """Print the tables of a command as JSON, if it was asked for: one as a list, several as an object of lists."""
+def print_collected() -> None:
+    """Prints the tables of a command as JSON, if it was asked for: one as a list, several as an object of lists."""
     context = click.get_current_context(silent=True)
     tables: dict[str, Any] = {} if context is None else context.meta.pop(_COLLECTED, {})
     if tables:

@@ -45,6 +45,11 @@ _MEANT: Final[dict[str, tuple[str, ...]]] = {
     "--output": ("--to PLACE", "--json FILE"),
     "--output-dir": ("--to PLACE",),
     "--force": ("--yes",),
+    "--offset": ("--from WHERE",),
+    "--from-beginning": ("--from earliest",),
+    "--max-messages": ("--count N",),
+    "--isolation-level": ("--isolation LEVEL",),
+    "--compression-codec": ("--compression CODEC",),
     "--spark-master": ("--master URL",),
 }
 _NAMES: Final = ("--topic", "--topics", "--group", "--transactional-id", "--name")

@@ -80,7 +80,7 @@ Name = Annotated[str, argument(help="Name of the topic.", show_default=False)]
 async def list_topics(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists the topics, with ids and numbers of partitions."""
     async with KafkaConnection(bootstrap) as connection:
-        topics = await _metadata(connection, None)
+        topics = await topic_metadata(connection, None)
     rows = ((topic.name, len(topic.partitions), UUID(bytes=topic.topic_id)) for topic in topics)
     table(("topic", "partitions", "topic id"), sorted(rows))
 
@@ -90,14 +90,14 @@ async def list_topics(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
 async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Shows a topic's partitions with their offsets, and its configs."""
     async with KafkaConnection(bootstrap) as connection:
-        (topic,) = await _metadata(connection, name)
+        (topic,) = await topic_metadata(connection, name)
         check(topic.error_code, f"topic {name}")
         partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
         indexes = [partition.partition_index for partition in partitions]
         start = await topic_offsets(connection, name, indexes, EARLIEST, READ_UNCOMMITTED)
         stable = await topic_offsets(connection, name, indexes, LATEST, READ_COMMITTED)
         end = await topic_offsets(connection, name, indexes, LATEST, READ_UNCOMMITTED)
-        configs = await _configs(connection, name)
+        configs = await topic_configs(connection, name)
     tell(f"{name}  {UUID(bytes=topic.topic_id)}")
     table(
         ("partition", "agent", "log start", "last stable", "high watermark"),
@@ -183,7 +183,7 @@ async def alter_topic(
     if not changes and partitions is None:
         fail("nothing to change: give --config, --unset or --partitions")
     async with KafkaConnection(bootstrap) as connection:
-        (topic,) = await _metadata(connection, name)
+        (topic,) = await topic_metadata(connection, name)
         check(topic.error_code, f"topic {name}")
         if changes:
             resource = AlterConfigsResource(TOPIC_RESOURCE, name, changes)
@@ -248,11 +248,12 @@ def _configs_given(entries: Sequence[str]) -> list[tuple[str, str]]:
     return [(key, value) for key, _, value in pairs]
 
 
-async def _metadata(
-    connection: KafkaConnection, name: str | None
+async def topic_metadata(
+    connection: KafkaConnection, name: str | None, *, creates: bool = False
 ) -> Sequence[MetadataResponseTopic]:
+    """The metadata of a topic, or of all; `creates` creates one that does not exist, if the cluster does that."""
     topics = None if name is None else [MetadataRequestTopic(name=name)]
-    request = MetadataRequest(topics, allow_auto_topic_creation=False)
+    request = MetadataRequest(topics, allow_auto_topic_creation=creates)
     return (await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, request)).topics
 
 
@@ -269,7 +270,7 @@ async def topic_offsets(
     return found
 
 
-async def _configs(
+async def topic_configs(
     connection: KafkaConnection, name: str
 ) -> Sequence[DescribeConfigsResourceResult]:
     request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])

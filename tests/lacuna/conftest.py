@@ -30,7 +30,7 @@ SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command printed to its two outputs, and its exit code."""
+    """What a command printed to its two outputs, and its exit code. Bytes that are not UTF-8 are surrogates."""
 
     out: str
     err: str
@@ -67,19 +67,23 @@ def forks() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.fixture
 def lacuna(forks: subprocess.Popen[str], tmp_path: Path) -> Command:
-    """A function that runs `lacuna ARGUMENTS` in a separate process, in an empty folder, and waits for its end."""
+    """A function that runs `lacuna ARGUMENTS` in a separate process, in an empty folder, and waits for its end.
+
+    `stdin` is its standard input.
+    """
     assert forks.stdin is not None
     assert forks.stdout is not None
-    stdin, stdout = forks.stdin, forks.stdout
+    requests, answers = forks.stdin, forks.stdout
 
-    def run(*arguments: str, columns: int = 80, **environment: str) -> Ran:
+    def run(*arguments: str, columns: int = 80, stdin: bytes = b"", **environment: str) -> Ran:
         asked = {
             "arguments": arguments,
             "environment": {**_environment(), "COLUMNS": str(columns), **environment},
             "folder": str(tmp_path),
+            "stdin": stdin.decode(errors="surrogateescape"),
         }
-        print(json.dumps(asked), file=stdin, flush=True)
-        return Ran(*json.loads(stdout.readline()))
+        print(json.dumps(asked), file=requests, flush=True)
+        return Ran(*json.loads(answers.readline()))
 
     return run
 

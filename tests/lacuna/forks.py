@@ -1,6 +1,7 @@
 """Runs `lacuna` commands in processes forked from one that has done the imports.
 
-A line of JSON in: arguments, environment, folder. A line out: what it printed on each output, and its exit code.
+A line of JSON in: arguments, environment, folder, standard input. A line out: what it printed on each output, and its
+exit code. Bytes that are not UTF-8 are passed as surrogates.
 """
 
 import atexit
@@ -42,6 +43,7 @@ class Asked(TypedDict):
     arguments: list[str]
     environment: dict[str, str]
     folder: str
+    stdin: str
 
 
 #: The exit code of a command that has ended; empty in the process that forks.
@@ -73,7 +75,7 @@ def start(asked: Asked, folder: str) -> int:
     """Forks; the child comes back as the command, and ends as that does."""
     child = os.fork()
     if not child:
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(os.open(Path(folder, "in"), os.O_RDONLY), 0)
         for number, name in enumerate(("out", "err"), 1):
             os.dup2(os.open(Path(folder, name), os.O_WRONLY | os.O_CREAT), number)
         become(asked)
@@ -82,8 +84,11 @@ def start(asked: Asked, folder: str) -> int:
 
 def run(asked: Asked) -> list[str | int]:
     folder = tempfile.mkdtemp()
+    Path(folder, "in").write_bytes(asked["stdin"].encode(errors="surrogateescape"))
     _, status = os.waitpid(start(asked, folder), 0)
-    printed = [Path(folder, name).read_text() for name in ("out", "err")]
+    printed = [
+        Path(folder, name).read_bytes().decode(errors="surrogateescape") for name in ("out", "err")
+    ]
     shutil.rmtree(folder)
     return [*printed, os.waitstatus_to_exitcode(status)]
 

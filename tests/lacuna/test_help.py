@@ -15,9 +15,10 @@ from lacuna.cli.app import ENTRIES
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
 
-CLUSTER = ["demo", "up", "status", "topics", "groups", "transactions", "explain", "doctor"]
+CLUSTER = ["demo", "up", "status", "topics", "produce", "consume"]
+SHOWING = ["groups", "transactions", "explain", "doctor"]
 JOBS = ["compact", "export", "verify", "metadata"]
-NAMES = [*CLUSTER, *JOBS, "controlplane", "agent", "completion"]
+NAMES = [*CLUSTER, *SHOWING, *JOBS, "controlplane", "agent", "completion"]
 
 
 def test_the_list_of_commands(lacuna: Command) -> None:

@@ -1,0 +1,176 @@
+"""`lacuna produce`: writes the lines of standard input to a topic."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Final
+
+import click
+
+from lacuna.cli.command_line import argument, option
+from lacuna.cli.console import err, print_collected, table, tell
+from lacuna.cli.errors import INTERRUPTED, fail, print_error
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from lacuna.cli.sizes import show_count
+
+if TYPE_CHECKING:
+    from lacuna.cli.records.writing import Writer
+
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_TRANSACTIONS: Final = "Transactions"
+
+
+def _codec(text: str) -> str:
+    if text not in _CODECS:
+        raise click.BadParameter(f"{text!r} is no codec: give {', '.join(_CODECS)}")
+    return text
+
+
+def produce(
+    context: click.Context,
+    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
+    key_separator: Annotated[
+        str | None,
+        option(
+            "--key-separator",
+            "-K",
+            metavar="SEP",
+            help=r"What stands between key and value, for example : or \t. Lines without it have no key.",
+        ),
+    ] = None,
+    partition: Annotated[
+        int | None,
+        option(
+            "--partition",
+            "-p",
+            min=0,
+            max=(1 << 31) - 1,
+            help="The partition. Default: by the key's hash, as Kafka's own clients do, or any.",
+        ),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        option(
+            "--header",
+            "-H",
+            metavar="NAME=VALUE",
+            help="A header, NAME=VALUE, of every record. May be repeated.",
+        ),
+    ] = None,
+    null: Annotated[
+        bool, option("--null", help="An empty value is null: it deletes its key when compacted.")
+    ] = False,
+    compression: Annotated[
+        str,
+        option("--compression", "-z", parser=_codec, metavar="|".join(_CODECS), help="The codec."),
+    ] = "none",
+    transactional_id: Annotated[
+        str | None,
+        option(
+            "--transactional-id",
+            metavar="ID",
+            help="Write all lines in one transaction of this producer, and commit it at the end.",
+            panel=_TRANSACTIONS,
+        ),
+    ] = None,
+    abort: Annotated[
+        bool, option("--abort", help="Abort instead of committing.", panel=_TRANSACTIONS)
+    ] = False,
+    records_per_transaction: Annotated[
+        int | None,
+        option(
+            "--records-per-transaction",
+            min=1,
+            metavar="N",
+            help="End a transaction after each N records, and begin another.",
+            panel=_TRANSACTIONS,
+        ),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    r"""Writes the lines of standard input to a topic, one record a line.
+
+    Lines may be any bytes; the \n at the end of each is no part of it. At the end it prints how many records were
+    written where. If a record is refused, it stops with exit code 1; Ctrl-C aborts the open transaction.
+    """
+    try:
+        from lacuna.cli.records.formats import unescape
+        from lacuna.cli.records.writing import Writer, find_limit
+    except ImportError:
+        fail("produce needs a Kafka client: pip install 'lacuna-log[demo]'")
+    if transactional_id is None and (abort or records_per_transaction is not None):
+        name = "--abort" if abort else "--records-per-transaction"
+        fail(f"{name} needs a transaction: give --transactional-id too")
+    separator = None if key_separator is None else unescape(key_separator, "--key-separator")
+    headers = [_header(each) for each in header or ()]
+    _check_name(transactional_id or "", "--transactional-id")
+    limit = asyncio.run(find_limit(bootstrap, topic, partition))
+    if sys.stdin.isatty():
+        err.print("One record a line; Ctrl-D ends.", style="dim")
+    with Writer(
+        bootstrap,
+        topic,
+        limit=limit,
+        partition=partition,
+        headers=headers,
+        compression=compression,
+        transactional_id=transactional_id,
+        most=records_per_transaction,
+        aborts=abort,
+    ) as writer:
+        try:
+            for key, value in _records(separator, null):
+                writer.write(key, value)
+            writer.finish()
+        except KeyboardInterrupt:
+            print_error(_stopped(writer))
+            context.exit(INTERRUPTED)
+    if transactional_id is not None:
+        done = "aborted" if abort else "committed"
+        tell(f"{done} {show_count(writer.transactions, 'transaction')} of {transactional_id}")
+    table(
+        ("topic", "partition", "records", "first offset", "last offset"),
+        (
+            (topic, number, each.records, each.first, each.last)
+            for number, each in sorted(writer.written.items())
+        ),
+    )
+    print_collected()
+
+
+def _records(separator: bytes | None, null: bool) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """The key and value of each line of standard input."""
+    for line in sys.stdin.buffer:
+        key: bytes | None = None
+        value: bytes | None = line.removesuffix(b"\n")
+        if separator is not None and separator in line:
+            key, _, value = line.removesuffix(b"\n").partition(separator)
+        if null and not value:
+            value = None
+        yield key, value
+
+
+def _header(text: str) -> tuple[str, bytes]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        fail(f"--header {text}: write NAME=VALUE, for example source=shop")
+    _check_name(name, "--header")
+    return name, value.encode(errors="surrogateescape")
+
+
+def _check_name(name: str, what: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        fail(f"{what} {name!r}: it is not UTF-8, so it cannot be a name in Kafka")
+
+
+def _stopped(writer: "Writer") -> str:
+    """Ends it after Ctrl-C; the line that says what became of the records."""
+    before = writer.transactions
+    aborted = writer.abandon()
+    if aborted:
+        ended = f"{show_count(before, 'earlier transaction')} had ended" if before else ""
+        line = f"stopped: aborted the open transaction of {show_count(aborted, 'record')}"
+        return f"{line}; {ended}" if ended else line
+    return f"stopped: {show_count(writer.records, 'record')} arrived"

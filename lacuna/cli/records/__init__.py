@@ -1,0 +1,1 @@
+"""What `lacuna produce` and `lacuna consume` do with records, apart from the command line."""

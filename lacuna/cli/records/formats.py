@@ -1,0 +1,158 @@
+"""What `lacuna consume` prints of records: a format with kcat's placeholders, or one JSON object a line.
+
+Both take a portion at a time, and leave to Python's own loops what they can: they are to keep up with the client.
+"""
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from json.encoder import encode_basestring
+from operator import methodcaller
+from typing import Any, Final
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+
+from lacuna.errors import UserError
+
+#: What is printed of a portion of records.
+Render = Callable[[Sequence[Message]], bytes]
+_Column = Callable[[Sequence[Any]], Iterable[Any]]
+
+_PART: Final = re.compile(r"\\x([0-9A-Fa-f]{2})|\\(.?)|%(.?)|([^\\%]+)", re.DOTALL)
+_ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+
+
+def unescape(text: str, what: str) -> bytes:
+    r"""The bytes of an option's text, with its escapes \n \t \r \0 \\ and \xHH; `what` names the option for errors.
+
+    Raises UserError.
+    """
+    return b"".join(part for part, _ in _parts(text.replace("%", "%%"), what))
+
+
+def parse_format(text: str) -> Render:
+    """Makes what prints records in a format of kcat's. Raises UserError for placeholders and escapes unknown here."""
+    template = b""
+    columns: list[_Column] = []
+    for literal, placeholder in _parts(text, "--format"):
+        template += literal.replace(b"%", b"%%")
+        if placeholder:
+            code, column = _PLACEHOLDERS[placeholder]
+            template += code
+            columns.append(column)
+    if not columns:
+        return lambda portion: (template % ()) * len(portion)
+
+    def render(portion: Sequence[Message]) -> bytes:
+        rows = zip(*(column(portion) for column in columns), strict=True)
+        return b"".join(map(template.__mod__, rows))
+
+    return render
+
+
+def render_json(portion: Sequence[Message]) -> bytes:
+    """One JSON object a line. Bytes are text where they are UTF-8, and else an object {"base64": TEXT}."""
+    return "".join(map(_json_line, portion)).encode()
+
+
+def _json_line(message: Any) -> str:
+    kind, timestamp = message.timestamp()
+    shown = "null" if kind == TIMESTAMP_NOT_AVAILABLE else timestamp
+    headers = ", ".join(
+        f'{{"name": {encode_basestring(name)}, "value": {_json_text(_encoded(value))}}}'
+        for name, value in message.headers() or ()
+    )
+    return (
+        f'{{"topic": "{message.topic()}", "partition": {message.partition()}, '
+        f'"offset": {message.offset()}, "timestamp": {shown}, '
+        f'"key": {_json_text(message.key())}, "value": {_json_text(message.value())}, '
+        f'"headers": [{headers}]}}\n'
+    )
+
+
+def _json_text(value: bytes | None) -> str:
+    if value is None:
+        return "null"
+    try:
+        return encode_basestring(value.decode())
+    except UnicodeDecodeError:
+        return f'{{"base64": "{b64encode(value).decode()}"}}'
+
+
+def _parts(text: str, what: str) -> Iterator[tuple[bytes, str]]:
+    """The parts of a format, in order: each is a literal or the letter of a placeholder, and the other is empty."""
+    for code, escape, placeholder, plain in map(re.Match.groups, _PART.finditer(text)):
+        if code is not None:
+            yield bytes([int(code, 16)]), ""
+        elif escape is not None:
+            if escape not in _ESCAPES:
+                raise UserError(
+                    f"{what} {text}: \\{escape} is no escape; write \\n \\t \\r \\0 \\xHH, or \\\\ for a backslash"
+                )
+            yield _ESCAPES[escape], ""
+        elif placeholder == "%":
+            yield b"%", ""
+        elif placeholder is not None:
+            if placeholder not in _PLACEHOLDERS:
+                known = " ".join(f"%{each}" for each in _PLACEHOLDERS)
+                raise UserError(
+                    f"{what} {text}: %{placeholder} is no placeholder; there are {known}, and %% for a %"
+                )
+            yield b"", placeholder
+        else:
+            yield plain.encode(errors="surrogateescape"), ""
+
+
+def _encoded(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _bytes_of(name: str) -> _Column:
+    get = methodcaller(name)
+    return lambda portion: [b"" if each is None else each for each in map(get, portion)]
+
+
+def _size_of(name: str) -> _Column:
+    get = methodcaller(name)
+    return lambda portion: [-1 if each is None else len(each) for each in map(get, portion)]
+
+
+def _number_of(name: str) -> _Column:
+    get = methodcaller(name)
+    return lambda portion: map(get, portion)
+
+
+def _timestamps(portion: Sequence[Message]) -> Iterable[int]:
+    return [
+        -1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp
+        for kind, timestamp in map(Message.timestamp, portion)
+    ]
+
+
+def _topics(portion: Sequence[Message]) -> Iterable[bytes]:
+    return [(each.topic() or "").encode() for each in portion]
+
+
+def _headers(portion: Sequence[Any]) -> Iterable[bytes]:
+    """As kcat does: NAME=VALUE,NAME=VALUE, with NULL for a value that is null."""
+    return [
+        b",".join(
+            name.encode() + b"=" + (b"NULL" if value is None else _encoded(value) or b"")
+            for name, value in each.headers() or ()
+        )
+        for each in portion
+    ]
+
+
+#: kcat's placeholders: their code in a template for %, and what gives the values of a portion.
+_PLACEHOLDERS: Final[dict[str, tuple[bytes, _Column]]] = {
+    "t": (b"%b", _topics),
+    "p": (b"%d", _number_of("partition")),
+    "o": (b"%d", _number_of("offset")),
+    "k": (b"%b", _bytes_of("key")),
+    "s": (b"%b", _bytes_of("value")),
+    "K": (b"%d", _size_of("key")),
+    "S": (b"%d", _size_of("value")),
+    "T": (b"%d", _timestamps),
+    "h": (b"%b", _headers),
+}

@@ -1,0 +1,69 @@
+"""Where reading begins and ends: offsets, ends and times, as people write them."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Final
+
+from lacuna.cli.durations import parse_duration
+from lacuna.errors import UserError
+
+_OFFSET: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
+_END: Final = re.compile(r"end(?:-([0-9]{1,19}))?", re.ASCII)
+_AGO: Final = re.compile(r"[0-9.]+ ?[a-z]+", re.ASCII)
+_LAST_OFFSET: Final = (1 << 63) - 1
+
+
+class Kind(Enum):
+    """What a point is counted from."""
+
+    EARLIEST = "earliest"
+    END = "end"
+    OFFSET = "offset"
+    TIME = "time"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A place in every partition.
+
+    `value` is an offset, a time in milliseconds since 1970, or how many offsets before the end.
+    """
+
+    kind: Kind
+    value: int = 0
+
+
+def parse_from(text: str, now_ms: int) -> Point:
+    """Parses earliest, end, end-N, an offset or a time. Raises UserError."""
+    if text == "earliest":
+        return Point(Kind.EARLIEST)
+    return _parse(text, "--from", "earliest, end, end-100", now_ms)
+
+
+def parse_until(text: str, now_ms: int) -> Point:
+    """Parses never, end, end-N, an offset or a time. Raises UserError."""
+    if text == "never":
+        return Point(Kind.NEVER)
+    return _parse(text, "--until", "end, never", now_ms)
+
+
+def _parse(text: str, what: str, words: str, now_ms: int) -> Point:
+    if _OFFSET.fullmatch(text) and int(text) <= _LAST_OFFSET:
+        return Point(Kind.OFFSET, int(text))
+    if match := _END.fullmatch(text):
+        return Point(Kind.END, int(match[1] or 0))
+    if _AGO.fullmatch(text):
+        milliseconds = round(parse_duration(text, what) * 1000)
+        return Point(Kind.TIME, max(now_ms - milliseconds, 0))
+    try:
+        found = round(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        raise UserError(
+            f"{what} {text}: write {words}, an offset, a time such as 2026-11-26T13:00, or 10m for ten minutes ago"
+        ) from None
+    if found > now_ms:
+        raise UserError(f"{what} {text}: that is in the future; give a time that has passed")
+    return Point(Kind.TIME, max(found, 0))

@@ -1,0 +1,241 @@
+"""Writes records to one topic, in transactions or without, and counts what arrived where."""
+
+import logging
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from lacuna.cli.answers import check
+from lacuna.cli.records.reading import check_partition
+from lacuna.cli.sizes import show_count
+from lacuna.cli.topics import topic_configs, topic_metadata
+from lacuna.errors import UserError
+from lacuna.kafka import KafkaConnection
+
+_ANSWER_SECONDS: Final = 60.0
+#: What the cluster allows at most: somebody may type the records of a transaction.
+_TRANSACTION_TIMEOUT_MS: Final = 900_000
+#: How soon Ctrl-C is noticed.
+_WAIT_SECONDS: Final = 0.2
+#: How long what is on its way may take to arrive when it ends early.
+_LAST_SECONDS: Final = 5.0
+#: librdkafka's default.
+_BATCH_BYTES: Final = 1_000_000
+
+_CONFIG: Final = {
+    "client.id": "lacuna-cli",
+    "enable.idempotence": True,
+    "message.timeout.ms": int(_ANSWER_SECONDS * 1000),
+    "partitioner": "murmur2_random",  # that of Kafka's own clients
+    "message.max.bytes": 1_000_000_000,  # the topic has a limit of its own, and the cluster says when it is passed
+}
+#: librdkafka would print lines of its own to standard error: for a producer that is fenced at any level.
+_SILENT: Final = logging.getLogger("lacuna.cli.records.librdkafka")
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
+_HINTS: Final = {
+    KafkaError.INVALID_RECORD: "the topic is compacted, so that each record needs a key: give --key-separator",
+    KafkaError.MSG_SIZE_TOO_LARGE: "it is larger than the topic's max.message.bytes; `lacuna topics alter` raises that",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; `lacuna topics list` shows the topics that exist",
+    KafkaError._FENCED: "a newer producer uses this --transactional-id; choose another one",
+    KafkaError._MSG_TIMED_OUT: f"no agent took it within {_ANSWER_SECONDS:.0f} s: is the cluster running?",
+    KafkaError._TIMED_OUT: f"no agent answered within {_ANSWER_SECONDS:.0f} s: is the cluster running?",
+}
+
+
+@dataclass(slots=True)
+class Written:
+    """What arrived in one partition."""
+
+    records: int
+    first: int
+    last: int
+
+
+async def find_limit(bootstrap: str, topic: str, partition: int | None) -> int:
+    """The topic's max.message.bytes; creates the topic if there is none and the cluster does that.
+
+    Raises UserError if the topic or its partition does not exist.
+    """
+    async with KafkaConnection(bootstrap) as connection:
+        (found,) = await topic_metadata(connection, topic, creates=True)
+        check(found.error_code, f"topic {topic}")
+        if partition is not None:
+            check_partition(topic, partition, len(found.partitions))
+        configs = await topic_configs(connection, topic)
+    limits = [int(each.value or 0) for each in configs if each.name == "max.message.bytes"]
+    return limits[0] if limits else _BATCH_BYTES
+
+
+class Writer:
+    """Writes records to one topic, as a context manager; leaving it by an error aborts the open transaction.
+
+    `limit` is the topic's max.message.bytes, which batches of small records must not pass either. With a
+    `transactional_id`, every `most` records are a transaction, or all of them; each ends in a commit, or if `aborts`
+    in an abort. Every method raises UserError.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        limit: int = _BATCH_BYTES,
+        partition: int | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+        compression: str = "none",
+        transactional_id: str | None = None,
+        most: int | None = None,
+        aborts: bool = False,
+    ) -> None:
+        self.written: dict[int, Written] = {}
+        self.transactions = 0
+        self._arguments: dict[str, Any] = {
+            "topic": topic,
+            "partition": -1 if partition is None else partition,
+            "headers": list(headers),
+        }
+        self._id = transactional_id
+        self._most = most
+        self._aborts = aborts
+        self._given = 0
+        self._in_transaction = 0
+        self._failure: tuple[int, KafkaError] | None = None
+        config: dict[str, Any] = {
+            **_CONFIG,
+            "bootstrap.servers": bootstrap,
+            "compression.type": compression,
+            "batch.size": max(1, min(limit, _BATCH_BYTES)),
+        }
+        if transactional_id is not None:
+            config["transactional.id"] = transactional_id
+            config["transaction.timeout.ms"] = _TRANSACTION_TIMEOUT_MS
+        self._producer: Any = Producer(config, logger=_SILENT)
+
+    def __enter__(self) -> Self:
+        if self._id is not None:
+            self._call(self._producer.init_transactions, _ANSWER_SECONDS)
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._in_transaction:
+            self.abandon()
+
+    @property
+    def records(self) -> int:
+        """How many records arrived."""
+        return sum(each.records for each in self.written.values())
+
+    def write(self, key: bytes | None, value: bytes | None) -> None:
+        """Writes a record, some time; raises UserError if this or an earlier one was refused."""
+        if self._failure is not None:
+            self._fail()
+        if self._id is not None and not self._in_transaction:
+            self._call(self._producer.begin_transaction)
+        self._given += 1
+        self._in_transaction += self._id is not None
+        arrived = partial(self._arrived, self._given)
+        while True:
+            try:
+                self._producer.produce(**self._arguments, key=key, value=value, on_delivery=arrived)
+                break
+            except BufferError:  # its queue is full
+                self._producer.poll(_WAIT_SECONDS)
+            except KafkaException as error:
+                self._failure = (self._given, error.args[0])
+                self._fail()
+        self._producer.poll(0)
+        if self._in_transaction == self._most:
+            self.finish()
+
+    def finish(self) -> None:
+        """Waits until all records have arrived, and ends the open transaction."""
+        while self._failure is None and self._producer.flush(_WAIT_SECONDS):
+            continue
+        if self._failure is not None:
+            self._fail()
+        if not self._in_transaction:
+            return
+        end = (
+            self._producer.abort_transaction if self._aborts else self._producer.commit_transaction
+        )
+        with _undisturbed():
+            self._call(end, _ANSWER_SECONDS)
+            self._in_transaction = 0
+            self.transactions += 1
+
+    def abandon(self) -> int:
+        """Ends at once: aborts the open transaction, and returns how many records it has; else waits for a moment."""
+        aborted, self._in_transaction = self._in_transaction, 0
+        if aborted:
+            self._call(self._producer.abort_transaction, _ANSWER_SECONDS)
+        else:
+            self._producer.purge(in_flight=False)
+            self._producer.flush(_LAST_SECONDS)
+        return aborted
+
+    def _arrived(self, number: int, error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            self._failure = self._failure or (number, error)
+            return
+        offset = message.offset()
+        found = self.written.get(message.partition())
+        if found is None:
+            self.written[message.partition()] = Written(1, offset, offset)
+            return
+        found.records += 1
+        found.first = min(found.first, offset)
+        found.last = max(found.last, offset)
+
+    def _fail(self) -> None:
+        assert self._failure is not None
+        number, error = self._failure
+        aborted = self.abandon()
+        arrived = f"{show_count(self.records, 'record')} arrived"
+        after = "its transaction was aborted" if aborted else arrived
+        raise UserError(f"line {number}: {_explained(error)} ({after})")
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        """Calls what tells of errors by exceptions; those that may pass are tried once more."""
+        try:
+            try:
+                function(*arguments)
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
+                function(*arguments)
+        except KafkaException as error:
+            problem = error.args[0]
+            self._in_transaction = 0
+            if problem.txn_requires_abort():
+                with suppress(KafkaException):  # then the cluster aborts it, at its timeout
+                    self._producer.abort_transaction(_ANSWER_SECONDS)
+            raise UserError(f"--transactional-id {self._id}: {_explained(problem)}") from error
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Puts off Ctrl-C to the end of the block: else it comes after a commit, and before that is noted."""
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard and callable(before):
+        raise KeyboardInterrupt
+
+
+def _explained(error: KafkaError) -> str:
+    return _HINTS.get(error.code()) or error.str()

@@ -1,0 +1,471 @@
+"""`lacuna produce` and `lacuna consume`, as somebody at a shell uses them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Message, Producer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
+from lacuna.agents import AgentParts
+from lacuna.cli.records.formats import parse_format, render_json, unescape
+from lacuna.cli.records.points import Kind, Point, parse_from, parse_until
+from lacuna.controlplane.shared.log.fates import Fate
+from lacuna.errors import UserError
+from lacuna.testing import Cluster
+
+if TYPE_CHECKING:
+    from tests.lacuna.conftest import Command, Ran, Refusal
+
+HEADINGS = ["topic", "partition", "records", "first offset", "last offset"]
+SECONDS = 60.0
+NOW_MS = 1_795_700_000_000
+
+
+@pytest.fixture
+def ask(lacuna: Command, lacuna_cluster: Cluster) -> Command:
+    """Runs a command against the cluster; it must succeed."""
+
+    def run(*arguments: str, stdin: bytes = b"") -> Ran:
+        ran = lacuna(*arguments, stdin=stdin, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
+        assert (ran.code, ran.err) == (0, ""), ran
+        return ran
+
+    return run
+
+
+@pytest.fixture
+def refuse(refused: Refusal, lacuna_cluster: Cluster) -> Callable[..., str]:
+    """Runs a command against the cluster; it must fail with one line."""
+
+    def run(*arguments: str, code: int = 1, stdin: bytes = b"") -> str:
+        bootstrap = lacuna_cluster.bootstrap
+        options: dict[str, object] = {"code": code, "stdin": stdin}
+        return refused(*arguments, **options, LACUNA_BOOTSTRAP=bootstrap)
+
+    return run
+
+
+@contextmanager
+def running(cluster: Cluster, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command with pipes to this process; it is ended at the end."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "lacuna", *arguments, "-b", cluster.bootstrap],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def until_end(ask: Command, topic: str, *arguments: str) -> str:
+    out: str = ask("consume", topic, "--until", "end", *arguments).out
+    return out
+
+
+def test_lines_become_records_and_come_back(ask: Command, lacuna_topic: Callable[..., str]) -> None:
+    topic = lacuna_topic()
+    ran = ask("produce", topic, stdin=b"first\n\nthird without an end")
+    assert ran.rows == [HEADINGS, [topic, "0", "3", "0", "2"]]
+    assert until_end(ask, topic) == "first\n\nthird without an end\n"
+
+
+def test_the_table_as_json(ask: Command, lacuna_topic: Callable[..., str]) -> None:
+    topic = lacuna_topic(partitions=2)
+    ran = ask("produce", topic, "--partition", "1", "--json", stdin=b"a\nb\n")
+    assert json.loads(ran.out) == [
+        {"topic": topic, "partition": 1, "records": 2, "first_offset": 0, "last_offset": 1}
+    ]
+    assert ask("produce", topic, "--output", "tsv").rows == [HEADINGS]
+
+
+def test_what_is_written_of_a_record_is_printed(
+    ask: Command, lacuna_topic: Callable[..., str]
+) -> None:
+    """Keys, headers, tombstones, lines without a key; kcat's placeholders and escapes."""
+    topic = lacuna_topic()
+    options = ("-K", "::", "--null", "--header", "shop=x=y", "--header", "empty=")
+    ask("produce", topic, *options, stdin=b"k::v::w\nk::\nplain\n")
+    out = until_end(ask, topic, "-f", r"%t %p %o %k %K %s %S %h 100%%\x41\t\0\\\n")
+    assert out == "".join(
+        f"{topic} 0 {middle} shop=x=y,empty= 100%A\t\0\\\n"
+        for middle in ("0 k 1 v::w 4", "1 k 1  -1", "2  -1 plain 5")
+    )
+    timestamps = until_end(ask, topic, "-f", r"%T\n").split()
+    assert all(abs(int(each) - time.time() * 1000) < 600_000 for each in timestamps)
+
+
+def test_json_lines(ask: Command, lacuna_topic: Callable[..., str]) -> None:
+    topic = lacuna_topic()
+    lines = b'k\t"quoted" \xc3\xa9\nk\t\n\xff\t\xfe\x00\n'
+    ask("produce", topic, "-K", r"\t", "--null", "-H", "a=1", "-H", "a=2", stdin=lines)
+    found = [json.loads(line) for line in until_end(ask, topic, "--json").splitlines()]
+    headers = [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]
+    assert all(each.pop("timestamp") > 0 for each in found)
+    assert found == [
+        {"topic": topic, "partition": 0, "offset": offset, "key": key, "value": value,
+         "headers": headers}
+        for offset, (key, value) in enumerate(
+            [("k", '"quoted" é'), ("k", None), ({"base64": "/w=="}, {"base64": "/gA="})]
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_bytes_are_what_they_were(
+    ask: Command, lacuna_topic: Callable[..., str], codec: str
+) -> None:
+    topic = lacuna_topic()
+    value = bytes(each for each in range(256) if each != 10) * 10
+    ask("produce", topic, "--compression", codec, stdin=value + b"\n")
+    assert until_end(ask, topic).encode(errors="surrogateescape") == value + b"\n"
+
+
+def test_transactions_are_committed_and_aborted(
+    ask: Command, lacuna_topic: Callable[..., str]
+) -> None:
+    """Aborted records are before, between and at the end; each reading ends there."""
+    topic = lacuna_topic()
+    once = ("produce", topic, "--transactional-id", topic)
+    aborted = ask(*once, "--abort", stdin=b"no\nno\n")
+    assert aborted.rows[0] == [f"aborted 1 transaction of {topic}"]
+    assert until_end(ask, topic) == ""
+    committed = ask(*once, "--records-per-transaction", "2", stdin=b"a\nb\nc\n")
+    assert committed.rows[0] == [f"committed 2 transactions of {topic}"]
+    ask(*once, "--abort", "--records-per-transaction", "1", stdin=b"no\nno\nno\n")
+    assert until_end(ask, topic).split() == ["a", "b", "c"]
+    assert until_end(ask, topic, "--from", "end-1") == ""
+    seen = until_end(ask, topic, "--isolation", "uncommitted").split()
+    assert [each for each in seen if each != "no"] == ["a", "b", "c"]
+
+
+def test_an_open_transaction_is_the_end(
+    ask: Command,
+    lacuna_cluster: Cluster,
+    lacuna_topic: Callable[..., str],
+    clients: SimpleNamespace,
+) -> None:
+    topic = lacuna_topic()
+    clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["before"])
+    producer = clients.transactional(lacuna_cluster.bootstrap, topic)
+    producer.begin_transaction()
+    clients.send(producer, topic, ["open"])
+    assert until_end(ask, topic).split() == ["before"]
+    assert until_end(ask, topic, "--isolation", "uncommitted").split() == ["before", "open"]
+    assert until_end(ask, topic, "--from", "end-1").split() == ["before"]
+    producer.abort_transaction(SECONDS)
+
+
+def test_a_log_that_ends_in_a_hole(lacuna: Command) -> None:
+    """A merge drops what was aborted: then no isolation level gets a record there, nor a control record."""
+    merges = MergeSettings(min_extents=1, min_age_ms=0)
+    parts = AgentParts(housekeeping=HousekeepingSettings(merge_interval_ms=10, merge=merges))
+    with Cluster(parts=parts) as cluster:
+        cluster.create_topic("t")
+        address = {"LACUNA_BOOTSTRAP": cluster.bootstrap}
+        lacuna("produce", "t", stdin=b"a\nb\n", **address)
+        lacuna("produce", "t", "--transactional-id", "t", "--abort", stdin=b"no\nno\n", **address)
+        deadline = time.monotonic() + SECONDS
+        # What is behind the last extent is in no row.
+        while any(each.row.fate is not Fate.DELIVERED for each in cluster.explain("t", 0).lines):
+            assert time.monotonic() < deadline
+        for isolation in ("committed", "uncommitted"):
+            ran = lacuna("consume", "t", "--until", "end", "--isolation", isolation, **address)
+            assert (ran.out, ran.err, ran.code) == ("a\nb\n", "", 0)
+
+
+def test_from_and_until(ask: Command, lacuna_topic: Callable[..., str]) -> None:
+    topic = lacuna_topic(partitions=2)
+    ask("produce", topic, "-p", "0", stdin=b"0\n1\n2\n3\n4\n")
+    ask("produce", topic, "-p", "1", stdin=b"x\n")
+
+    def read(*arguments: str) -> list[str]:
+        return sorted(ask("consume", topic, *arguments).out.split())
+
+    assert read("--from", "3", "--until", "end") == ["3", "4"]
+    assert read("--from", "1", "--until", "3", "-p", "0") == ["1", "2"]
+    assert read("--from", "end-2", "--until", "end") == ["3", "4", "x"]
+    assert read("--from", "end", "--until", "end") == []
+    assert read("--from", "3", "--until", "3") == []
+    assert read("-p", "1", "-p", "0", "-c", "6") == ["0", "1", "2", "3", "4", "x"]
+    assert read("-p", "0", "--count", "2") == ["0", "1"]
+
+
+def test_times(ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]) -> None:
+    topic = lacuna_topic()
+    now_ms = int(time.time() * 1000)
+    producer = Producer({"bootstrap.servers": lacuna_cluster.bootstrap})
+    for minutes in (60, 30, 10):
+        producer.produce(topic, str(minutes), timestamp=now_ms - minutes * 60_000)
+    assert producer.flush(SECONDS) == 0
+    assert until_end(ask, topic, "--from", "45m").split() == ["30", "10"]
+    assert ask("consume", topic, "--until", "20m").out.split() == ["60", "30"]
+    assert ask("consume", topic, "--from", "1d", "--until", "45m").out.split() == ["60"]
+    assert until_end(ask, topic, "--from", "1m") == ""
+    instant = datetime.fromtimestamp(now_ms / 1000 - 2700, UTC)
+    for text in (instant.isoformat(), instant.astimezone().replace(tzinfo=None).isoformat()):
+        assert until_end(ask, topic, "--from", text).split() == ["30", "10"]
+
+
+def test_an_empty_topic(ask: Command, lacuna_topic: Callable[..., str]) -> None:
+    topic = lacuna_topic(partitions=3)
+    assert until_end(ask, topic) == ""
+    assert until_end(ask, topic, "--from", "end-5", "--isolation", "uncommitted") == ""
+
+
+def test_what_is_wrong_is_said(
+    refuse: Callable[..., str], lacuna_topic: Callable[..., str]
+) -> None:
+    topic = lacuna_topic(partitions=2)
+    gone = "topic nowhere: there is no such topic; `lacuna topics list` shows the topics that exist"
+    assert refuse("consume", "nowhere") == gone
+    for command in ("produce", "consume"):
+        said = refuse(command, topic, "--partition", "2")
+        assert said == f"--partition 2: {topic} has 2 partitions; give 0 to 1"
+    assert "ends before, at 0" in refuse("consume", topic, "--from", "5")
+    assert "earliest, end, end-100" in refuse("consume", topic, "--from", "yesterday")
+    assert "in the future" in refuse("consume", topic, "--until", "2199-01-01T00:00:00")
+    assert "%q is no placeholder" in refuse("consume", topic, "--format", "%q")
+    assert "give one of the two" in refuse("consume", topic, "--json", "--format", "%k")
+    assert "give committed or uncommitted" in refuse(
+        "consume", topic, "--isolation", "none", code=2
+    )
+    assert "write NAME=VALUE" in refuse("produce", topic, "--header", "name")
+    for option, name in (("--header", "\udcff=1"), ("--transactional-id", "\udcff")):
+        assert "it cannot be a name in Kafka" in refuse("produce", topic, option, name)
+    assert "give --transactional-id" in refuse("produce", topic, "--abort")
+    assert "give none, gzip" in refuse("produce", topic, "--compression", "rar", code=2)
+
+
+def test_a_cluster_that_is_not_there(refused: Refusal) -> None:
+    for command in ("produce", "consume"):
+        said = refused(command, "t", "--bootstrap", "127.0.0.1:1")
+        assert "is it running? `lacuna up` starts one" in said
+
+
+def test_a_record_that_is_refused(
+    ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str]
+) -> None:
+    small = lacuna_topic(max_message_bytes=1000)
+    said = refuse("produce", small, stdin=b"a" * 2000 + b"\n")
+    assert said.startswith("line 1: it is larger than the topic's max.message.bytes; ")
+    assert said.endswith("(0 records arrived)")
+    many = b"".join(b"%099d\n" % number for number in range(100))
+    assert ask("produce", small, stdin=many).rows[1] == [small, "0", "100", "0", "99"]
+    compacted = lacuna_topic(cleanup_policy="compact")
+    said = refuse("produce", compacted, "-K", ":", "--transactional-id", small, stdin=b"k:v\nv\n")
+    assert "each record needs a key: give --key-separator" in said
+    assert said.endswith("(its transaction was aborted)")
+    assert until_end(ask, compacted) == ""
+
+
+def test_a_producer_with_the_same_id_takes_over(
+    lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], ask: Command
+) -> None:
+    topic = lacuna_topic()
+    with running(lacuna_cluster, "produce", topic, "--transactional-id", topic) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"fenced\n")
+        process.stdin.flush()
+        ask("consume", topic, "--isolation", "uncommitted", "-c", "1")
+        ask("produce", topic, "--transactional-id", topic, stdin=b"newer\n")
+        _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert said.count(b"\n") == 1
+    assert b"a newer producer uses this --transactional-id" in said
+    assert until_end(ask, topic) == "newer\n"
+
+
+def test_a_topic_is_created_when_first_written(ask: Command) -> None:
+    assert ask("produce", "new", stdin=b"a\n").rows[1] == ["new", "0", "1", "0", "0"]
+
+
+def test_without_a_kafka_client() -> None:
+    script = (
+        "import sys; sys.modules['confluent_kafka'] = None; from lacuna.cli import main; main()"
+    )
+    for command in ("produce", "consume"):
+        ran = subprocess.run(
+            [sys.executable, "-c", script, command, "t"], capture_output=True, text=True
+        )
+        expected = f"lacuna: {command} needs a Kafka client: pip install 'lacuna-log[demo]'\n"
+        assert (ran.stderr, ran.returncode) == (expected, 1)
+
+
+def test_reading_outlives_the_cluster(lacuna_private_cluster: Cluster, lacuna: Command) -> None:
+    cluster = lacuna_private_cluster
+    bootstrap = cluster.bootstrap
+    address = {"LACUNA_BOOTSTRAP": bootstrap}
+    lacuna("produce", "t", stdin=b"a\n", **address)
+    with running(cluster, "consume", "t") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"a\n"
+        cluster.kill()
+        said = process.stderr.readline().decode()
+        assert said == f"lacuna: no agent answers at {bootstrap}; waiting for one\n"
+        cluster.start()
+        lacuna("produce", "t", stdin=b"b\n", **address)
+        assert process.stdout.readline() == b"b\n"
+
+
+def test_ctrl_c_aborts_the_open_transaction(
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+) -> None:
+    topic = lacuna_topic()
+    options = ("--transactional-id", topic, "--records-per-transaction", "2")
+    with running(lacuna_cluster, "produce", topic, *options) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"a\nb\nc\n")
+        process.stdin.flush()
+        read = ("--isolation", "uncommitted", "-c", "3")
+        assert ask("consume", topic, *read).out.split() == ["a", "b", "c"]
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130
+    assert said.decode() == (
+        "lacuna: stopped: aborted the open transaction of 1 record; 1 earlier transaction had ended\n"
+    )
+    assert until_end(ask, topic).split() == ["a", "b"]
+
+
+def test_ctrl_c_ends_reading(
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+) -> None:
+    """With nothing on standard error if it would read forever; else what was asked for was not done."""
+    topic = lacuna_topic()
+    ask("produce", topic, stdin=b"a\n")
+    for options, code, expected in (((), 0, b""), (("-c", "2"), 130, b"lacuna: stopped\n")):
+        with running(lacuna_cluster, "consume", topic, *options) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"a\n"
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=SECONDS)
+        assert (process.returncode, said.lstrip()) == (code, expected)
+
+
+@pytest.mark.parametrize("more", [b"", b"b\n"])
+def test_it_ends_when_its_reader_goes_away(
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], more: bytes
+) -> None:
+    topic = lacuna_topic()
+    ask("produce", topic, stdin=b"a\n")
+    with running(lacuna_cluster, "consume", topic) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"a\n"
+        process.stdout.close()
+        if more:
+            ask("produce", topic, stdin=more)
+        assert process.wait(SECONDS) == 0
+        assert process.stderr.read() == b""
+
+
+def test_records_are_printed_as_they_come(
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+) -> None:
+    topic = lacuna_topic()
+    with running(lacuna_cluster, "consume", topic) as process:
+        assert process.stdout is not None
+        for line in (b"a\n", b"b\n"):
+            ask("produce", topic, stdin=line)
+            assert process.stdout.readline() == line
+
+
+def test_many_records(ask: Command, lacuna_topic: Callable[..., str]) -> None:
+    """More than a batch, over partitions that end at different times; each partition in order."""
+    topic = lacuna_topic(partitions=3)
+    lines = [f"{number}:{'x' * 20}" for number in range(30_000)]
+    ran = ask("produce", topic, "-K", ":", stdin="\n".join(lines).encode())
+    assert sum(int(row[2]) for row in ran.rows[1:]) == len(lines)
+    found = [line.split() for line in until_end(ask, topic, "-f", r"%p %o %k\n").splitlines()]
+    assert sorted(int(key) for *_, key in found) == list(range(len(lines)))
+    for partition in range(3):
+        offsets = [int(offset) for number, offset, _ in found if number == str(partition)]
+        assert offsets == list(range(len(offsets)))
+
+
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        ("0", Point(Kind.OFFSET, 0)),
+        ("17", Point(Kind.OFFSET, 17)),
+        ("end", Point(Kind.END)),
+        ("end-100", Point(Kind.END, 100)),
+        ("10m", Point(Kind.TIME, NOW_MS - 600_000)),
+        ("1.5s", Point(Kind.TIME, NOW_MS - 1500)),
+        ("30000d", Point(Kind.TIME, 0)),
+        ("1970-01-01T00:00:01.500Z", Point(Kind.TIME, 1500)),
+        ("2026-11-26T01:00:00+01:00", Point(Kind.TIME, 1_795_651_200_000)),
+    ],
+)
+def test_positions(text: str, point: Point) -> None:
+    assert parse_from(text, NOW_MS) == parse_until(text, NOW_MS) == point
+
+
+def test_words_that_only_one_end_has() -> None:
+    assert parse_from("earliest", NOW_MS) == Point(Kind.EARLIEST)
+    assert parse_until("never", NOW_MS) == Point(Kind.NEVER)
+    for parse, text in ((parse_from, "never"), (parse_until, "earliest")):
+        with pytest.raises(UserError, match="write "):
+            parse(text, NOW_MS)
+
+
+@given(st.text() | st.from_regex(r"(end)?-?[0-9.]{0,25}[dhmsTZ:]{0,3}", fullmatch=True))
+def test_any_position_is_parsed_or_refused(text: str) -> None:
+    try:
+        found = parse_from(text, NOW_MS)
+    except UserError:
+        return
+    assert 0 <= found.value < 1 << 64
+    assert found.kind is not Kind.TIME or found.value <= NOW_MS
+
+
+def message(value: bytes | None, key: bytes | None = None) -> Message:
+    return Message(topic="t", partition=1, offset=2, key=key, value=value, timestamp=(1, 3))
+
+
+@given(st.binary())
+def test_any_bytes_can_be_written_in_a_format(literal: bytes) -> None:
+    text = "".join(f"\\x{each:02x}" for each in literal)
+    assert unescape(text, "--key-separator") == literal
+    assert parse_format(text)([message(b"")] * 2) == literal * 2
+    assert parse_format(text + "%s")([message(b"%d")]) == literal + b"%d"
+
+
+@given(st.text(st.sampled_from("%\\tpoksKSThxn041q é\n")))
+def test_any_format_is_parsed_or_refused(text: str) -> None:
+    try:
+        render = parse_format(text)
+    except UserError:
+        return
+    assert render([message(b"v"), message(None)]) == render([message(b"v")]) + render(
+        [message(None)]
+    )
+
+
+@given(st.none() | st.binary() | st.text().map(str.encode), st.none() | st.binary())
+def test_json_has_every_byte(value: bytes | None, key: bytes | None) -> None:
+    found = json.loads(render_json([message(value, key)]))
+    assert [found[name] for name in ("topic", "partition", "offset", "timestamp")] == ["t", 1, 2, 3]
+    for given_, shown in ((value, found["value"]), (key, found["key"])):
+        if isinstance(shown, dict):
+            assert b64decode(shown["base64"]) == given_
+        else:
+            assert (None if shown is None else shown.encode()) == given_
