@@ -7,8 +7,11 @@ A weak reference tells when it is freed.
 import asyncio
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 
 class ReadBuffer(bytearray):
@@ -17,27 +20,45 @@ class ReadBuffer(bytearray):
     __slots__ = ("__weakref__",)
 
 
+class Departures(Generic[T]):
+    """Tells which of the watched objects nothing refers to any more, by the notes that were left for them.
+
+    Belongs to one event loop, but any thread may drop the last reference.
+    """
+
+    def __init__(self) -> None:
+        # By id, since a weak reference to a bytearray cannot be hashed.
+        self._watched: dict[int, tuple[weakref.ref[object], T]] = {}
+        self._gone: deque[weakref.ref[object]] = deque()
+
+    def watch(self, thing: object, note: T) -> None:
+        """Return `note` from `gone` when nothing refers to `thing` any more."""
+        reference = weakref.ref(thing, self._gone.append)
+        self._watched[id(reference)] = reference, note
+
+    def gone(self) -> Iterator[T]:
+        """Yield the notes of objects that have gone since the last call."""
+        while self._gone:
+            _, note = self._watched.pop(id(self._gone.popleft()))
+            yield note
+
+
 class LiveBytes:
     """Counts the bytes of the watched buffers that are still referenced. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._total = 0
-        # By id, since a weak reference to a bytearray cannot be hashed.
-        self._watched: dict[int, tuple[weakref.ref[ReadBuffer], int]] = {}
-        # A deque, since any thread may drop the last reference.
-        self._gone: deque[weakref.ref[ReadBuffer]] = deque()
+        self._buffers: Departures[int] = Departures()
 
-    def watch(self, buffer: ReadBuffer, size: int) -> None:
+    def watch(self, buffer: object, size: int) -> None:
         """Count `size` bytes until nothing refers to `buffer` any more."""
         self._total += size
-        reference = weakref.ref(buffer, self._gone.append)
-        self._watched[id(reference)] = reference, size
+        self._buffers.watch(buffer, size)
 
     @property
     def total(self) -> int:
         """The bytes counted now."""
-        while self._gone:
-            _, size = self._watched.pop(id(self._gone.popleft()))
+        for size in self._buffers.gone():
             self._total -= size
         return self._total
 

@@ -34,6 +34,7 @@ from lacuna.agent.fetch.loading import (
     load,
     plan_loads,
 )
+from lacuna.agent.fetch.memory import ReadMemory
 from lacuna.agent.fetch.plan import FetchPlan
 from lacuna.agent.fetch.stretch import Load, Span, Stretch
 from lacuna.agent.fetch.stretches import Stretches
@@ -103,6 +104,8 @@ class ExtentCache:
         self._shared = shared
         self._reads_now = 0
         self._live = LiveBytes()
+        # Reads under way and answers hold parts of it too.
+        self._memory = ReadMemory(max_bytes + max_bytes // 4)
         self._ahead_bytes = 0
 
     @property
@@ -286,8 +289,8 @@ class ExtentCache:
         try:
             async with self._free_reads:
                 loop = asyncio.get_running_loop()
-                buffer = ReadBuffer()
-                self._live.watch(buffer, plan.starts[-1])
+                buffer = self._memory.take(plan.starts[-1])
+                self._live.watch(buffer.obj, len(buffer))
                 brought = None if shared is None else await shared.bring(plan, buffer)
                 outcomes = NOTHING_BROUGHT if brought is None else brought.outcomes
                 loaded: Loaded = await loop.run_in_executor(

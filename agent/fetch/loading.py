@@ -19,8 +19,8 @@ from lacuna.agent.fetch.stretch import Load, Stretch
 from lacuna.controlplane.shared.log.pieces import Piece, Pieces
 from lacuna.controlplane.shared.log.reads import ReadFailure, failure_of, plan_reads, walk_read
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.logstore.objects.reading import divide_runs, grow, sort_ranges, take
-from lacuna.logstore.objects.store import ObjectStoreError, Reads
+from lacuna.logstore.objects.reading import divide_runs, sort_ranges, take
+from lacuna.logstore.objects.store import ObjectStoreError, Reads, WritableBuffer
 
 if TYPE_CHECKING:
     from lacuna.logstore.objects.store import ObjectStore
@@ -176,17 +176,15 @@ def _cut(pieces: Pieces, by_bucket: "array[int]", load_bytes: int) -> "Iterator[
 def load(
     plan: LoadPlan,
     store: "ObjectStore",
-    buffer: bytearray,
+    buffer: WritableBuffer,
     brought: Mapping[int, ObjectStoreError | None] = NOTHING_BROUGHT,
 ) -> Loaded:
     """Read the plan's pieces into `buffer`, check them and write their true offsets. Blocks, so it runs in a thread.
 
-    `buffer` is empty, or as long as the plan says. brought[i] is the outcome of plan.reads[i], if it need not be done:
+    `buffer` is as long as the plan says. brought[i] is the outcome of plan.reads[i], if it need not be done:
     its error, or None if its pieces are in the buffer. Where these turn out to be damaged, it is done all the same.
     """
     pieces = plan.pieces
-    if not buffer:
-        grow(buffer, plan.starts[-1])
     outcomes = [brought.get(at) for at in range(len(plan.reads))]
     done = [at for at in range(len(plan.reads)) if at not in brought]
     _read(plan, done, store, buffer, outcomes)
@@ -217,7 +215,7 @@ def _read(
     plan: LoadPlan,
     which: Sequence[int],
     store: "ObjectStore",
-    buffer: bytearray,
+    buffer: WritableBuffer,
     outcomes: list[ObjectStoreError | None],
 ) -> None:
     """Do those of the plan's reads, and note the outcome of each."""

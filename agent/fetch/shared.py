@@ -15,8 +15,7 @@ from lacuna.agent.fetch.buffers import LiveBytes, ReadBuffer
 from lacuna.agent.fetch.chunks import ChunkCache, ChunkId, ChunksBusyError
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent
-from lacuna.logstore.objects.reading import grow
-from lacuna.logstore.objects.store import ObjectStoreError, copy_parts
+from lacuna.logstore.objects.store import ObjectStoreError, WritableBuffer, copy_parts
 from lacuna.logstore.segments.paths import MAX_LEASE_ID, MAX_SEQUENCE, key_in_lease
 from lacuna.wire.peers import ReadChunkRequest, ReadChunkResponse
 
@@ -94,10 +93,9 @@ class SharedReads:
     def _answer_bytes(self) -> int:
         return self._promised + self._answers.total
 
-    async def bring(self, plan: "LoadPlan", buffer: ReadBuffer) -> Brought:
-        """Bring those of the plan's reads that the zone has or reads into `buffer`, which is empty at first."""
+    async def bring(self, plan: "LoadPlan", buffer: WritableBuffer) -> Brought:
+        """Bring those of the plan's reads that the zone has or reads into `buffer`, which is as long as planned."""
         deadline = asyncio.get_running_loop().time() + self._zone.patience
-        grow(buffer, plan.starts[-1])
         brought = Brought()
         await asyncio.gather(
             *(self._bring(plan, at, buffer, brought, deadline) for at in range(len(plan.reads)))
@@ -154,7 +152,7 @@ class SharedReads:
         await self.chunks.close()
 
     async def _bring(
-        self, plan: "LoadPlan", at: int, buffer: ReadBuffer, brought: Brought, deadline: float
+        self, plan: "LoadPlan", at: int, buffer: WritableBuffer, brought: Brought, deadline: float
     ) -> None:
         """Bring one of the plan's reads; if it is not brought before the deadline, the load does it."""
         read = plan.reads[at]
@@ -177,7 +175,7 @@ class SharedReads:
                 brought.givers[at] = agent
 
     async def _bring_own(
-        self, chunk: ChunkId, read: "RangeRead", buffer: ReadBuffer, deadline: float
+        self, chunk: ChunkId, read: "RangeRead", buffer: WritableBuffer, deadline: float
     ) -> bool:
         """Copy a range from a chunk of this agent's, if that is there in time. Raises ObjectStoreError."""
         try:
@@ -193,7 +191,7 @@ class SharedReads:
         agent: Agent,
         segment: tuple[int, int],
         read: "RangeRead",
-        buffer: ReadBuffer,
+        buffer: WritableBuffer,
         deadline: float,
     ) -> bool:
         """Copy a range that another agent gives, if it is there in time."""

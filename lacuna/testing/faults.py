@@ -30,6 +30,7 @@ from lacuna.logstore.objects.store import (
     ShortReadError,
     StoreMetrics,
     StoreUnavailableError,
+    WritableBuffer,
     get_each,
 )
 
@@ -197,7 +198,7 @@ class FaultyStore:
         return self._flip(fault, data)
 
     def get_into(
-        self, reads: Sequence[RangeRead], buffer: bytearray
+        self, reads: Sequence[RangeRead], buffer: WritableBuffer
     ) -> list[ObjectStoreError | None]:
         return get_each(self, reads, buffer)
 

@@ -34,6 +34,7 @@ from lacuna.logstore.objects.store import (
     ShortReadError,
     StoreMetrics,
     StoreMisconfiguredError,
+    WritableBuffer,
     check_key,
     check_prefix,
     check_range,
@@ -148,7 +149,7 @@ class DirectoryStore:
         return self.get(key, position, min(size, available))
 
     def get_into(
-        self, reads: Sequence[RangeRead], buffer: bytearray
+        self, reads: Sequence[RangeRead], buffer: WritableBuffer
     ) -> list[ObjectStoreError | None]:
         if not reads:
             return []

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lacuna.logstore.objects.reading import read_files
-from lacuna.logstore.objects.store import Part
+from lacuna.logstore.objects.store import Part, WritableBuffer
 
 _IOV_MAX = 1024
 """The most buffers that one writev takes on Linux; POSIX lets each system set a limit."""
@@ -100,7 +100,7 @@ class FileSystem(Protocol):
     def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
         """Read from `position` on until `buffer` is full or the file ends; return how many bytes were read."""
 
-    def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
+    def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
         """Read ranges of many files into `buffer`; return for each how many bytes were read, or -errno."""
 
     def fsync(self, fd: int) -> None:
@@ -203,7 +203,7 @@ class OsFileSystem:
             filled += count
         return filled
 
-    def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
+    def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
         return read_files(
             ranges.paths, ranges.firsts, ranges.positions, ranges.sizes, ranges.starts, buffer
         )
@@ -247,7 +247,7 @@ class OsFileSystem:
 
 
 def read_ranges_by_steps(
-    file_system: FileSystem, ranges: FileRanges, buffer: bytearray
+    file_system: FileSystem, ranges: FileRanges, buffer: WritableBuffer
 ) -> Sequence[int]:
     """Do what `read_ranges` does by calling `open`, `read_into` and `close`."""
     view = memoryview(buffer)

@@ -15,6 +15,7 @@ from lacuna.logstore.objects.store import (
     RangeRead,
     ShortReadError,
     StoreMetrics,
+    WritableBuffer,
     check_key,
     check_prefix,
     check_range,
@@ -89,7 +90,7 @@ class MemoryStore:
         return data
 
     def get_into(
-        self, reads: Sequence[RangeRead], buffer: bytearray
+        self, reads: Sequence[RangeRead], buffer: WritableBuffer
     ) -> list[ObjectStoreError | None]:
         return get_each(self, reads, buffer)
 

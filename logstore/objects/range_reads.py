@@ -21,6 +21,7 @@ from lacuna.logstore.objects.store import (
     Reads,
     ShortReadError,
     StoreMetrics,
+    WritableBuffer,
     check_key,
 )
 
@@ -38,7 +39,7 @@ class RangeReads:
         self._index = index
         self._metrics = metrics
 
-    def read(self, reads: Sequence[RangeRead], buffer: bytearray) -> Outcomes:
+    def read(self, reads: Sequence[RangeRead], buffer: WritableBuffer) -> Outcomes:
         """Do each read into `buffer`; return the error of each, or None."""
         asked = Reads.of(reads)
         places = self._index.find_each(asked.keys)
@@ -59,7 +60,9 @@ class RangeReads:
         }
         return [outcomes[at] for at in range(len(asked))]
 
-    def _read(self, reads: Reads, places: Sequence[Place | None], buffer: bytearray) -> Outcomes:
+    def _read(
+        self, reads: Reads, places: Sequence[Place | None], buffer: WritableBuffer
+    ) -> Outcomes:
         """Do reads of which the place in a pack is known, if they are of objects in packs."""
         paths: list[str] = []
         firsts = array("q")

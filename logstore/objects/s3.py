@@ -49,6 +49,7 @@ from lacuna.logstore.objects.store import (
     StoreMetrics,
     StoreMisconfiguredError,
     StoreUnavailableError,
+    WritableBuffer,
     check_key,
     check_prefix,
     check_range,
@@ -175,7 +176,7 @@ class S3Store:
         return data
 
     def get_into(
-        self, reads: Sequence[RangeRead], buffer: bytearray
+        self, reads: Sequence[RangeRead], buffer: WritableBuffer
     ) -> list[ObjectStoreError | None]:
         if len(reads) < 2:
             return get_each(self, reads, buffer)

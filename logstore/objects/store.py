@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import NamedTuple, Protocol, TypeAlias, overload, runtime_checkable
 
 Part: TypeAlias = bytes | bytearray | memoryview
+WritableBuffer: TypeAlias = bytearray | memoryview
 
 MAX_KEY_SIZE = 900
 """Bytes. S3 allows 1,024 for the bucket's prefix and the key together."""
@@ -264,7 +265,7 @@ class ObjectStore(Protocol):
         """
 
     def get_into(
-        self, reads: Sequence[RangeRead], buffer: bytearray
+        self, reads: Sequence[RangeRead], buffer: WritableBuffer
     ) -> list[ObjectStoreError | None]:
         """Do many reads into `buffer`; return the error of each, or None, so that one can fail alone.
 
@@ -291,13 +292,15 @@ class ObjectStore(Protocol):
 
 
 def get_each(
-    store: ObjectStore, reads: Sequence[RangeRead], buffer: bytearray
+    store: ObjectStore, reads: Sequence[RangeRead], buffer: WritableBuffer
 ) -> list[ObjectStoreError | None]:
     """Do what `get_into` does by calling `get` for one read after the other."""
     return [get_parts(store, read, buffer) for read in reads]
 
 
-def get_parts(store: ObjectStore, read: RangeRead, buffer: bytearray) -> ObjectStoreError | None:
+def get_parts(
+    store: ObjectStore, read: RangeRead, buffer: WritableBuffer
+) -> ObjectStoreError | None:
     """Do one read of a `get_into` by calling `get`; return its error, or None."""
     try:
         data = store.get(read.key, read.position, read.size)
@@ -308,7 +311,7 @@ def get_parts(store: ObjectStore, read: RangeRead, buffer: bytearray) -> ObjectS
     return None
 
 
-def copy_parts(read: RangeRead, data: Part, buffer: bytearray) -> None:
+def copy_parts(read: RangeRead, data: Part, buffer: WritableBuffer) -> None:
     """Copy the parts of a read from `data`, the bytes of its whole range, to their places in `buffer`."""
     with memoryview(data) as source, memoryview(buffer) as target:
         for position, size, start in read.parts:

@@ -10,7 +10,7 @@ import pytest
 
 from lacuna.logstore.objects import DirectoryStore
 from lacuna.logstore.objects.filesystem import FileRanges, OsFileSystem
-from lacuna.logstore.objects.store import Part
+from lacuna.logstore.objects.store import Part, WritableBuffer
 from lacuna.testing import Cluster
 from tests.clients.batch import batch
 from tests.clients.librd import producer, read, send
@@ -35,7 +35,7 @@ class SickDisk(OsFileSystem):
         self._fail()
         super().write_at(fd, parts, position)
 
-    def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
+    def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
         if self.errno:
             return [-self.errno] * len(ranges.sizes)
         return super().read_ranges(ranges, buffer)

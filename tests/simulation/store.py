@@ -18,6 +18,7 @@ from lacuna.logstore.objects.store import (
     Part,
     RangeRead,
     StoreUnavailableError,
+    WritableBuffer,
     get_each,
 )
 from lacuna.logstore.segments.paths import JOURNAL_PREFIX
@@ -135,7 +136,7 @@ class SimulatedStore:
         return self._as_read(self._objects.get_up_to(key, position, size))
 
     def get_into(
-        self, reads: Sequence[RangeRead], buffer: bytearray
+        self, reads: Sequence[RangeRead], buffer: WritableBuffer
     ) -> list[ObjectStoreError | None]:
         return get_each(self, reads, buffer)
 

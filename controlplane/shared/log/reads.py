@@ -13,6 +13,7 @@ from lacuna.logstore.objects.store import (
     ObjectStoreError,
     Reads,
     ShortReadError,
+    WritableBuffer,
 )
 from lacuna.logstore.records.layout import WalkedPieces
 from lacuna.logstore.records.pieces import walk_pieces
@@ -72,7 +73,7 @@ def plan_reads(
     return Reads([key_of(lease_ids[at], sequences[at]) for at in heads], firsts, *columns)
 
 
-def walk_read(data: bytearray, starts: "array[int]", pieces: Pieces) -> WalkedPieces:
+def walk_read(data: WritableBuffer, starts: "array[int]", pieces: Pieces) -> WalkedPieces:
     """Check the batches of `pieces`, and write their offsets into them.
 
     Piece i begins at starts[i] of `data`; the last item of `starts` is the size of `data`. The result's `errors` say

@@ -20,7 +20,7 @@ from lacuna.logstore.objects import (
     StoreUnavailableError,
 )
 from lacuna.logstore.objects.filesystem import FileRanges, OsFileSystem, read_ranges_by_steps
-from lacuna.logstore.objects.store import Part, RangeRead
+from lacuna.logstore.objects.store import Part, RangeRead, WritableBuffer
 from tests.logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
 
 KEY = "cluster/segments/4321/7.seg"
@@ -216,7 +216,7 @@ def test_a_file_system_that_knows_single_reads_only_gives_the_same(tmp_path: Pat
 
 def test_a_file_that_shrinks_under_a_reader_is_a_short_read(tmp_path: Path) -> None:
     class Shrinking(OsFileSystem):
-        def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
+        def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
             os.truncate(tmp_path / "k", 4)
             return super().read_ranges(ranges, buffer)
 
@@ -239,7 +239,7 @@ def test_what_fails_a_read_is_said_and_the_others_are_there(
     tmp_path: Path, number: int, error: type[Exception], advice: str
 ) -> None:
     class Failing(OsFileSystem):
-        def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
+        def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
             counts = super().read_ranges(ranges, buffer)
             return [-number, *counts[1:]]
 

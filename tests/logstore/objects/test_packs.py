@@ -24,7 +24,7 @@ from lacuna.logstore.objects.filesystem import FileRanges
 from lacuna.logstore.objects.pack_format import Packed
 from lacuna.logstore.objects.pack_index import PackIndex
 from lacuna.logstore.objects.pack_puts import PackLimits
-from lacuna.logstore.objects.store import RangeRead
+from lacuna.logstore.objects.store import RangeRead, WritableBuffer
 from tests.logstore.objects.processes import (
     FILES,
     LIMITS,
@@ -294,7 +294,7 @@ class Noting(UnsyncedFileSystem):
         self.asked: list[list[str]] = []
         self.before: Callable[[], object] = lambda: None
 
-    def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> object:  # type: ignore[override]
+    def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> object:  # type: ignore[override]
         self.asked.append(ranges.paths)
         self._run()
         return super().read_ranges(ranges, buffer)

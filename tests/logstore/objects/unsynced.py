@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from lacuna.logstore.objects.filesystem import FileInfo, FileRanges, read_ranges_by_steps
-from lacuna.logstore.objects.store import Part
+from lacuna.logstore.objects.store import Part, WritableBuffer
 
 SECTOR = 512
 """Bytes of a file that survive together or not at all."""
@@ -166,7 +166,7 @@ class UnsyncedFileSystem:
         buffer[: len(found)] = found
         return len(found)
 
-    def read_ranges(self, ranges: FileRanges, buffer: bytearray) -> Sequence[int]:
+    def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
         return read_ranges_by_steps(self, ranges, buffer)
 
     def fsync(self, fd: int) -> None:
