@@ -128,16 +128,20 @@ def test_s16_a_piece_ends_where_its_extent_does(
     ] * is_bad
 
 
-@pytest.mark.parametrize("size", [1, 7, 8, 1000, 3071, 3072, 3073, 7000, 100_000])
+@pytest.mark.parametrize(
+    "size", [1, 7, 8, *range(460, 475), 713, 1000, 3071, 3072, 3073, 7000, 100_000]
+)
 def test_the_checksum_is_crc32c_at_every_size(pieces: ModuleType, size: int) -> None:
-    """The compiled form has its own, which sums three blocks side by side."""
+    """The compiled form has its own, which sums blocks side by side: three, or 16 of at least 512 bytes together."""
     value = b"".join(zlib.crc32(b"%d" % i).to_bytes(4, "big") for i in range(size // 4 + 1))[:size]
     data = bytearray(BatchToWrite(records=(NewRecord(offset_delta=0, value=value),)).encode())
     assert int.from_bytes(data[17:21], "big") == crc32c(data[21:])
     assert not walk(pieces, bytearray(data), [(len(data), 0, 1, 0)]).errors
-    data[-1] ^= 0x80
-    assert walk(pieces, bytearray(data), [(len(data), 0, 1, 0)]).errors
-    assert not walk(pieces, bytearray(data), [(len(data), 0, 1, 0)], verify=False).errors
+    for changed in {21, 27, len(data) // 2, len(data) - 17, len(data) - 1}:
+        damaged = bytearray(data)
+        damaged[changed] ^= 0x80
+        assert walk(pieces, damaged, [(len(data), 0, 1, 0)]).errors
+    assert not walk(pieces, damaged, [(len(data), 0, 1, 0)], verify=False).errors
 
 
 LOG = b"".join(batch(count, 10 * count, 10 * count) for count in range(1, 5))
