@@ -6,18 +6,17 @@ however many extents it covers, so that aborted records cost neither reads nor t
 """
 
 from array import array
-from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import accumulate
 from typing import Final
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
-from lacuna.controlplane.shared.log.live import is_dead, live_slices
+from lacuna.controlplane.shared.log.choosing import choose_live
+from lacuna.controlplane.shared.log.live import is_dead
 from lacuna.controlplane.shared.log.pieces import NO_PIECES, Piece, Pieces, piece_at
 from lacuna.controlplane.shared.partitions import PartitionKey
 
-_STEP = 64
+_NONE: Final = array("q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,46 +93,32 @@ def plan_fetch(
     The first one is planned whatever its size, and the one that reaches the limit is included (the answer is cut
     between its batches). `dead` is None for read_uncommitted, which drops nothing.
     """
-    bases, sizes = extents.base_offsets, extents.sizes
-    planned: list[range] = []
-    size = 0
-    resume_offset = end_offset
-    for start, stop in live_slices(
+    start, stop = extents.first_ending_after(asked_offset), extents.first_at_or_after(end_offset)
+    before = 0
+    base_offset = extents.base_offsets[start] if start < stop else asked_offset
+    if base_offset < asked_offset and not is_dead(dead, base_offset):
+        # Which batches lie before the offset is known only when they are read: subtract an estimated share.
+        count = extents.next_offsets[start] - base_offset
+        before = extents.sizes[start] * (asked_offset - base_offset) // count
+    firsts, ends = (dead.firsts, dead.ends) if dead is not None else (_NONE, _NONE)
+    chosen, size, following = choose_live(
+        extents.base_offsets,
+        extents.sizes,
+        firsts,
+        ends,
+        start,
+        stop,
+        -before,
+        max_bytes,
+    )
+    return FetchPlan(
+        asked_offset,
+        end_offset,
+        Pieces.of_extents(extents, chosen) if chosen else NO_PIECES,
+        size,
+        extents.base_offsets[following] if following < stop else end_offset,
+        max_bytes,
+        partition,
         extents,
         dead,
-        extents.first_ending_after(asked_offset),
-        extents.first_at_or_after(end_offset),
-    ):
-        base_offset = bases[start]
-        if size >= max_bytes and planned:
-            resume_offset = base_offset
-            break
-        if base_offset < asked_offset:
-            # Which batches lie before the offset is known only when they are read: subtract an estimated share.
-            count = extents.next_offsets[start] - base_offset
-            size -= sizes[start] * (asked_offset - base_offset) // count
-        end, size = _reach(sizes, start, stop, size, max_bytes)
-        planned.append(range(start, end))
-        if end < stop:
-            resume_offset = bases[end]
-            break
-    pieces = Pieces.of_extents(extents, planned) if planned else NO_PIECES
-    return FetchPlan(
-        asked_offset, end_offset, pieces, size, resume_offset, max_bytes, partition, extents, dead
     )
-
-
-def _reach(
-    sizes: "array[int]", start: int, stop: int, size: int, max_bytes: int
-) -> tuple[int, int]:
-    """Return the end of the extents from `start` on that are needed to reach `max_bytes`, at least one, and their size.
-
-    `size` is what there is before them, and is added.
-    """
-    size += sizes[start]
-    start += 1
-    while start < stop and size < max_bytes:
-        ends = list(accumulate(sizes[start : min(stop, start + _STEP)], initial=size))
-        count = min(bisect_left(ends, max_bytes), len(ends) - 1)
-        start, size = start + count, ends[count]
-    return start, size

@@ -26,6 +26,7 @@ SERVING: Final = (
     "lacuna.logstore.records.pieces",
     "lacuna.logstore.objects.reading",
     "lacuna.wire.kernel",
+    "lacuna.controlplane.shared.log.choosing",
     "lacuna.controlplane.verbs.slices",
 )
 MODULES: Final = (

@@ -2,11 +2,11 @@
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, compress
-from operator import attrgetter, ne
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias, overload
 
 from lacuna.controlplane.shared.extents import COLUMNS, FLAG_TRUE_OFFSETS, ExtentTable
+from lacuna.controlplane.shared.log.choosing import count_common
 from lacuna.controlplane.v1.log_pb2 import Extents
 from lacuna.logstore.objects.reading import take
 from lacuna.logstore.segments.paths import SegmentId, key_in_lease
@@ -103,14 +103,13 @@ class Pieces(Sequence[Piece]):
         return cls(map(array, _TYPECODES, columns))
 
     @classmethod
-    def of_extents(cls, extents: ExtentTable, indexes: Sequence[range]) -> "Pieces":
-        """Return the pieces of the extents with these indexes, which are not empty."""
+    def of_extents(cls, extents: ExtentTable, indexes: "array[int]") -> "Pieces":
+        """Return the pieces of the extents with these indexes, which are in order and not empty."""
         columns = piece_columns(extents)
-        if len(indexes) == 1:
-            start, stop = indexes[0].start, indexes[0].stop
+        start, stop = indexes[0], indexes[-1] + 1
+        if stop - start == len(indexes):
             return cls([column[start:stop] for column in columns])
-        chosen = array("q", chain.from_iterable(indexes))
-        return cls([take(column, chosen) for column in columns])
+        return cls([take(column, indexes) for column in columns])
 
     @classmethod
     def joined(cls, parts: "Sequence[Pieces]") -> "Pieces":
@@ -155,24 +154,12 @@ class Pieces(Sequence[Piece]):
 
     def is_same(self, index: int, others: "Pieces", at: int) -> bool:
         """Whether self[index] is the same piece as others[at]."""
-        return self[index] == others[at]
+        return count_common(piece_columns(self), index, piece_columns(others), at, 1) == 1
 
     def common(self, first: int, others: "Pieces", index: int) -> int:
-        """Return how many of self[first:] are the same as those of others[index:], up to the first that differs.
-
-        Compares more and more at once: mostly nearly all of them are the same, or just one.
-        """
+        """Return how many of self[first:] are the same as those of others[index:], up to the first that differs."""
         count = min(len(self) - first, len(others) - index)
-        done, step = 0, 1
-        while done < count:
-            size = min(step, count - done)
-            mine = self[first + done : first + done + size]
-            theirs = others[index + done : index + done + size]
-            if mine != theirs:
-                return done + next(compress(range(size), map(ne, mine, theirs)))
-            done += size
-            step *= 8
-        return count
+        return count_common(piece_columns(self), first, piece_columns(others), index, count)
 
 
 #: No pieces at all.

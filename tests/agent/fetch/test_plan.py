@@ -157,33 +157,3 @@ def test_what_is_undecided_is_explained_so_where_the_log_begins_within_it() -> N
     extents, dead, *_ = build([Run(0, 10, 100, COMMITTED)])
     (row,) = explain(extents, dead, 5, 10, last_stable_offset=5)
     assert row.fate is Fate.UNDECIDED
-
-
-def test_s18_a_hundred_thousand_aborted_runs_are_one_step() -> None:
-    """Merged dead ranges are bisected: a plan over them looks at two extents."""
-    extents, dead, count = ExtentTable(), DeadRanges(), 100_000
-    ones = [1] * count
-    extents.append(
-        Extents(
-            lease_ids=ones, sequences=ones, positions=range(count), sizes=ones,
-            base_offsets=range(count), next_offsets=range(1, count + 1), max_timestamps=ones,
-            producer_ids=ones, producer_epochs=ones, transactions=ones, flags=ones,
-        )
-    )  # fmt: skip
-    dead.add(0, count - 1)
-    looked = 0
-
-    class Counting:
-        def __len__(self) -> int:
-            return count
-
-        def __getitem__(self, index: int) -> int:
-            nonlocal looked
-            looked += 1
-            return extents_base[index]
-
-    extents_base = extents.base_offsets
-    extents.base_offsets = Counting()  # type: ignore[assignment]
-    plan = plan_fetch(extents, dead, 0, count, 1000, KEY)
-    assert as_runs(plan.pieces) == [(count - 1, count, 1)]
-    assert looked <= 3 * count.bit_length()  # it is bisected
