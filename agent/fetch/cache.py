@@ -51,6 +51,10 @@ log = logging.getLogger("lacuna.agent.fetch")
 
 # A load is about this large at most: what is loaded together is also evicted together.
 _LOAD_BYTES: Final = 4 << 20
+# Where a read costs little, loads that were used from start to end take this share of the cache.
+_FINISHED_SHARE: Final = 8
+# One consumer may use the start of a stretch twice, since an answer may be cut before it.
+_USES_OF_ONE: Final = 2
 
 _Reading: TypeAlias = "asyncio.Task[Loaded]"
 
@@ -71,6 +75,10 @@ class CacheMetrics:
 
 class ExtentCache:
     """Loads in memory; the least recently used one is evicted first.
+
+    Most records are read once. Where reading them again would cost little, a load of which all was used is finished:
+    finished loads have only a share of the cache, so that what is read next takes their memory, which is in use
+    already, and other loads stay. A load that several consumers use is never finished.
 
     `max_bytes` bounds the cache, `max_read_bytes` one read of the store, `max_reads` how many loads run at once.
     `shared` are the reads that the agents of the zone share, if they do.
@@ -97,6 +105,10 @@ class ExtentCache:
         self._produced = Stretches()
         self._coalesced = Stretches()
         self._loads: OrderedDict[Load, None] = OrderedDict()
+        self._finished: OrderedDict[Load, None] = OrderedDict()
+        self._finished_bytes = 0
+        # With a gap of 0, another request costs no more than the bytes that it brings.
+        self._is_cheap = store.read_gap == 0
         self._fresh: dict[tuple[int, int], Fresh] = {}
         self._reading: dict[PartitionKey, list[tuple[Pieces, _Reading]]] = {}
         self._free_reads = asyncio.Semaphore(max_reads)
@@ -123,12 +135,14 @@ class ExtentCache:
         if found is None:
             return None
         stretch, first = found
-        self._loads.move_to_end(stretch.load)
-        if stretch.load.is_ahead:
-            self._use_ahead(stretch.load)
+        load = stretch.load
+        (self._finished if load.is_finished else self._loads).move_to_end(load)
+        if load.is_ahead:
+            self._use_ahead(load)
         span = stretch.span(first, pieces, index)
         if span is not None:
             self.metrics.hits += span.piece_count
+            self._use(span)
         return span
 
     def find_coalesced(self, plan: FetchPlan, index: int) -> Span | None:
@@ -191,7 +205,11 @@ class ExtentCache:
         for task in self._start(runs):
             # Others may wait for the same read.
             read.add(await asyncio.shield(task))
-        return [read.spans_of(run) for run in runs]
+        found = [read.spans_of(run) for run in runs]
+        for spans, _ in found:
+            for span in spans:
+                self._use(span)
+        return found
 
     def read_ahead(self, runs: Iterable[Run]) -> None:
         """Begin to read pieces that will be wanted next, without waiting.
@@ -305,6 +323,7 @@ class ExtentCache:
         if shared is not None and brought is not None and loaded.mended:
             shared.report_damaged(plan, brought, loaded.mended)
         loaded.load.is_ahead, loaded.load.wants_ahead = ahead, ahead and is_first
+        loaded.load.unfinished = len(loaded.stretches) if self._is_cheap else 0
         self._ahead_bytes += loaded.load.size * ahead
         self._keep(loaded.load)
         for _, error in loaded.errors:
@@ -363,15 +382,48 @@ class ExtentCache:
         self._evict()
 
     def _evict(self) -> None:
-        while self._loads and self.metrics.bytes_now > self._max_bytes - self._reserved:
-            oldest, _ = self._loads.popitem(last=False)
-            self._forget(oldest)
+        most = self._max_bytes - self._reserved
+        while self._finished and (
+            self._finished_bytes > most // _FINISHED_SHARE or self.metrics.bytes_now > most
+        ):
+            self._forget(next(iter(self._finished)))
+        while self._loads and self.metrics.bytes_now > most:
+            self._forget(next(iter(self._loads)))
+
+    def _use(self, span: Span) -> None:
+        """Note which part of a load is used: all of it once, or some of it again."""
+        stretch, load = span.stretch, span.stretch.load
+        if not load.unfinished and not load.is_finished:
+            return
+        stretch.uses += not span.first_piece
+        if stretch.uses > _USES_OF_ONE:
+            if load.is_finished:
+                self._set_finished(load, False)
+            load.unfinished = 0
+        elif not stretch.is_finished and span.end_piece == len(stretch.pieces):
+            stretch.is_finished = True
+            load.unfinished -= 1
+            if not load.unfinished:
+                self._set_finished(load, True)
+
+    def _set_finished(self, load: Load, is_finished: bool) -> None:
+        here, there = self._loads, self._finished
+        if not is_finished:
+            here, there = there, here
+        del here[load]
+        there[load] = None
+        load.is_finished = is_finished
+        self._finished_bytes += load.size if is_finished else -load.size
 
     def _use_ahead(self, used: Load) -> None:
         used.is_ahead = False
         self._ahead_bytes -= used.size
 
     def _forget(self, kept: Load) -> None:
+        if kept.is_finished:
+            self._set_finished(kept, False)
+        del self._loads[kept]
+        kept.unfinished = 0
         self.metrics.bytes_now -= kept.size
         if kept.is_ahead:
             self._use_ahead(kept)

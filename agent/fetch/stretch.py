@@ -24,10 +24,19 @@ class Load:
 
     `stretches` are its content while it is in the cache. `is_coalesced`: the batches were coalesced, and are not as
     they were produced. `is_ahead`: it was read ahead and is not used yet. `wants_ahead`: its first use starts the next
-    reading ahead.
+    reading ahead. `unfinished`: how many of its stretches were not used to their end yet, 0 for a load of which this is
+    not counted. `is_finished`: none is left.
     """
 
-    __slots__ = ("is_ahead", "is_coalesced", "size", "stretches", "wants_ahead")
+    __slots__ = (
+        "is_ahead",
+        "is_coalesced",
+        "is_finished",
+        "size",
+        "stretches",
+        "unfinished",
+        "wants_ahead",
+    )
 
     def __init__(self, size: int, is_coalesced: bool = False) -> None:
         self.size = size
@@ -35,6 +44,8 @@ class Load:
         self.stretches: list[Stretch] = []
         self.is_ahead = False
         self.wants_ahead = False
+        self.unfinished = 0
+        self.is_finished = False
 
 
 class Stretch:
@@ -42,6 +53,8 @@ class Stretch:
 
     The batches of pieces[k] begin at index firsts[first_piece + k]. The columns may be shared with other stretches of
     the same load. `firsts` is None if the pieces were coalesced: a batch may then hold records of several pieces.
+    `is_finished`: it was used to its end. `uses`: how often it was used from its start, until it is known that several
+    consumers do.
     """
 
     __slots__ = (
@@ -49,12 +62,14 @@ class Stretch:
         "data",
         "first_piece",
         "firsts",
+        "is_finished",
         "last_offsets",
         "load",
         "max_timestamps",
         "partition",
         "pieces",
         "positions",
+        "uses",
     )
 
     def __init__(
@@ -77,6 +92,8 @@ class Stretch:
         self.pieces = pieces
         self.firsts = firsts
         self.first_piece = first_piece
+        self.is_finished = False
+        self.uses = 0
 
     @property
     def first_offset(self) -> int:

@@ -10,6 +10,7 @@ import pytest
 from lacuna.agent.fetch import coalescing, gather
 from lacuna.agent.fetch.answers import READ_COMMITTED, READ_UNCOMMITTED, size_of
 from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.fetch.stretch import Load
 from lacuna.logstore.records.layout import Codec
 from tests.agent.fetch.log import (
     TIME,
@@ -27,11 +28,17 @@ from tests.seeds import seeds
 BIG = bytes(range(256)) * 20
 
 
+def loads(log: Log) -> list[Load]:
+    """All that is in the cache."""
+    cache = log.fetch_service.cache
+    return [*cache._loads, *cache._finished]
+
+
 def forget(log: Log) -> None:
     """An empty cache, as in an agent that has just started."""
     cache = log.fetch_service.cache
-    while cache._loads:
-        cache._forget(cache._loads.popitem()[0])
+    for load in loads(log):
+        cache._forget(load)
     assert cache.metrics.bytes_now == 0
     assert len(cache._produced) == len(cache._coalesced) == len(cache._fresh) == 0
 
@@ -118,12 +125,39 @@ async def test_the_bound_in_bytes_holds_and_the_oldest_leave() -> None:
         for offset in range(10):
             await log.fetch(offset, partition_max_bytes=1)
             assert cache.metrics.bytes_now <= 20_000
-            assert cache.metrics.bytes_now == sum(load.size for load in cache._loads)
+            assert cache.metrics.bytes_now == sum(load.size for load in loads(log))
         reads = log.store.metrics.gets
         await log.fetch(9, partition_max_bytes=1)
         assert log.store.metrics.gets == reads
         await log.fetch(0, partition_max_bytes=1)
         assert log.store.metrics.gets == reads + 1
+
+
+@pytest.mark.parametrize(("gap", "is_kept"), [(0, True), (1 << 20, False)])
+async def test_what_one_consumer_reads_leaves_the_cache_to_what_several_do(
+    gap: int, is_kept: bool
+) -> None:
+    """Where reading it again is cheap; else everything leaves in the order in which it was used last."""
+    settings = FetchSettings(cache_bytes=80_000, read_ahead_bytes=0)
+    async with open_log(store=TestStore(gap), fetch=settings) as log:
+        await log.create_topic("t")
+        for _ in range(20):
+            await log.produce(make_batch(BIG))
+        cache = log.fetch_service.cache
+        for _ in range(3):
+            await log.fetch(0, partition_max_bytes=1)
+        for offset in range(1, 20):
+            await log.fetch(offset, partition_max_bytes=1)
+            assert sum(load.size for load in cache._finished) == cache._finished_bytes
+            assert cache.metrics.bytes_now == sum(load.size for load in loads(log))
+        # The last one, and what fits into an eighth.
+        assert len(cache._finished) == (2 if is_kept else 0)
+        assert (len(cache._loads) == 1) is is_kept
+        reads = log.store.metrics.gets
+        await log.fetch(19, partition_max_bytes=1)
+        assert log.store.metrics.gets == reads
+        await log.fetch(0, partition_max_bytes=1)
+        assert (log.store.metrics.gets == reads) is is_kept
 
 
 async def test_more_than_the_cache_holds_is_served_all_the_same() -> None:
@@ -354,7 +388,7 @@ async def test_read_uncommitted_and_read_committed_do_not_share_what_was_coalesc
             assert records_of(await log.fetch(0)) == committed
             assert records_of(await log.fetch(0, isolation=READ_UNCOMMITTED)) == everything
         cache = log.fetch_service.cache
-        assert cache.metrics.bytes_now == sum(load.size for load in cache._loads)
+        assert cache.metrics.bytes_now == sum(load.size for load in loads(log))
         forget(log)
 
 
