@@ -40,7 +40,7 @@ ENTRIES: Final = {
     ),
     "groups": Entry(
         "lacuna.cli.groups:app",
-        "Lists, describes and deletes consumer groups, and shows how far they are behind.",
+        "Lists, describes, resets and deletes consumer groups, and shows how far they are behind.",
     ),
     "transactions": Entry(
         "lacuna.cli.transactions:app",

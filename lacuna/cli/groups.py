@@ -1,4 +1,4 @@
-"""`lacuna groups`: list, describe, lag, delete."""
+"""`lacuna groups`: list, describe, lag, reset, delete."""
 
 from typing import Annotated
 
@@ -8,6 +8,7 @@ from lacuna.cli.command_line import Group, argument
 from lacuna.cli.console import asynchronous, table, tell
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data
+from lacuna.cli.resetting import reset
 from lacuna.cli.topics import LATEST, READ_COMMITTED, topic_offsets
 from lacuna.control import open_control
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -44,7 +45,9 @@ from lacuna.wire.messages.offset_fetch import (
 
 CLASSIC_MEMBER = 0
 
-app = Group(help="Lists, describes and deletes consumer groups, and shows how far they are behind.")
+app = Group(
+    help="Lists, describes, resets and deletes consumer groups, and shows how far they are behind."
+)
 
 GroupId = Annotated[str, argument(help="ID of the group.", show_default=False)]
 
@@ -164,6 +167,9 @@ async def lag(group: GroupId, control: Control = None, data: Data = None) -> Non
             for each in lags
         ),
     )
+
+
+app.adds("reset", shows=True)(reset)
 
 
 @app.adds("delete")

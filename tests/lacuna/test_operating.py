@@ -138,6 +138,46 @@ def test_a_cluster_at_a_glance(
     producer.abort_transaction(60)
 
 
+def test_a_group_is_reset(
+    asks: Any,
+    lacuna: Command,
+    refused: Refusal,
+    lacuna_cluster: Cluster,
+    lacuna_topic: Any,
+    clients: SimpleNamespace,
+) -> None:
+    """Shown first, then done; the end is before an open transaction, and a group with members is refused."""
+    topic = lacuna_topic()
+    clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["x"] * 5)
+    producer = clients.transactional(lacuna_cluster.bootstrap, f"{topic}-open")
+    producer.begin_transaction()
+    clients.send(producer, topic, ["open"])
+    group = f"{topic}-readers"
+    commit(lacuna_cluster, group, topic, 3)
+    where = ("-b", lacuna_cluster.bootstrap)
+    for to, offset in (("earliest", 0), ("end", 5), ("end-2", 3), ("4", 4), ("1h", 0)):
+        (row,) = asks("groups", "reset", group, "--to", to)
+        assert row == {"topic": topic, "partition": 0, "committed": 3, "reset_to": offset}
+    said = lacuna("groups", "reset", group, "--to", "end", *where).out.splitlines()
+    assert said[-1] == "nothing was changed: add --execute to reset 1 partition"
+    said = lacuna("groups", "reset", group, "--to", "end", "--execute", *where).out.splitlines()
+    assert said[-1] == f"reset {group} in 1 partition"
+    (row,) = asks("groups", "lag", group)
+    assert (row["committed"], row["lag"], row["waiting"]) == (5, 0, 1)
+    producer.abort_transaction(60)
+    member = Consumer({"bootstrap.servers": lacuna_cluster.bootstrap, "group.id": group})
+    member.subscribe([topic])
+    while not member.assignment():
+        member.poll(0.05)
+    assert "so it has members" in refused("groups", "reset", group, "--to", "0", *where)
+    member.close()
+    nobody = refused("groups", "reset", f"{topic}-nobody", "--to", "0", *where)
+    assert "name its topics with --topic" in nobody
+    (row,) = asks("groups", "reset", f"{topic}-nobody", "--to", "0", "--topic", topic)
+    assert (row["committed"], row["reset_to"]) == ("", 0)
+    assert "--to soon: write earliest" in refused("groups", "reset", group, "--to", "soon", *where)
+
+
 @pytest.mark.parametrize("command", [("topics", "list"), ("status",), ("groups", "list")])
 def test_how_tables_are_printed(
     lacuna: Command, refused: Refusal, lacuna_cluster: Cluster, command: tuple[str, ...]

@@ -36,11 +36,11 @@ class Point:
     value: int = 0
 
 
-def parse_from(text: str, now_ms: int) -> Point:
-    """Parses earliest, end, end-N, an offset or a time. Raises UserError."""
+def parse_from(text: str, now_ms: int, what: str = "--from") -> Point:
+    """Parses earliest, end, end-N, an offset or a time; `what` names the option for the error. Raises UserError."""
     if text == "earliest":
         return Point(Kind.EARLIEST)
-    return _parse(text, "--from", "earliest, end, end-100", now_ms)
+    return _parse(text, what, "earliest, end, end-100", now_ms)
 
 
 def parse_until(text: str, now_ms: int) -> Point:

@@ -1,0 +1,136 @@
+"""`lacuna groups reset`: moves a group's committed offsets while nobody is in it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from lacuna.agent.clock import SystemWallClock
+from lacuna.cli.answers import check
+from lacuna.cli.command_line import argument, option
+from lacuna.cli.console import asynchronous, table, tell
+from lacuna.cli.errors import fail
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from lacuna.cli.records.points import Kind, Point, parse_from
+from lacuna.cli.records.reading import find
+from lacuna.cli.sizes import show_count
+from lacuna.kafka import KafkaConnection, ask_every_agent
+from lacuna.wire.messages.list_groups import (
+    LIST_GROUPS_REQUEST,
+    LIST_GROUPS_RESPONSE,
+    ListGroupsRequest,
+)
+from lacuna.wire.messages.offset_commit import (
+    OFFSET_COMMIT_REQUEST,
+    OFFSET_COMMIT_RESPONSE,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from lacuna.wire.messages.offset_fetch import (
+    OFFSET_FETCH_REQUEST,
+    OFFSET_FETCH_RESPONSE,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+
+
+@asynchronous
+async def reset(
+    group: Annotated[str, argument(help="ID of the group.", show_default=False)],
+    to: Annotated[
+        str,
+        option(
+            "--to",
+            help="Where the group goes on: earliest, end, end-100, an offset, a time such as 2026-11-26T13:00, or 10m "
+            "for ten minutes ago.",
+        ),
+    ],
+    topic: Annotated[
+        list[str] | None,
+        option(
+            "--topic", "-t", help="Only this topic. May be repeated. Default: all that it has read."
+        ),
+    ] = None,
+    execute: Annotated[
+        bool, option("--execute", help="Commit the offsets. Without it they are only shown.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Shows to which offsets a group would be reset, and with --execute resets it.
+
+    The end is the last stable offset, so that no record of an open transaction is skipped. A group with members is
+    refused: they would go on from where they are, and overwrite the offsets.
+    """
+    point = parse_from(to, SystemWallClock().now_ms(), "--to")
+    await _check_empty(bootstrap, group)
+    async with KafkaConnection(bootstrap) as connection:
+        committed = await _committed(connection, group)
+    topics = topic or sorted({name for name, _ in committed})
+    if not topics:
+        fail(f"group {group} has committed no offsets: name its topics with --topic")
+    moves: dict[str, dict[int, int]] = {}
+    for name in topics:
+        wanted = await find(bootstrap, name, (), point, Point(Kind.END), committed=True)
+        moves[name] = {each.partition: each.start for each in wanted}
+    table(
+        ("topic", "partition", "committed", "reset to"),
+        (
+            (name, partition, committed.get((name, partition), ""), offset)
+            for name, offsets in moves.items()
+            for partition, offset in offsets.items()
+        ),
+    )
+    count = sum(map(len, moves.values()))
+    if not execute:
+        tell(f"nothing was changed: add --execute to reset {show_count(count, 'partition')}")
+        return
+    async with KafkaConnection(bootstrap) as connection:
+        await _commit(connection, group, moves)
+    tell(f"reset {group} in {show_count(count, 'partition')}")
+
+
+async def _check_empty(bootstrap: str, group: str) -> None:
+    """Raises UserError if the group has members. Each agent lists its own groups."""
+    for response in await ask_every_agent(
+        bootstrap, LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
+    ):
+        check(response.error_code, "groups")
+        for found in response.groups:
+            if found.group_id == group and found.group_state not in ("Empty", "Dead"):
+                fail(
+                    f"group {group} is {found.group_state}, so it has members, which would overwrite the offsets: "
+                    f"stop its consumers first; `lacuna groups describe {group}` shows them"
+                )
+
+
+async def _committed(connection: KafkaConnection, group: str) -> Mapping[tuple[str, int], int]:
+    """The committed offsets of a group by topic and partition."""
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
+    response = await connection.ask(OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, 9, request)
+    (fetched,) = response.groups
+    check(fetched.error_code, f"group {group}")
+    return {
+        (topic.name, partition.partition_index): partition.committed_offset
+        for topic in fetched.topics
+        for partition in topic.partitions
+    }
+
+
+async def _commit(
+    connection: KafkaConnection, group: str, moves: Mapping[str, Mapping[int, int]]
+) -> None:
+    topics: Sequence[OffsetCommitRequestTopic] = [
+        OffsetCommitRequestTopic(
+            name,
+            partitions=[
+                OffsetCommitRequestPartition(partition, offset)
+                for partition, offset in offsets.items()
+            ],
+        )
+        for name, offsets in moves.items()
+    ]
+    response = await connection.ask(
+        OFFSET_COMMIT_REQUEST, OFFSET_COMMIT_RESPONSE, 8, OffsetCommitRequest(group, topics=topics)
+    )
+    for topic in response.topics:
+        for partition in topic.partitions:
+            check(partition.error_code, f"partition {partition.partition_index} of {topic.name}")
