@@ -36,6 +36,10 @@ class Durations(dict[int, Histogram]):
         return made
 
 
+#: Is told of each request: its API key and version, the client id, and when it began and ended by `timer`.
+OnRequest = Callable[[int, int, str, float, float], None]
+
+
 @dataclass(slots=True, kw_only=True)
 class AgentMetrics:
     """Counters that only go up, and gauges (named `_now`) that go up and down.
@@ -53,6 +57,7 @@ class AgentMetrics:
     durations: Durations = field(default_factory=Durations)
     errors: Counter[tuple[int, int]] = field(default_factory=Counter)
     timer: Callable[[], float] = time.perf_counter
+    on_request: OnRequest | None = None
     requests_failed: int = 0
     requests_unavailable: int = 0
     bytes_received: int = 0

@@ -166,6 +166,10 @@ class Serving:
             self._connection.abort()
         finally:
             slot.is_done = True
+            metrics = self._context.metrics
+            if metrics.on_request is not None:
+                api = (frame.api_key, frame.api_version)
+                metrics.on_request(*api, frame.client_id, slot.began, metrics.timer())
             self._hand_over()
 
     def _hand_over(self) -> None:

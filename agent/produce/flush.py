@@ -10,6 +10,7 @@ its producer sent earlier (S12).
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -85,9 +86,21 @@ class Lease(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushSeen:
+    """One flush that has ended: how many batches it had, and when it began, had been put, and ended, by `timer`."""
+
+    segment: str
+    batches: int
+    began: float
+    put: float
+    ended: float
+    has_failed: bool
+
+
 @dataclass(slots=True, kw_only=True)
 class FlushMetrics:
-    """Counters; `flushes_now` is a gauge."""
+    """Counters; `flushes_now` is a gauge. `on_flush` is told of each flush. `timer` counts seconds."""
 
     flushes: int = 0
     flushes_failed: int = 0
@@ -95,6 +108,8 @@ class FlushMetrics:
     batches: int = 0
     bytes_written: int = 0
     commits_repeated: int = 0
+    on_flush: Callable[[FlushSeen], None] | None = None
+    timer: Callable[[], float] = time.perf_counter
 
 
 @dataclass(slots=True, eq=False)
@@ -264,8 +279,11 @@ class Flusher:
     async def _fly(self, flight: _Flight) -> None:
         """Run one flush: put, wait for the previous flush, commit, settle."""
         failure: Verdict | None = MAYBE_PERSISTED
+        metrics, on_flush = self.metrics, self.metrics.on_flush
+        began = put = metrics.timer() if on_flush is not None else 0.0
         try:
             written = await self._put(flight)
+            put = metrics.timer() if on_flush is not None else 0.0
             if flight.previous is not None:
                 await flight.previous
             failure = written if isinstance(written, Verdict) else None
@@ -276,8 +294,18 @@ class Flusher:
         finally:
             if failure is not None:
                 self._fail(flight, failure)
-            self.metrics.flushes += 1
-            self.metrics.flushes_now -= 1
+            metrics.flushes += 1
+            metrics.flushes_now -= 1
+            if on_flush is not None:
+                seen = FlushSeen(
+                    segment=str(flight.segment_id),
+                    batches=len(flight.batches),
+                    began=began,
+                    put=put,
+                    ended=metrics.timer(),
+                    has_failed=failure is not None,
+                )
+                on_flush(seen)
             del self._flights[flight]
             flight.ended.set_result(None)
             self._schedule()

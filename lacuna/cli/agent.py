@@ -38,6 +38,7 @@ from lacuna.cli.workers import Supervisor, is_worker, siblings, start_workers
 from lacuna.control import client_of, until_answered
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.endpoint import Observed, endpoint_served
+from lacuna.observing.traces import traced
 from lacuna.stores import bucket_url, claim, folder_url, open_when_there
 
 
@@ -134,8 +135,9 @@ async def _serve(options: AgentOptions, control: str, observed: Observed) -> Non
             running = await until_answered(start)
             try:
                 observe_agent(observed, running)
-                say_ready(f"{READY}{running.bootstrap}")
-                await forever()
+                with traced(running.context):
+                    say_ready(f"{READY}{running.bootstrap}")
+                    await forever()
             finally:
                 await running.stop()
     finally:

@@ -52,6 +52,7 @@ from lacuna.journals import SharedJournalOptions
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, endpoint_served
+from lacuna.observing.traces import traced
 from lacuna.stores import bucket_url, folder_url
 
 
@@ -168,8 +169,9 @@ async def _up(
         try:
             observe_control_plane(observed, cluster.running, cluster.settings.service.runtime)
             observe_agent(observed, cluster.agents[0])
-            say_ready(greet(cluster.bootstrap))
-            await cluster.running.failed()
+            with traced(cluster.agents[0].context):
+                say_ready(greet(cluster.bootstrap))
+                await cluster.running.failed()
         finally:
             await cluster.stop()
 

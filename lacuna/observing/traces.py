@@ -1,0 +1,129 @@
+"""Traces of an agent's requests and flushes by OpenTelemetry, if its variables ask for them.
+
+OTEL_TRACES_EXPORTER says where spans go: `otlp`, or `console` for trying it out. Everything else is as OpenTelemetry's
+SDK reads it from its environment variables: the endpoint, the sampler, the bounds of the queue.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+from lacuna.agent.context import AgentContext
+from lacuna.agent.produce.flush import FlushSeen
+from lacuna.errors import UserError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Tracer
+
+log = logging.getLogger("lacuna")
+
+_VARIABLE: Final = "OTEL_TRACES_EXPORTER"
+_NANOSECONDS: Final = 1_000_000_000
+
+
+@contextmanager
+def traced(context: AgentContext) -> Iterator[None]:
+    """Exports traces of an agent during the block, if OTEL_TRACES_EXPORTER asks for it.
+
+    Raises UserError if it names no exporter, or if OpenTelemetry's SDK is not installed.
+    """
+    wanted = os.environ.get(_VARIABLE, "none")
+    if wanted in ("", "none"):
+        yield
+        return
+    provider = _provider(wanted, context)
+    trace_agent(context, provider.get_tracer("lacuna", version("lacuna-log")))
+    try:
+        yield
+    finally:
+        context.metrics.on_request = None
+        context.produce.flusher.metrics.on_flush = None
+        provider.shutdown()
+
+
+def trace_agent(context: AgentContext, tracer: "Tracer") -> None:
+    """Give `tracer` a span for each request of an agent, and one with two children for each flush."""
+    from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
+
+    names = {
+        api.key: api.request.body.make.__name__.removesuffix("Request")
+        for api in context.registry.apis()
+    }
+    # What the timers give is turned into the time of day, in nanoseconds.
+    offset = time.time_ns() - round(context.metrics.timer() * _NANOSECONDS)
+
+    def at(seconds: float) -> int:
+        return offset + round(seconds * _NANOSECONDS)
+
+    def on_request(key: int, api_version: int, client_id: str, began: float, ended: float) -> None:
+        attributes: dict[str, str | int] = {
+            "messaging.system": "kafka",
+            "messaging.client.id": client_id,
+            "lacuna.api.version": api_version,
+        }
+        name = names.get(key, str(key))
+        span = tracer.start_span(
+            name, kind=SpanKind.SERVER, attributes=attributes, start_time=at(began)
+        )
+        span.end(at(ended))
+
+    def on_flush(seen: FlushSeen) -> None:
+        attributes: dict[str, str | int] = {
+            "lacuna.segment": seen.segment,
+            "messaging.batch.message_count": seen.batches,
+        }
+        flush = tracer.start_span("flush", attributes=attributes, start_time=at(seen.began))
+        inside = set_span_in_context(flush)
+        put = tracer.start_span("put", inside, SpanKind.CLIENT, start_time=at(seen.began))
+        put.end(at(seen.put))
+        commit = tracer.start_span("commit", inside, SpanKind.CLIENT, start_time=at(seen.put))
+        commit.end(at(seen.ended))
+        if seen.has_failed:
+            flush.set_status(StatusCode.ERROR)
+        flush.end(at(seen.ended))
+
+    context.metrics.on_request = on_request
+    context.produce.flusher.metrics.on_flush = on_flush
+
+
+def _provider(wanted: str, context: AgentContext) -> "TracerProvider":
+    try:
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        raise UserError(
+            f"{_VARIABLE}={wanted} needs OpenTelemetry's SDK: pip install 'lacuna-log[traces]'"
+        ) from None
+    lease = context.lease
+    resource = Resource.create(
+        {
+            "service.name": os.environ.get("OTEL_SERVICE_NAME", "lacuna-agent"),
+            "service.version": version("lacuna-log"),
+            "service.instance.id": f"{lease.host}:{lease.port}",
+        }
+    )
+    provider = TracerProvider(resource=resource)
+    provider.add_span_processor(BatchSpanProcessor(_exporter(wanted)))
+    log.info("traces go to %s", wanted)
+    return provider
+
+
+def _exporter(wanted: str) -> "SpanExporter":
+    if wanted == "console":
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        return ConsoleSpanExporter()
+    if wanted == "otlp":
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        return OTLPSpanExporter()
+    raise UserError(
+        f"{_VARIABLE}={wanted} is not an exporter of traces: give otlp, console or none"
+    )
