@@ -78,6 +78,11 @@ ENTRIES: Final = {
         "lacuna.cli.agent:agent",
         "Runs only an agent, which serves Kafka clients from a bucket or a shared folder.",
     ),
+    "config": Entry(
+        "lacuna.cli.showing_config:config",
+        "Shows the options of a command with their variables, and what they are set to.",
+        shows=True,
+    ),
     "completion": Entry(
         "lacuna.cli.completion:completion",
         "Prints the script with which a shell completes commands and options.",
@@ -94,7 +99,8 @@ def _print_version(context: click.Context, _parameter: click.Parameter, is_wante
 app = LazyGroup(
     "lacuna",
     ENTRIES,
-    context_settings={"help_option_names": ["--help", "-h"]},  # every command below inherits them
+    # Every command below inherits them.
+    context_settings={"help_option_names": ["--help", "-h"], "auto_envvar_prefix": "LACUNA"},
     params=[
         Option(
             ["--version"],

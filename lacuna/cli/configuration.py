@@ -204,18 +204,19 @@ def print_configuration(context: click.Context, configuration: Configuration) ->
         if value not in (None, ""):
             text = str(value) if isinstance(value, Path) else value
             click.echo(
-                f"{option.key} = {_as_toml(text)}  # {_source_of(option, context, configuration.file)}"
+                f"{option.key} = {_as_toml(text)}  # {source_of(option, context, configuration.file)}"
             )
     for key, chosen in configuration.chosen.items():
         click.echo(f"{key} = {_as_toml(chosen.value)}  # {chosen.source}")
 
 
-def _source_of(option: Option, context: click.Context, file: ConfigFile | None) -> str:
+def source_of(option: click.Option, context: click.Context, file: ConfigFile | None) -> str:
+    """Where the value of an option comes from: the option itself, its variable, the config file, or the default."""
     source = context.get_parameter_source(option.name or "")
     if source is ParameterSource.COMMANDLINE:
         return option.opts[0]
     if source is ParameterSource.ENVIRONMENT:
-        return str(option.envvar)
+        return str(option.envvar or f"{context.auto_envvar_prefix}_{(option.name or '').upper()}")
     if source is ParameterSource.DEFAULT_MAP and file is not None:
         return str(file.path)
     return _DEFAULT

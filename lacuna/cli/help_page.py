@@ -68,7 +68,8 @@ def _help(parameter: Any, context: click.Context) -> Text:
     notes = []
     if isinstance(parameter, click.Option):
         extra = parameter.get_help_extra(context)
-        notes += [f"env var: {name}" for name in extra.get("envvars", ())]
+        # All others have one too, made of the command's and the option's name: `lacuna config` shows them.
+        notes += [f"env var: {name}" for name in extra.get("envvars", ()) if parameter.envvar]
         notes += [f"default: {extra['default']}"] if "default" in extra else []
         notes += ["required"] if parameter.required else []
     elif isinstance(parameter.default, int):

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import json
 import os
 import runpy
 import socket
@@ -379,3 +380,50 @@ async def _fetch(port: int) -> Any:
 def test_a_setting_with_choices_takes_no_other() -> None:
     with pytest.raises(SettingsError, match="is yes: choose auto or on or off"):
         FetchSettings(zone_reads="yes")
+
+
+def test_every_option_has_a_variable(lacuna: Command, tmp_path: Path) -> None:
+    """`lacuna config` shows them, with the values that the command would use and where these are from."""
+    (tmp_path / "lacuna.toml").write_text(
+        'listeners = "127.0.0.1:1"\n"fetch.cache.bytes" = "1MiB"\n'
+    )
+    shown = lacuna(
+        "config",
+        "up",
+        "--json",
+        LACUNA_CONFIG="lacuna.toml",
+        LACUNA_UP_MOTO="true",
+        LACUNA_NUM_PARTITIONS="7",
+    )
+    rows = {row["option"] + row["key"]: row for row in json.loads(shown.out)}
+    found = {
+        name: (row["variable"], row["value"], row["from"])
+        for name, row in rows.items()
+        if row["from"] != "default"
+    }
+    assert found == {
+        "--moto": ("LACUNA_UP_MOTO", "true", "LACUNA_UP_MOTO"),
+        "--listenlisteners": ("LACUNA_LISTENERS", "127.0.0.1:1", "lacuna.toml"),
+        "--config": ("LACUNA_CONFIG", "lacuna.toml", "LACUNA_CONFIG"),
+        "--partitionsnum.partitions": ("LACUNA_NUM_PARTITIONS", "7", "LACUNA_NUM_PARTITIONS"),
+        "--cache-mibfetch.cache.bytes": (
+            "LACUNA_FETCH_CACHE_BYTES",
+            str(1 << 20),
+            "lacuna.toml",
+        ),
+    }
+    assert len({row["variable"] for row in rows.values()}) == len(rows)
+    rows = {
+        row["option"]: row
+        for row in json.loads(lacuna("config", "groups", "reset", "-o", "json").out)
+    }
+    assert rows["--to"]["variable"] == "LACUNA_GROUPS_RESET_TO"
+    assert rows["--bootstrap"]["variable"] == "LACUNA_BOOTSTRAP"
+    said = lacuna("groups", "reset", "g", LACUNA_GROUPS_RESET_TO="soon")
+    assert "--to soon: write earliest" in said.err
+
+
+def test_config_of_no_command(refused: Refusal) -> None:
+    assert refused("config", "groups", "nope") == (
+        "there is no command groups nope: `lacuna --help` lists them"
+    )

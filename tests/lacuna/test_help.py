@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CLUSTER = ["demo", "up", "status", "topics", "produce", "consume"]
 SHOWING = ["groups", "transactions", "explain", "doctor"]
 JOBS = ["compact", "export", "verify", "metadata"]
-NAMES = [*CLUSTER, *SHOWING, *JOBS, "controlplane", "agent", "completion"]
+NAMES = [*CLUSTER, *SHOWING, *JOBS, "controlplane", "agent", "config", "completion"]
 
 
 def test_the_list_of_commands(lacuna: Command) -> None:
