@@ -118,12 +118,22 @@ class Endpoint:
                 503 if why_not else 200, f"{why_not or 'ok'}\n".encode(), has_body=has_body
             )
         if path == b"/metrics":
-            metrics = self._observed.families().collect()
-            if self._siblings is not None:
-                metrics = await self._siblings.gathered(metrics)
-            text, content_type = render(metrics, _accepted(headers))
+            text, content_type = await self._metrics(_accepted(headers))
             return _response(200, text, content_type, has_body=has_body)
         return _response(404, b"not found: use /healthz, /readyz or /metrics\n", has_body=has_body)
+
+    async def _metrics(self, accept: str) -> tuple[bytes, str]:
+        """Looks at the numbers in the event loop; what takes long with many of them is done in a thread."""
+        families = self._observed.families()
+        texts = {} if self._siblings is None else await self._siblings.texts()
+
+        def make() -> tuple[bytes, str]:
+            metrics = families.collect()
+            if self._siblings is not None:
+                metrics = self._siblings.merged(metrics, texts)
+            return render(metrics, accept)
+
+        return await asyncio.to_thread(make)
 
 
 def _accepted(headers: bytes) -> str:

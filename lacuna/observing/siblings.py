@@ -4,7 +4,7 @@ Each worker also listens on a socket in a folder that their supervisor made, and
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -27,17 +27,17 @@ class Siblings:
         """Where this worker listens."""
         return self._folder / f"{self.own}{_SUFFIX}"
 
-    async def gathered(self, own: Iterable[Metric]) -> list[Metric]:
-        """Return the metrics of all workers, each sample with the worker's name; `own` are this one's.
-
-        A worker that does not answer within two seconds is left out.
-        """
+    async def texts(self) -> dict[str, str]:
+        """Return what the other workers show, by name. One that does not answer within two seconds is left out."""
         names = sorted(path.stem for path in self._folder.glob(f"*{_SUFFIX}"))
         others = [name for name in names if name != self.own]
-        texts = await asyncio.gather(*map(self._ask, others))
+        return dict(zip(others, await asyncio.gather(*map(self._ask, others)), strict=True))
+
+    def merged(self, own: Iterable[Metric], texts: Mapping[str, str]) -> list[Metric]:
+        """Return the metrics of all workers, each sample with the worker's name; `own` are this one's."""
         merged: dict[str, Metric] = {}
         _merge(merged, own, self.own)
-        for name, text in zip(others, texts, strict=True):
+        for name, text in texts.items():
             _merge(merged, _parsed(text), name)
         return list(merged.values())
 
