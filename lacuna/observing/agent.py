@@ -19,10 +19,12 @@ STARTING: Final = "the agent is starting: it has no answer yet from the control 
 
 def observe_agent(observed: Observed, running: RunningAgent) -> None:
     """Have a process show an agent, which decides whether the process is ready."""
+
+    async def add(families: Families) -> None:
+        add_agent(families, running.context, running.server.budget.taken)
+
     observed.becomes(lambda: why_not_ready(running.context))
-    observed.shows(
-        lambda families: add_agent(families, running.context, running.server.budget.taken)
-    )
+    observed.shows(add)
 
 
 def add_agent(families: Families, context: AgentContext, budget_taken: int) -> None:

@@ -7,7 +7,7 @@ GET /metrics   metrics as Prometheus text, or OpenMetrics for those who accept i
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -30,25 +30,25 @@ class Observed:
     def __init__(self, why_not: str) -> None:
         """It is not ready because of `why_not` until it `becomes` so."""
         self._why_not: Callable[[], str] = lambda: why_not
-        self._adders: list[Callable[[Families], None]] = []
+        self._adders: list[Callable[[Families], Awaitable[None]]] = []
 
     def becomes(self, why_not: Callable[[], str]) -> None:
         """Ask `why_not` from now on whether it is ready."""
         self._why_not = why_not
 
-    def shows(self, add: Callable[[Families], None]) -> None:
-        """Have `add` add metrics whenever somebody asks for them."""
+    def shows(self, add: Callable[[Families], Awaitable[None]]) -> None:
+        """Have `add` add metrics whenever somebody asks for them; where there are many, it lets others run between."""
         self._adders.append(add)
 
     def why_not(self) -> str:
         """The reason why the process is not ready, or "" if it is."""
         return self._why_not()
 
-    def families(self) -> Families:
+    async def families(self) -> Families:
         """The metrics as of now."""
         families = Families()
         for add in self._adders:
-            add(families)
+            await add(families)
         return families
 
 
@@ -124,7 +124,7 @@ class Endpoint:
 
     async def _metrics(self, accept: str) -> tuple[bytes, str]:
         """Looks at the numbers in the event loop; what takes long with many of them is done in a thread."""
-        families = self._observed.families()
+        families = await self._observed.families()
         texts = {} if self._siblings is None else await self._siblings.texts()
 
         def make() -> tuple[bytes, str]:

@@ -20,7 +20,11 @@ async def told() -> AsyncIterator[tuple[Endpoint, list[str]]]:
     observed = Observed("starting")
     assert observed.why_not() == "starting"
     observed.becomes(lambda: reasons[0] if reasons else "")
-    observed.shows(lambda families: families.counter("things", "Things.", 3, kind="a"))
+
+    async def add(families: Families) -> None:
+        families.counter("things", "Things.", 3, kind="a")
+
+    observed.shows(add)
     server = Endpoint(observed)
     await server.start("127.0.0.1", 0)
     yield server, reasons
