@@ -35,6 +35,8 @@ MODULES: Final = (
     "lacuna.logstore.records.encoding",
     "lacuna.logstore.records.legacy.kernel",
 )
+#: What Cython needs for memoryviews, in a module of its own: in each of ours it would be half of the C compiler's work.
+SHARED: Final = "lacuna.logstore.records._memoryviews"
 _PACKAGE: Final = Path(__file__).parents[2]
 #: What `records` modules include.
 _SHARED: Final = Path(__file__).with_name("integers.pxd")
@@ -46,7 +48,7 @@ SOURCES: Final = {
 
 def extension_path(module: str) -> Path:
     """The path of a compiled module, whether or not it exists."""
-    source = SOURCES[module]
+    source = SOURCES.get(module) or Path(__file__).with_name(f"{module.rpartition('.')[2]}.c")
     return source.with_name(f"{source.stem}{sysconfig.get_config_var('EXT_SUFFIX')}")
 
 
@@ -78,8 +80,10 @@ def extensions(sources: Mapping[str, str], folder: str) -> list[Extension]:
         Extension(module, [source], extra_compile_args=options)
         for module, source in sources.items()
     ]
+    wanted.append(Extension(SHARED, [f"{folder}/_memoryviews.c"], extra_compile_args=options))
     made: list[Extension] = cythonize(
         wanted,
+        shared_utility_qualified_name=SHARED,
         language_level=3,
         build_dir=folder,
         nthreads=CORES,
@@ -102,6 +106,7 @@ def build(*modules: str) -> list[Path]:
         command.parallel = CORES
         command.ensure_finalized()
         command.run()
+        _put(Path(command.get_ext_fullpath(SHARED)), SHARED)  # first, since the others import it
         return [_put(Path(command.get_ext_fullpath(module)), module) for module in modules]
 
 

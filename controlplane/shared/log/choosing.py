@@ -14,6 +14,9 @@ __all__ = ["choose_live", "count_common"]
 
 if not cython.compiled:
 
+    def numbers_of(column):
+        return column
+
     def lacuna_common(mine, first, theirs, index, count):
         ours, others = mine[first : first + count], theirs[index : index + count]
         if first < 0 or index < 0 or not len(ours) == len(others) == count:
@@ -45,10 +48,9 @@ def count_common(
 
 
 @cython.cfunc
-@cython.nogil
 @cython.exceptval(check=False)
 def _first_at_least(
-    column: cython.longlong[::1],
+    column: cython.p_longlong,
     value: cython.longlong,
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
@@ -90,11 +92,11 @@ def choose_live(
     if start < 0 or stop > len(base_offsets) or stop > len(sizes) or len(firsts) != len(ends):
         raise ValueError("the columns of the extents are too short")
     chosen = array("q")
-    base_of: cython.longlong[::1] = memoryview(base_offsets)
-    size_of: cython.longlong[::1] = memoryview(sizes)
-    first_of: cython.longlong[::1] = memoryview(firsts)
-    end_of: cython.longlong[::1] = memoryview(ends)
-    out: cython.longlong[::1] = memoryview(chosen)
+    base_of: cython.p_longlong = numbers_of(base_offsets)
+    size_of: cython.p_longlong = numbers_of(sizes)
+    first_of: cython.p_longlong = numbers_of(firsts)
+    end_of: cython.p_longlong = numbers_of(ends)
+    out: cython.p_longlong = numbers_of(chosen)
     ranges: cython.Py_ssize_t = len(firsts)
     first_range: cython.Py_ssize_t = 0
     if start < stop and ranges:
@@ -108,7 +110,7 @@ def choose_live(
     for is_writing in (False, True):
         if is_writing:
             chosen = array("q", bytes(8 * found))
-            out = memoryview(chosen)
+            out = numbers_of(chosen)
         at, found, index, total = first_range, 0, start, size
         while index < stop:
             while at < ranges and end_of[at] <= base_of[index]:
