@@ -74,7 +74,6 @@ lint: setup
 
 proto: setup     ## regenerate the messages from proto/
 	$(PROTOC) --python_out=. --pyi_out=. $(wildcard proto/lacuna/*/v1/*.proto proto/lacuna/*/*/v1/*.proto)
-	$(PROTOC) --grpc_python_out=. proto/lacuna/controlplane/v1/control.proto
 
 coverage: compiled  ## measure the branch coverage of logstore/ and controlplane/
 	$(QUICK) --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 $(COVERED)

@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
-
 from lacuna.controlplane.rpc.call import Call, CallError, Status
 from lacuna.controlplane.rpc.server import Handler, only_request
+from lacuna.controlplane.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 _SERVICE: Final = "/grpc.health.v1.Health/"
 

@@ -15,8 +15,8 @@ import grpc.aio
 
 from lacuna.controlplane.shared.contract import own_contract
 from lacuna.controlplane.v1.control_pb2 import Command, SessionRequest
-from lacuna.controlplane.v1.control_pb2_grpc import ControlPlaneStub
 from lacuna.controlplane.v1.log_pb2 import ReadPartitions
+from tests.controlplane.grpcio_session import open_session
 
 PAUSE_SECONDS = 0.02
 SECONDS = 60.0
@@ -56,7 +56,7 @@ class Asking:
 
     async def _run(self) -> None:
         async with grpc.aio.insecure_channel(self._address) as channel:
-            stream: Any = ControlPlaneStub(channel).Session()  # type: ignore[no-untyped-call]
+            stream = open_session(channel)
             reading = asyncio.create_task(self._read(stream))
             with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
                 await self._ask(stream)

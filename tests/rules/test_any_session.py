@@ -16,8 +16,8 @@ from lacuna.controlplane.client import CommandRefused, GrpcClient, SessionLimits
 from lacuna.controlplane.service import RunningControlPlane, ServiceSettings, serve
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, SessionRequest
-from lacuna.controlplane.v1.control_pb2_grpc import ControlPlaneStub
 from lacuna.controlplane.v1.groups_pb2 import GroupProtocol, JoinGroup, ListGroups
+from tests.controlplane.grpcio_session import open_session
 from tests.rules.arbitrary import Arbitrary
 
 SESSION = "/controlplane.v1.ControlPlane/Session"
@@ -73,8 +73,7 @@ async def test_any_requests_of_a_session_are_taken(running: RunningControlPlane,
     random = Random(seed)
     draw = Arbitrary(random, machine.State())
     async with grpc.aio.insecure_channel(running.address) as channel:
-        stub: Any = ControlPlaneStub(channel)  # type: ignore[no-untyped-call]
-        stream = stub.Session()
+        stream = open_session(channel)
         assert (await stream.read()).cluster[0].is_snapshot
         asked = set()
         for number in itertools.count(1, 5):

@@ -25,7 +25,7 @@ from lacuna.controlplane.service import (
 )
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import SessionRequest
-from lacuna.controlplane.v1.control_pb2_grpc import ControlPlaneStub
+from tests.controlplane.grpcio_session import open_session
 from tests.controlplane.runtime.commands import commit, created, heartbeat, join
 from tests.controlplane.runtime.rig import await_members, mistaken
 
@@ -135,19 +135,18 @@ async def test_what_ends_the_runtime_is_told(start: Serve, monkeypatch: pytest.M
 async def test_a_session_is_ended_cleanly_from_either_side(start: Serve) -> None:
     running = await start()
     async with grpc.aio.insecure_channel(running.address) as channel:
-        stub: Any = ControlPlaneStub(channel)  # type: ignore[no-untyped-call]
-        stream = stub.Session()
+        stream = open_session(channel)
         assert (await stream.read()).cluster[0].is_snapshot
         await stream.write(SessionRequest(unsubscribe=[TopicPartition()]))
         await stream.done_writing()
         with pytest.raises(grpc.aio.AioRpcError, match="the client has ended the session"):
             await stream.read()
-        second = stub.Session()
+        second = open_session(channel)
         assert (await second.read()).cluster[0].is_snapshot
         await running.plane.close()
         with pytest.raises(grpc.aio.AioRpcError, match="the control plane was stopped"):
             await second.read()
-        third = stub.Session()
+        third = open_session(channel)
         with pytest.raises(grpc.aio.AioRpcError, match="stopped"):
             await third.read()
 
@@ -155,8 +154,7 @@ async def test_a_session_is_ended_cleanly_from_either_side(start: Serve) -> None
 async def test_a_session_that_asks_for_too_much_is_ended(start: Serve) -> None:
     running = await start(settings=RuntimeSettings(max_subscriptions=1))
     async with grpc.aio.insecure_channel(running.address) as channel:
-        stub: Any = ControlPlaneStub(channel)  # type: ignore[no-untyped-call]
-        stream = stub.Session()
+        stream = open_session(channel)
         await stream.read()
         keys = [TopicPartition(topic_id=bytes(16), partition=partition) for partition in range(2)]
         await stream.write(SessionRequest(subscribe=keys))
