@@ -1,5 +1,5 @@
 # Sourced by .ci/run: a Docker daemon and base images made from Debian's own packages, no registry needed.
-# Sets BASE_IMAGE, NO_COMPILER_IMAGE and POSTGRES_IMAGE. Ends the daemon with the script if it was started here.
+# Sets BASE_IMAGE, RUNTIME_IMAGE, NO_COMPILER_IMAGE and POSTGRES_IMAGE. Ends the daemon with the script if it was started here.
 # With `in-background` the image is there once `await_images` has returned, and the project's own beside it.
 if ! docker info >/dev/null 2>&1; then
   docker_dir=$(mktemp -d)
@@ -15,6 +15,7 @@ fi
 # The Python of this suite is that of the Dockerfile's default base (tests/compose holds them together).
 suite=trixie
 export BASE_IMAGE=lacuna-base:local NO_COMPILER_IMAGE=lacuna-base:no-compiler POSTGRES_IMAGE=lacuna-postgres:local
+export RUNTIME_IMAGE=$NO_COMPILER_IMAGE
 
 build() {
   log=$(mktemp)
@@ -51,7 +52,7 @@ POSTGRES
 
 # What goes wrong here goes wrong again in the test that builds the image, which says so.
 make_image() {
-  $(command -v docker-compose || echo docker compose) build s3 >/dev/null 2>&1 || true
+  $(command -v docker-compose || echo docker compose) build s3 client >/dev/null 2>&1 || true
 }
 
 await_images() { wait "$images_pid"; }

@@ -1,6 +1,7 @@
 """compose.yaml as CI runs it: PostgreSQL, a bucket, two control planes, two agents, and the demo's checks.
 
-BASE_IMAGE and POSTGRES_IMAGE name the images that stand for those of a registry (`. .ci/docker.sh` makes them).
+BASE_IMAGE, RUNTIME_IMAGE and POSTGRES_IMAGE name the images that stand for those of a registry. `. .ci/docker.sh`
+makes them.
 """
 
 import json
@@ -12,6 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +98,8 @@ def compose() -> Iterator[Compose]:
     """The image, built; whatever happens, nothing is left running."""
     if shutil.which("docker") is None:
         pytest.skip("no docker here")
-    if not {"BASE_IMAGE", "POSTGRES_IMAGE"} <= set(os.environ):
-        pytest.skip("no images: `. .ci/docker.sh` makes them, and sets BASE_IMAGE, POSTGRES_IMAGE")
+    if not {"BASE_IMAGE", "RUNTIME_IMAGE", "POSTGRES_IMAGE"} <= set(os.environ):
+        pytest.skip("no images: `. .ci/docker.sh` makes them, and sets what they are")
     made = Compose()
     try:
         made.run("build", seconds=BUILD_SECONDS)
@@ -112,9 +114,19 @@ def last_line(printed: str) -> str:
 
 
 def default_base(page: str) -> str:
-    """The Python version of the base that a file names as its default."""
-    [version] = re.findall(r"BASE_IMAGE(?:=|:-)python:(\d+\.\d+)", (ROOT / page).read_text())
+    """The Python version that a file's default images have, to build and to run."""
+    found = re.findall(r"_IMAGE(?:=|:-)python:(\d+\.\d+)", (ROOT / page).read_text())
+    assert len(found) == 2
+    [version] = set(found)
     return str(version)
+
+
+def inspected(image: str) -> dict[str, Any]:
+    """What the engine knows of an image."""
+    command = ["docker", "image", "inspect", image]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found: dict[str, Any] = json.loads(said)[0]
+    return found
 
 
 def test_the_image_has_the_python_of_its_default_base(compose: Compose) -> None:
@@ -128,6 +140,31 @@ def test_it_runs_without_rights(compose: Compose) -> None:
     """Not as root, and it can write nowhere: an orchestrator may ask for both."""
     printed = compose.python("import os; print(os.getuid(), os.access('.', os.W_OK))")
     assert last_line(printed) == "65532 False"
+
+
+def test_it_is_small_and_says_what_it_is(compose: Compose) -> None:
+    """The default base has 125 MB, and all of it should be less than 200."""
+    image = inspected("lacuna:local")
+    added = image["Size"] - inspected(os.environ["RUNTIME_IMAGE"])["Size"]
+    assert added < 75e6, f"{added / 1e6:.0f} MB"
+    assert image["Config"]["User"] == "65532:65532"
+    assert image["Config"]["Labels"]["org.opencontainers.image.version"] == version("lacuna-log")
+    assert compose.python("import shutil; print(shutil.which('pip'))").strip().endswith("None")
+
+
+def test_the_engine_learns_whether_it_is_healthy(compose: Compose) -> None:
+    """By the image's own check, which compose.yaml replaces for those that others wait for."""
+    name = f"lacuna-health-{uuid.uuid4().hex[:8]}"
+    check = inspected("lacuna:local")["Config"]["Healthcheck"]["Test"][1:]
+    docker = ["docker", "run", "--rm", "--detach", "--name", name, "lacuna:local", "up"]
+    subprocess.run(docker, capture_output=True, check=True)
+    try:
+        ask = ["docker", "exec", name, *check]
+        deadline = time.monotonic() + 30
+        while (asked := subprocess.run(ask, capture_output=True, text=True)).returncode:
+            assert time.monotonic() < deadline, asked.stderr
+    finally:
+        subprocess.run(["docker", "kill", name], capture_output=True, check=True)
 
 
 def test_the_kernel_is_compiled(compose: Compose) -> None:

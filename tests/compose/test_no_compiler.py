@@ -50,8 +50,9 @@ def image() -> Iterator[str]:
     if "NO_COMPILER_IMAGE" not in os.environ:
         pytest.skip("NO_COMPILER_IMAGE is not set: `. .ci/docker.sh` makes one and sets it")
     name = f"lacuna:no-compiler-{os.getpid()}"
-    base = f"BASE_IMAGE={os.environ['NO_COMPILER_IMAGE']}"
-    docker("build", "--build-arg", base, "--tag", name, ".", seconds=BUILD_SECONDS)
+    base = os.environ["NO_COMPILER_IMAGE"]
+    bases = [f"--build-arg={each}={base}" for each in ("BASE_IMAGE", "RUNTIME_IMAGE")]
+    docker("build", *bases, "--tag", name, ".", seconds=BUILD_SECONDS)
     yield name
     docker("rmi", name)
 
