@@ -1,7 +1,6 @@
 """The root command: the list of commands, and one line for each error that a user can put right."""
 
 import importlib.metadata
-import os
 import sys
 from io import TextIOWrapper
 from typing import Final
@@ -120,8 +119,6 @@ app = LazyGroup(
 
 def main() -> None:
     """Entry point of the `lacuna` command."""
-    # Otherwise gRPC would write lines of its own next to our errors.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     if isinstance(sys.stdout, TextIOWrapper):
         # Characters that the terminal's encoding lacks are printed as escapes, as standard error does by default.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -11,8 +11,9 @@ from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 
 def open_session(channel: grpc.aio.Channel) -> Any:
     """The stream of a session: requests are written to it, and responses are read."""
-    return channel.stream_stream(
+    method: Any = channel.stream_stream(
         "/controlplane.v1.ControlPlane/Session",
         request_serializer=SessionRequest.SerializeToString,
         response_deserializer=SessionResponse.FromString,
-    )()
+    )
+    return method()

@@ -93,7 +93,6 @@ def run(asked: Asked) -> list[str | int]:
     return [*printed, os.waitstatus_to_exitcode(status)]
 
 
-os.environ["GRPC_VERBOSITY"] = "NONE"  # as the command does, before it imports gRPC
 for name in SLOW_TO_IMPORT:
     import_module(name)
 import_module("lacuna.agent.registry").discover()  # imports what serves each API

@@ -73,7 +73,7 @@ def forked_python() -> Iterator[str]:
             [sys.executable, "-m", __name__, str(listening.fileno())],
             pass_fds=[listening.fileno()],
             # Threads would be missing in the forks.
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "GRPC_VERBOSITY": "NONE"},
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         ) as server:
             try:
                 yield str(program)
