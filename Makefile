@@ -8,7 +8,7 @@ PROTOC  = $(BIN)/python -m grpc_tools.protoc -I proto
 # Without kept bytecode every process compiles all that it imports, and pytest's workers rewrite every test's asserts.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup compiled run demo test lint proto coverage bench bench-quick bench-keep bench-pipeline clean venv
+.PHONY: help setup compiled run demo test lint proto coverage docs bench bench-quick bench-keep bench-pipeline clean venv
 
 help:            ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,7 @@ setup: venv $(VENV)/.ready $(VENV)/.kernel-ready  ## install what the targets be
 KERNEL := $(subst .,/,$(shell sed -n 's/^    "lacuna\.\(.*\)",/\1/p' logstore/records/build_kernel.py)) logstore/records/integers
 KERNEL_SOURCES := logstore/records/build_kernel.py $(KERNEL:=.py) $(wildcard $(KERNEL:=.pxd))
 BUILD := $(shell sed -n 's/^requires = \[\(.*\)\]/\1/p' pyproject.toml | tr -d ,)
+DOCS := $(shell sed -n 's/^docs = \[\(.*\)\]/\1/p' pyproject.toml)
 BUILD_KERNEL := $(BIN)/python -m lacuna.logstore.records.build_kernel
 
 venv:
@@ -69,7 +70,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy lacuna pyspark_lacuna bench tests docs/draw_states.py docs/draw_protocol.py docs/draw_configuration.py \
-	  docs/draw_metrics.py deploy/grafana/draw.py
+	  docs/draw_metrics.py docs/draw_commands.py docs/site_hooks.py deploy/grafana/draw.py examples
 	$(BIN)/lint-imports
 
 proto: setup     ## regenerate the messages from proto/
@@ -77,6 +78,15 @@ proto: setup     ## regenerate the messages from proto/
 
 coverage: compiled  ## measure the branch coverage of logstore/ and controlplane/
 	$(QUICK) --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 $(COVERED)
+
+# Material tells of its successor at length.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(VENV)/.docs-ready  ## make the site of docs/ in build/site; fails where a link leads nowhere
+	$(BIN)/python -m mkdocs build --strict
+
+$(VENV)/.docs-ready: pyproject.toml | venv
+	$(PIP) $(DOCS)
+	@touch $@
 
 bench: setup     ## measure Lacuna and Apache Kafka side by side, in full (most of an hour)
 	$(BIN)/python -m bench.run

@@ -18,9 +18,15 @@ def test_the_state_diagrams_are_drawn_from_the_tables() -> None:
     assert (ROOT / "docs" / "states.md").read_text() == made["page"]()
 
 
+def test_the_page_of_commands_is_written_from_them() -> None:
+    """docs/commands.md: run `python docs/draw_commands.py` after a change."""
+    made = runpy.run_path(str(ROOT / "docs" / "draw_commands.py"))
+    assert (ROOT / "docs" / "commands.md").read_text() == made["page"]()
+
+
 def test_links_of_the_pages_lead_somewhere() -> None:
-    """Every relative link in README.md and docs/ names a file that is there."""
-    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
+    """Every relative link of a page names a file that is there; `make docs` looks at anchors too."""
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
@@ -35,6 +41,7 @@ def told_to_users() -> Iterator[Path]:
         "bench",
         "controlplane",
         "docs",
+        "examples",
         "lacuna",
         "logstore",
         "pipeline",
