@@ -1,5 +1,6 @@
 """What the wheel and the sdist hold, and what the core asks for."""
 
+import importlib.metadata
 import subprocess
 import sys
 import zipfile
@@ -30,7 +31,8 @@ NOT_IN_THE_CORE = {
     "boto3", "botocore", "cython", "flask", "moto", "numpy", "pandas", "pyarrow", "pyspark", "setuptools",
     "zstandard",
 }  # fmt: skip
-MOST_DISTRIBUTIONS = 17
+MOST_DISTRIBUTIONS = 19
+MOST_BYTES = 60e6
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +76,25 @@ def test_a_wheel_of_the_sdist_is_the_same(wheel: Path, tmp_path: Path) -> None:
     assert contents(build_wheel(sdist, tmp_path, CC="false")) == contents(wheel)
 
 
+def size(name: str) -> int:
+    """The bytes of a distribution's files, as far as they are there."""
+    files = [each.locate() for each in importlib.metadata.files(name) or ()]
+    return sum(Path(str(file)).stat().st_size for file in files if Path(str(file)).exists())
+
+
+def size_of(wheel: Path) -> int:
+    """The bytes of a wheel's files, once it is unpacked."""
+    with zipfile.ZipFile(wheel) as archive:
+        return sum(each.file_size for each in archive.infolist())
+
+
 def test_the_core_is_small(wheel: Path, tmp_path: Path) -> None:
     """`lacuna up` and `lacuna verify` know what to do without the extras."""
     python = install(wheel, tmp_path / "venv")
     found = distributions(python)
     assert not found & NOT_IN_THE_CORE
     assert len(found) <= MOST_DISTRIBUTIONS
+    assert sum(map(size, found - {"lacuna-log"})) + size_of(wheel) < MOST_BYTES
     lacuna = python.parent / "lacuna"
     assert run([lacuna, "--version"], tmp_path).startswith("lacuna ")
     for options, extra in ((["--moto"], "moto"), (["--bucket", "b"], "s3")):
