@@ -1,16 +1,16 @@
 """Who holds the last stable offset of a partition, what waits behind it, and what its end would release."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from lacuna.controlplane.client import ControlClient, confirm
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.behind import behind
-from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import (
-    CommittedOffset,
     ListGroups,
     OffsetFetch,
     OffsetFetchGroup,
@@ -57,12 +57,17 @@ async def blame(control: ControlClient, topic: str) -> list[Blamed]:
         raise UserError(
             f"there is no topic {topic!r}; `lacuna topics list` shows the topics that exist"
         )
-    transactions = await _transactions(control)
-    groups = await _positions(control, found)
     keys = [
         TopicPartition(topic_id=found.topic_id, partition=index)
         for index in range(found.partition_count)
     ]
+    return await blame_in(control, keys)
+
+
+async def blame_in(control: ControlClient, keys: Sequence[TopicPartition]) -> list[Blamed]:
+    """Return those of the partitions whose readers wait, in their order. Raises ControlPlaneUnavailable."""
+    transactions = await _transactions(control)
+    groups = await _positions(control, {key.topic_id for key in keys})
     reply = await control.call(Command(describe_producers=DescribeProducers(partitions=keys)))
     blamed: list[Blamed] = []
     for key, described in zip(keys, reply.producers_described.partitions, strict=True):
@@ -70,12 +75,14 @@ async def blame(control: ControlClient, topic: str) -> list[Blamed]:
             (each for each in described.producers if each.current_txn_start_offset >= 0),
             key=lambda each: each.current_txn_start_offset,
         )
-        if described.error_code != ErrorCode.NONE or not open_ones:
+        topic = control.cluster.topics_by_id.get(key.topic_id)
+        if described.error_code != ErrorCode.NONE or not open_ones or topic is None:
             continue
-        view = control.partition(found.topic_id, key.partition)
+        view = control.partition(key.topic_id, key.partition)
         await view.ready()
         holder = transactions.get(open_ones[0].producer_id, TransactionDescription())
-        blamed.append(_blamed(topic, view, open_ones, holder, groups.get(key.partition, {})))
+        positions = groups.get(key_of(key), {})
+        blamed.append(_blamed(topic.name, view, open_ones, holder, positions))
     return blamed
 
 
@@ -132,18 +139,17 @@ async def _transactions(control: ControlClient) -> dict[int, TransactionDescript
     return {each.producer_id: each for each in described.transactions_described.transactions}
 
 
-async def _positions(control: ControlClient, topic: Topic) -> dict[int, dict[str, int]]:
-    """Return the committed offsets of all groups in a topic, by partition and group."""
+async def _positions(
+    control: ControlClient, topic_ids: Collection[bytes]
+) -> dict[PartitionKey, dict[str, int]]:
+    """Return the committed offsets of all groups in topics, by partition and group."""
     listed = await control.call(Command(list_groups=ListGroups()))
     ids = [each.group_id for each in listed.groups_listed.groups]
     asked = [OffsetFetchGroup(group_id=each, all_partitions=True) for each in ids]
     reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
-    positions: dict[int, dict[str, int]] = {}
+    positions: dict[PartitionKey, dict[str, int]] = {}
     for group_id, fetched in zip(ids, reply.offsets_fetched.groups, strict=True):
-        for each in _in_topic(fetched.offsets, topic):
-            positions.setdefault(each.partition.partition, {})[group_id] = each.offset
+        for each in fetched.offsets:
+            if each.partition.topic_id in topic_ids:
+                positions.setdefault(key_of(each.partition), {})[group_id] = each.offset
     return positions
-
-
-def _in_topic(offsets: Iterable[CommittedOffset], topic: Topic) -> Iterable[CommittedOffset]:
-    return (each for each in offsets if each.partition.topic_id == topic.topic_id)

@@ -38,8 +38,12 @@ class KafkaConnection:
     Entering it raises BootstrapUnavailable if no address accepts a connection.
     """
 
-    def __init__(self, bootstrap: str, timeout_seconds: float = 30.0) -> None:
+    def __init__(
+        self, bootstrap: str, timeout_seconds: float = 30.0, frame_limit: int = FRAME_LIMIT
+    ) -> None:
+        """Responses of more than `frame_limit` bytes are refused."""
         self._addresses = parse_addresses(bootstrap)
+        self._frame_limit = frame_limit
         self._timeout_seconds = timeout_seconds
         self._correlation_id = 0
         self._reader: asyncio.StreamReader
@@ -85,9 +89,11 @@ class KafkaConnection:
                 self._writer.write(frame)
                 await self._writer.drain()
                 (size,) = struct.unpack(">i", await self._reader.readexactly(4))
-                if not 0 < size <= FRAME_LIMIT:
+                if not 0 < size <= self._frame_limit:
                     raise BootstrapUnavailable(
                         "the server at this address does not speak the Kafka protocol"
+                        if not 0 < size <= FRAME_LIMIT
+                        else f"a response of {size} bytes is more than is taken here"
                     )
                 body = await self._reader.readexactly(size)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:

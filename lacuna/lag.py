@@ -1,13 +1,13 @@
 """The lag of a consumer group, from the control plane's data: exact behind transactions, aborted records and holes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lacuna.controlplane.client import ControlClient, confirm
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.behind import Behind, behind
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.groups_pb2 import OffsetFetch, OffsetFetchGroup
+from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetFetch, OffsetFetchGroup
 from lacuna.errors import UserError
 
 
@@ -37,8 +37,15 @@ async def lag_of_group(control: ControlClient, group_id: str) -> Sequence[Partit
         raise UserError(
             f"group {group_id} has committed no offsets; `lacuna groups list` shows the groups that exist"
         )
+    return await lag_of_offsets(control, fetched.offsets)
+
+
+async def lag_of_offsets(
+    control: ControlClient, offsets: Iterable[CommittedOffset]
+) -> Sequence[PartitionLag]:
+    """Return the lags of a group that has committed `offsets`. Raises ControlPlaneUnavailable."""
     lags: list[PartitionLag] = []
-    for each in fetched.offsets:
+    for each in offsets:
         topic = control.cluster.topics_by_id.get(each.partition.topic_id)
         if topic is None:
             continue  # it was deleted meanwhile, and its offsets with it

@@ -1,0 +1,219 @@
+"""The pages of all groups, with their lag, and of one, with its members."""
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from lacuna.console import limits
+from lacuna.console.site import NotThere, Paging, Site
+from lacuna.controlplane.client import ControlClient, confirm
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.consumer_groups_pb2 import (
+    DescribeConsumerGroups,
+    DescribedConsumerGroup,
+    TopicIdPartitions,
+)
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import (
+    CommittedOffset,
+    DescribeGroups,
+    ListedGroup,
+    ListGroups,
+    OffsetFetch,
+    OffsetFetchGroup,
+)
+from lacuna.lag import PartitionLag, lag_of_offsets
+
+
+class GroupRow(NamedTuple):
+    """A group in the list. Its lag is None if it has no positions, or if there were too many to count."""
+
+    group: ListedGroup
+    partitions: int
+    lag: int | None
+    seconds: float
+    waiting: int
+
+
+class Member(NamedTuple):
+    """A member, and the partitions that it has: text such as `topic 0-3, 7`."""
+
+    member_id: str
+    client: str
+    host: str
+    epoch: int | None
+    assigned: Sequence[str]
+    coming: Sequence[str]
+
+
+async def page(site: Site, request: Request) -> Response:
+    """Answer with the list of groups."""
+    control = site.sources.control
+    await confirm(control)
+    await control.cluster.ready()
+    listed = await control.call(Command(list_groups=ListGroups()))
+    query = request.query_params
+    wanted = query.get("q", "").strip()
+    state = query.get("state", "")
+    every = sorted(listed.groups_listed.groups, key=lambda group: group.group_id)
+    groups = [
+        group
+        for group in every
+        if wanted.lower() in group.group_id.lower() and state in ("", group.state)
+    ]
+    paging = Paging.of(query, len(groups))
+    shown = groups[paging.first : paging.stop]
+    return site.render(
+        request,
+        "groups.html",
+        rows=await _rows(site, shown),
+        paging=paging,
+        q=wanted,
+        state=state,
+        states=sorted({group.state for group in every}),
+        most_lags=limits.LAGS,
+    )
+
+
+async def _rows(site: Site, groups: Sequence[ListedGroup]) -> list[GroupRow]:
+    control, now_ms = site.sources.control, site.sources.now_ms()
+    asked = [OffsetFetchGroup(group_id=group.group_id, all_partitions=True) for group in groups]
+    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
+    left = limits.LAGS
+    rows: list[GroupRow] = []
+    for group, fetched in zip(groups, reply.offsets_fetched.groups, strict=True):
+        count = len(fetched.offsets)
+        if not 0 < count <= left:
+            rows.append(GroupRow(group, count, None, 0.0, 0))
+            continue
+        left -= count
+        lags = await lag_of_offsets(control, fetched.offsets)
+        rows.append(
+            GroupRow(
+                group,
+                count,
+                sum(lag.left.offsets for lag in lags),
+                max((lag.left.seconds(now_ms) for lag in lags), default=0.0),
+                sum(lag.high_watermark - lag.last_stable_offset for lag in lags),
+            )
+        )
+    return rows
+
+
+async def group_page(site: Site, request: Request) -> Response:
+    """Answer with a group's positions and members."""
+    control = site.sources.control
+    await confirm(control)
+    await control.cluster.ready()
+    group_id = request.query_params.get("id", "")
+    listed = await control.call(Command(list_groups=ListGroups()))
+    found = next(
+        (each for each in listed.groups_listed.groups if each.group_id == group_id), None
+    )
+    if found is None:
+        raise NotThere(f"There is no group {group_id[:250]!r}.")
+    asked = [OffsetFetchGroup(group_id=group_id, all_partitions=True)]
+    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
+    offsets: Sequence[CommittedOffset] = reply.offsets_fetched.groups[0].offsets
+    lags: Sequence[PartitionLag] = await lag_of_offsets(control, offsets[: limits.LAGS])
+    members, details = await _members(control, group_id)
+    return site.render(
+        request,
+        "group.html",
+        group=found,
+        lags=lags,
+        not_counted=max(0, len(offsets) - limits.LAGS),
+        members=members[: limits.ROWS],
+        member_count=len(members),
+        details=details,
+    )
+
+
+async def _members(
+    control: ControlClient, group_id: str
+) -> tuple[list[Member], list[tuple[str, str]]]:
+    """Return the members of a group of either protocol, and what else is said about it."""
+    described = await control.call(
+        Command(describe_consumer_groups=DescribeConsumerGroups(group_ids=[group_id]))
+    )
+    (consumers,) = described.consumer_groups_described.groups
+    if consumers.error_code == ErrorCode.NONE:
+        return _consumers(control, consumers)
+    answer = await control.call(Command(describe_groups=DescribeGroups(group_ids=[group_id])))
+    (classic,) = answer.groups_described.groups
+    members = [
+        Member(
+            each.member_id,
+            each.client_id,
+            each.client_host,
+            None,
+            _classic(each.assignment),
+            (),
+        )
+        for each in classic.members
+    ]
+    return members, [("assignor", classic.protocol_name)] if classic.protocol_name else []
+
+
+def _consumers(
+    control: ControlClient, group: DescribedConsumerGroup
+) -> tuple[list[Member], list[tuple[str, str]]]:
+    def named(partitions: Iterable[TopicIdPartitions]) -> list[str]:
+        topics = control.cluster.topics_by_id
+        return [
+            f"{topics[each.topic_id].name} {spans(each.partitions)}"
+            for each in partitions
+            if each.topic_id in topics
+        ]
+
+    members = []
+    for each in group.members:
+        assigned, target = named(each.assignment), named(each.target)
+        coming = target if target != assigned else []
+        members.append(
+            Member(
+                each.member_id,
+                each.client_id,
+                each.client_host,
+                each.member_epoch,
+                assigned,
+                coming,
+            )
+        )
+    details = [
+        ("epoch", str(group.group_epoch)),
+        ("assigned in epoch", str(group.assignment_epoch)),
+        ("assignor", group.assignor),
+    ]
+    return members, details
+
+
+def _classic(assignment: bytes) -> list[str]:
+    """The partitions of an assignment as Kafka's consumers write it; another protocol's is only counted in bytes."""
+    try:
+        _, count = struct.unpack_from(">hi", assignment)
+        at, found = 6, []
+        for _ in range(count):
+            (length,) = struct.unpack_from(">h", assignment, at)
+            name = assignment[at + 2 : at + 2 + length].decode()
+            at += 2 + length
+            (size,) = struct.unpack_from(">i", assignment, at)
+            found.append(f"{name} {spans(struct.unpack_from(f'>{size}i', assignment, at + 4))}")
+            at += 4 + 4 * size
+    except (struct.error, UnicodeDecodeError):
+        return [f"{len(assignment)} bytes"] if assignment else []
+    return found
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Numbers as text, with those that follow each other joined: 0-3, 7."""
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in found)

@@ -1,0 +1,113 @@
+"""Event streams: that something has changed, so that a page reloads its numbers; and the messages that arrive."""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from lacuna.console import limits
+from lacuna.console.messages import (
+    ISOLATIONS,
+    as_json,
+    connection_to,
+    end_of,
+    fetch,
+    message,
+    records_of,
+)
+from lacuna.console.site import Site, whole
+from lacuna.console.topics import find_partition
+from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.client.views import PartitionView
+from lacuna.errors import UserError
+from lacuna.logstore.records.batch import Record
+
+_TICK_SECONDS: Final = 2.0
+_TAIL_WAIT_MS: Final = 1000
+_TAIL_PAUSE_SECONDS: Final = 0.25
+#: Messages of one event; when more arrive at a time, the oldest of them are skipped.
+_TAIL_MESSAGES: Final = 50
+
+
+class Streams:
+    """The open event streams, which are counted."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._open = 0
+
+    async def changes(self, _: Request) -> Response:
+        """Answer with an event every two seconds: what has changed is asked for by reloading."""
+        return self._stream(self._ticks())
+
+    async def tail(self, request: Request) -> Response:
+        """Answer with the messages of a partition that arrive from now, or from `from`, on."""
+        try:
+            topic, index = await find_partition(self._site, request)
+            query = request.query_params
+            isolation = ISOLATIONS.get(query.get("isolation", ""), 1)
+            how = query.get("as", "auto")
+            view = self._site.sources.control.partition(topic.topic_id, index)
+            await view.ready()
+            latest = view.last_stable_offset if isolation else view.high_watermark
+            start = whole(query, "from", latest)
+        except (UserError, ControlPlaneUnavailable) as error:
+            return PlainTextResponse(f"{error}\n", 404)
+        return self._stream(self._messages(topic.name, topic.topic_id, index, start, isolation, how))
+
+    def _stream(self, events: AsyncIterator[str]) -> Response:
+        if self._open >= limits.STREAMS:
+            return PlainTextResponse("too many event streams are open\n", 503)
+        return StreamingResponse(self._counted(events), media_type="text/event-stream")
+
+    async def _counted(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
+        self._open += 1
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + limits.STREAM_SECONDS  # the browser asks again then
+        try:
+            async for event in events:
+                yield event
+                if loop.time() > ends:
+                    return
+        finally:
+            self._open -= 1
+
+    async def _ticks(self) -> AsyncIterator[str]:
+        while True:
+            position = self._site.sources.control.journal_position
+            yield f"event: tick\ndata: {position}\n\n"
+            await asyncio.sleep(_TICK_SECONDS)
+
+    async def _messages(
+        self, topic: str, topic_id: bytes, partition: int, offset: int, isolation: int, how: str
+    ) -> AsyncIterator[str]:
+        view = self._site.sources.control.partition(topic_id, partition)
+        yield ": the messages that arrive from now on\n\n"
+        try:
+            async with connection_to(self._site) as connection:
+                while not view.is_deleted:
+                    data = await fetch(
+                        connection, topic, partition, offset, isolation, _TAIL_WAIT_MS
+                    )
+                    found, skipped = await asyncio.to_thread(_newest, data, offset, view, how)
+                    offset = max(offset, end_of(data, offset))
+                    event = json.dumps({"messages": found, "skipped": skipped})
+                    yield f"event: messages\ndata: {event}\n\n" if found else ": none\n\n"
+                    await asyncio.sleep(_TAIL_PAUSE_SECONDS)
+        except UserError as error:
+            yield f"event: failed\ndata: {json.dumps(str(error))}\n\n"
+
+
+def _newest(
+    data: bytes, offset: int, view: PartitionView, how: str
+) -> tuple[list[dict[str, Any]], int]:
+    """Return the last messages of batches, and how many come before them."""
+    newest: deque[Record] = deque(maxlen=_TAIL_MESSAGES)
+    count = 0
+    for count, record in enumerate(records_of(data, offset), 1):  # noqa: B007 - how many there were
+        newest.append(record)
+    return [as_json(message(each, view, how)) for each in newest], count - len(newest)

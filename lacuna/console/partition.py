@@ -1,0 +1,143 @@
+"""The page of a partition: the strip of its log, from the whole of it down to single records."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from lacuna.console import limits
+from lacuna.console.sampling import read_partitions
+from lacuna.console.site import Site, whole
+from lacuna.console.strip import Range, Strip, Window, draw, open_from
+from lacuna.console.topics import find_partition
+from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import ListGroups, OffsetFetch, OffsetFetchGroup
+from lacuna.controlplane.v1.transactions_pb2 import (
+    DescribeProducers,
+    ListTransactions,
+)
+from lacuna.logstore.segments.paths import SegmentId
+
+_FACTOR: Final = 4
+#: So many offsets are marked one by one.
+_SINGLE: Final = 64
+
+
+class Mark(NamedTuple):
+    """A position in the partition; `kind` is start, stable, end or group."""
+
+    kind: str
+    name: str
+    offset: int
+
+
+class Zoom(NamedTuple):
+    """Another window of offsets [first, end) to go to."""
+
+    name: str
+    first: int
+    end: int
+    is_here: bool
+
+
+async def page(site: Site, request: Request) -> Response:
+    """Answer with the strip of a window of offsets, by default of the whole partition."""
+    topic, index = await find_partition(site, request)
+    control = site.sources.control
+    key = TopicPartition(topic_id=topic.topic_id, partition=index)
+    (state,) = await read_partitions(control, [key])
+    reply = await control.call(Command(describe_producers=DescribeProducers(partitions=[key])))
+    (producers,) = reply.producers_described.partitions
+    positions = await _positions(control, key)
+    view = control.partition(topic.topic_id, index)
+    await view.ready()
+    high = view.high_watermark
+    query = request.query_params
+    first = min(whole(query, "from", 0), max(high - 1, 0))
+    end = min(max(whole(query, "to", high), first + 1), high)
+    marks = [
+        Mark("start", "log start", view.log_start_offset),
+        Mark("stable", "last stable", view.last_stable_offset),
+        Mark("end", "high watermark", high),
+        *(Mark("group", name, offset) for name, offset in sorted(positions.items())),
+    ]
+    context: dict[str, object] = {"strip": None}
+    if high:
+        starts = open_from(producers.producers)
+        strip = await asyncio.to_thread(draw, Window.of(view, first, end, starts))
+        context = {
+            "strip": strip,
+            "names": await _names(control, strip, starts),
+            "segments": {each.first: _segment(each) for each in strip.ranges},
+            "zooms": _zooms(strip, high, view.last_stable_offset),
+            "singles": range(first, end) if end - first <= _SINGLE else (),
+        }
+    return site.render(
+        request,
+        "partition.html",
+        topic=topic,
+        index=index,
+        path=f"/topics/{topic.name}/{index}",
+        state=state,
+        extents=len(view.extents),
+        marks=marks,
+        **context,
+    )
+
+
+def _segment(found: Range) -> str:
+    return str(SegmentId(found.lease_id, found.sequence)) if found.extents else ""
+
+
+async def _names(
+    control: ControlClient, strip: Strip, starts: Mapping[int, int]
+) -> dict[int, str]:
+    """Return the transactional ids of the producers in a strip that are still known."""
+    ids = {each.producer_id for each in strip.ranges if each.producer_id >= 0} | set(starts)
+    if not ids:
+        return {}
+    listing = ListTransactions(producer_ids=sorted(ids), duration_ms=-1)
+    reply = await control.call(Command(list_transactions=listing))
+    return {
+        each.producer_id: each.transactional_id for each in reply.transactions_listed.transactions
+    }
+
+
+async def _positions(control: ControlClient, key: TopicPartition) -> dict[str, int]:
+    """Return the committed offsets of groups in a partition."""
+    listed = await control.call(Command(list_groups=ListGroups()))
+    ids = [each.group_id for each in listed.groups_listed.groups][: limits.GROUPS]
+    asked = [OffsetFetchGroup(group_id=each, partitions=[key]) for each in ids]
+    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
+    return {
+        group_id: fetched.offsets[0].offset
+        for group_id, fetched in zip(ids, reply.offsets_fetched.groups, strict=True)
+        if fetched.offsets and fetched.offsets[0].offset >= 0
+    }
+
+
+def _zooms(strip: Strip, high: int, last_stable: int) -> list[Zoom]:
+    """Return where one can go from a window."""
+    first, end = strip.first, strip.end
+    width = end - first
+    middle = (first + end) // 2
+
+    def to(name: str, begin: int, size: int) -> Zoom:
+        size = max(1, min(size, high))
+        begin = max(0, min(begin, high - size))
+        return Zoom(name, begin, begin + size, (begin, begin + size) == (first, end))
+
+    closer = max(1, width // _FACTOR)
+    return [
+        to("Earlier", first - max(1, width // 2), width),
+        to("Zoom in", middle - closer // 2, closer),
+        to("Zoom out", middle - width * _FACTOR // 2, width * _FACTOR),
+        to("Later", first + max(1, width // 2), width),
+        to("Everything", 0, high),
+        to("Last stable offset", last_stable - closer // 2, closer),
+        to("End", high - closer, closer),
+    ]

@@ -1,0 +1,111 @@
+"""Sizes of all topics, and how fast they grow: the control plane is asked now and then, and what it said is kept."""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from lacuna.console.limits import SAMPLED_PARTITIONS
+from lacuna.console.sources import Sources
+from lacuna.controlplane.client import ControlClient, ControlPlaneUnavailable, confirm
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import PartitionState, ReadPartitions
+
+#: A sample as young as this is used again.
+_FRESH_SECONDS: Final = 1.0
+_PAUSE_SECONDS: Final = 10.0
+#: Rates are those of the last minute.
+_KEPT: Final = 7
+
+
+class TopicSize(NamedTuple):
+    """The sums of a topic's partitions: offsets from the log start on, offsets ever given, bytes, and what waits."""
+
+    retained: int = 0
+    offsets: int = 0
+    size: int = 0
+    waiting: int = 0
+
+
+class Sample(NamedTuple):
+    """All topics at one time; `left_out` counts the partitions that were too many to ask for."""
+
+    seconds: float
+    topics: Mapping[bytes, TopicSize]
+    left_out: int
+
+
+class Sampler:
+    """Keeps samples of the last minute."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._samples: deque[Sample] = deque(maxlen=_KEPT)
+        self._newest: Sample | None = None
+        self._lock = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Take a sample every ten seconds, until it is cancelled."""
+        while True:
+            try:
+                self._samples.append(await self.newest())
+            except ControlPlaneUnavailable:
+                self._samples.clear()  # rates begin anew; the pages themselves say what is wrong
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def newest(self) -> Sample:
+        """Return a sample of at most a second ago. Raises ControlPlaneUnavailable."""
+        async with self._lock:
+            now = self._sources.seconds()
+            if self._newest is None or now - self._newest.seconds > _FRESH_SECONDS:
+                self._newest = await self._take()
+            return self._newest
+
+    def rates(self, sample: Sample) -> Mapping[bytes, float]:
+        """Return the offsets a second that topics were given since up to a minute ago; empty if that is not known."""
+        before = self._samples[0] if self._samples else sample
+        passed = sample.seconds - before.seconds
+        if passed < _FRESH_SECONDS:
+            return {}
+        return {
+            topic_id: (found.offsets - before.topics[topic_id].offsets) / passed
+            for topic_id, found in sample.topics.items()
+            if topic_id in before.topics
+        }
+
+    async def _take(self) -> Sample:
+        control = self._sources.control
+        await confirm(control)
+        await control.cluster.ready()
+        keys: list[TopicPartition] = []
+        left_out = 0
+        for topic in control.cluster.topics_by_id.values():
+            if len(keys) + topic.partition_count > SAMPLED_PARTITIONS:
+                left_out += topic.partition_count
+                continue
+            keys += [
+                TopicPartition(topic_id=topic.topic_id, partition=index)
+                for index in range(topic.partition_count)
+            ]
+        states = await read_partitions(control, keys)
+        topics: dict[bytes, TopicSize] = {}
+        for key, state in zip(keys, states, strict=True):
+            if state.error_code:
+                continue  # it was deleted meanwhile
+            found = topics.get(key.topic_id, TopicSize())
+            topics[key.topic_id] = TopicSize(
+                found.retained + state.high_watermark - state.log_start_offset,
+                found.offsets + state.high_watermark,
+                found.size + state.size,
+                found.waiting + state.high_watermark - state.last_stable_offset,
+            )
+        return Sample(self._sources.seconds(), topics, left_out)
+
+
+async def read_partitions(
+    control: ControlClient, keys: Sequence[TopicPartition]
+) -> Sequence[PartitionState]:
+    """Return the bounds and sizes of partitions. Raises ControlPlaneUnavailable."""
+    reply = await control.call(Command(read_partitions=ReadPartitions(partitions=keys)))
+    return reply.partitions_read.partitions

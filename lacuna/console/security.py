@@ -1,0 +1,132 @@
+"""What keeps other sites, and other machines, from using the console through a browser.
+
+A page of another site can make a browser send requests here. It cannot read the answers, unless its name resolves to
+this address (DNS rebinding): so the Host header must name what the console is known by. An address as such cannot be
+rebound. Requests that change something must say that they come from the console's own pages: by the Origin header,
+which browsers send and pages cannot choose, and by a token that only the console's pages have.
+"""
+
+import hmac
+import secrets
+from collections.abc import Collection
+from hashlib import sha256
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lacuna.console.limits import QUERY_CHARACTERS
+
+CONTENT_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "script-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    )
+)
+_HEADERS: Final = {
+    "content-security-policy": CONTENT_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+_SAFE: Final = frozenset({"GET", "HEAD"})
+COOKIE: Final = "lacuna_console"
+
+
+class Guard:
+    """Middleware that refuses what is not for the console, and adds the security headers to every answer."""
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        """`names` are the host names by which browsers may call the console, in small letters."""
+        self._app = app
+        self._names = frozenset(names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        refused = self._refusal(scope, Headers(scope=scope))
+        await (refused or self._app)(scope, receive, send_guarded)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> PlainTextResponse | None:
+        host = headers.get("host", "")
+        if len(headers.getlist("host")) != 1 or not self._knows(host):
+            return _no(
+                421,
+                "the console does not go by this name: use its address, or start it with "
+                "--console-host NAME",
+            )
+        if len(scope["query_string"]) > QUERY_CHARACTERS:
+            return _no(414, "the query is too long")
+        if scope["method"] in _SAFE:
+            return None
+        if scope["method"] != "POST":
+            return _no(405, "only GET and POST are supported")
+        origin = urlsplit(headers.get("origin", ""))
+        is_own = origin.scheme in ("http", "https") and origin.netloc.lower() == host.lower()
+        if not is_own or headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return _no(403, "this request does not come from a page of the console")
+        return None
+
+    def _knows(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        if name in self._names:
+            return True
+        try:
+            ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+class Tokens:
+    """Tokens for forms, each bound to a browser by its cookie and to what the form does."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+
+    def browser_of(self, headers: Headers) -> str:
+        """The browser's cookie, or a new one."""
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            found = None
+        return found.value if found is not None and len(found.value) == 32 else secrets.token_hex(16)
+
+    def token(self, browser: str, action: str) -> str:
+        """The token of a form that does `action`."""
+        return hmac.new(self._key, f"{browser} {action}".encode(), sha256).hexdigest()
+
+    def is_right(self, browser: str, action: str, token: str) -> bool:
+        """Whether the console made this token for this browser and action."""
+        return hmac.compare_digest(
+            self.token(browser, action).encode(), token.encode("utf-8", "replace")
+        )
+
+
+def _no(code: int, reason: str) -> PlainTextResponse:
+    return PlainTextResponse(f"{reason}\n", code)

@@ -1,0 +1,90 @@
+"""Serves the console in the event loop of its process, which keeps its own signal handlers."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from lacuna.addresses import join_address, parse_address
+from lacuna.agents import ListenError
+from lacuna.console.app import make_app
+from lacuna.console.sources import Sources
+
+_BACKLOG: Final = 64
+_CONNECTIONS: Final = 128
+_HEAD_BYTES: Final = 16 << 10
+_IDLE_SECONDS: Final = 30
+_END_SECONDS: Final = 1
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the process."""
+        yield
+
+
+def listen(address: str) -> socket.socket:
+    """Listen on HOST:PORT. Raises UserError for a malformed address, ListenError if that cannot be done."""
+    host, port = parse_address(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise ListenError(f"the console cannot listen on {address}: {reason}") from error
+    return listener
+
+
+@asynccontextmanager
+async def console_served(
+    listener: socket.socket,
+    sources: Sources,
+    *,
+    names: Sequence[str] = (),
+    may_write: bool = False,
+) -> AsyncIterator[str]:
+    """Serves the console on a socket during the block, to which it gives HOST:PORT, and closes the socket.
+
+    `names` are further host names by which browsers may call it; only if it `may_write` can it change anything.
+    """
+    host, port = listener.getsockname()[:2]
+    app, sampler = make_app(sources, {"localhost", *map(str.lower, names)}, may_write=may_write)
+    server = _Server(_config(app))
+    serving = asyncio.create_task(server.serve([listener]), name="console")
+    sampling = asyncio.create_task(sampler.run(), name="console's samples")
+    try:
+        yield join_address(host, port)
+    finally:
+        sampling.cancel()
+        server.should_exit = True
+        with suppress(asyncio.CancelledError):
+            await sampling
+        await serving
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_CONNECTIONS,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=_END_SECONDS,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
+    )

@@ -1,0 +1,166 @@
+"""What all pages share: where they come from, how they are rendered, and what they may cost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import jinja2
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from lacuna.console import formats, limits
+from lacuna.console.sampling import Sampler
+from lacuna.console.security import COOKIE, Tokens
+from lacuna.console.sources import Sources
+from lacuna.console.strip import MEANINGS
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.errors import UserError
+from lacuna.kafka import BootstrapUnavailable
+
+
+class NotThere(UserError):
+    """What a page is about does not exist; the message says what."""
+
+
+class BadRequest(UserError):
+    """A parameter of a page is not what it should be; the message says which."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What a page is given."""
+
+    sources: Sources
+    sampler: Sampler
+    tokens: Tokens
+    may_write: bool
+    templates: jinja2.Environment
+
+    def render(self, request: Request, template: str, code: int = 200, **context: Any) -> Response:
+        """Return the page that a template makes of `context`."""
+        browser = self.tokens.browser_of(request.headers)
+        text = self.templates.get_template(template).render(
+            **context,
+            request_path=request.url.path,
+            cluster_id=self.sources.control.cluster.cluster_id,
+            may_write=self.may_write,
+            now_ms=self.sources.now_ms(),
+            token_for=lambda action: self.tokens.token(browser, action),
+        )
+        response = HTMLResponse(text, code)
+        if request.cookies.get(COOKIE) != browser:
+            response.set_cookie(COOKIE, browser, httponly=True, samesite="strict")
+        return response
+
+
+Page = Callable[[Site, Request], Awaitable[Response]]
+
+
+class Turns:
+    """Has a few requests answered at a time, each within a time."""
+
+    def __init__(self) -> None:
+        self._free = asyncio.Semaphore(limits.REQUESTS)
+
+    async def answer(self, site: Site, request: Request, page: Page) -> Response:
+        """Return what `page` answers, or a page that says why it does not."""
+        try:
+            async with asyncio.timeout(limits.WAIT_SECONDS):
+                await self._free.acquire()
+        except TimeoutError:
+            return _failed(site, request, 503, "Busy", "The console is busy. Try again in a moment.")
+        try:
+            async with asyncio.timeout(limits.ANSWER_SECONDS):
+                return await page(site, request)
+        except TimeoutError:
+            text = f"This took longer than {limits.ANSWER_SECONDS:g} seconds, and was given up."
+            return _failed(site, request, 503, "Too slow", text)
+        except NotThere as error:
+            return _failed(site, request, 404, "Not found", str(error))
+        except BootstrapUnavailable as error:
+            return _failed(site, request, 503, "No agent answers", str(error))
+        except UserError as error:
+            return _failed(site, request, 400, "Not possible", str(error))
+        except CommandRefused as error:
+            return _failed(site, request, 502, "Refused", str(error))
+        except ControlPlaneUnavailable as error:
+            return _failed(site, request, 503, "No control plane answers", str(error))
+        finally:
+            self._free.release()
+
+
+def _failed(site: Site, request: Request, code: int, title: str, text: str) -> Response:
+    return site.render(request, "failed.html", code, title=title, text=text)
+
+
+def templates() -> jinja2.Environment:
+    """The templates, with everything escaped that they are given."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("lacuna.console"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=formats.number,
+        short=formats.short,
+        size=formats.size,
+        duration=formats.duration,
+        moment=formats.moment,
+        name=formats.name,
+        visible=formats.visible,
+    )
+    environment.globals.update(link=link, meanings=MEANINGS)
+    return environment
+
+
+def link(path: str, **query: object) -> str:
+    """A path with a query of what is not None."""
+    given = {key.rstrip("_"): value for key, value in query.items() if value is not None}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+_WIDEST: Final = (1 << 63) - 1
+
+
+def whole(query: Mapping[str, str], name: str, default: int) -> int:
+    """A parameter that is a whole number of at least 0; `default` if it is missing or empty. Raises BadRequest."""
+    text = query.get(name, "").strip().replace(",", "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= _WIDEST):
+        raise BadRequest(f"{name} is {text[:40]!r}: give a whole number")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """One page of `total` rows, the first of which has the index `first`."""
+
+    first: int
+    total: int
+
+    @classmethod
+    def of(cls, query: Mapping[str, str], total: int) -> "Paging":
+        """The page that a query asks for; one behind the end is the last one."""
+        page = whole(query, "page", 1)
+        last = max(0, total - 1) // limits.ROWS
+        return cls(min(max(page - 1, 0), last) * limits.ROWS, total)
+
+    @property
+    def stop(self) -> int:
+        """The index behind the last row."""
+        return min(self.first + limits.ROWS, self.total)
+
+    @property
+    def page(self) -> int:
+        """The number of the page, from 1."""
+        return self.first // limits.ROWS + 1
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are."""
+        return max(1, -(-self.total // limits.ROWS))

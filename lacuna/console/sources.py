@@ -1,0 +1,67 @@
+"""What the console shows: the cluster's parts, wherever they run."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from lacuna.agent.clock import SystemWallClock
+from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.shared_service import RunningNode, ask_status
+from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus
+from lacuna.embedded import EmbeddedCluster
+from lacuna.observing.endpoint import Observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where the pages come from.
+
+    `control` is asked for the metadata and `bootstrap`, HOST:PORT of agents, for records. `status` asks the control
+    planes, where there may be several. `observed` is what the process itself shows, if it is part of the cluster.
+    """
+
+    control: ControlClient
+    bootstrap: Callable[[], str]
+    now_ms: Callable[[], int]
+    seconds: Callable[[], float]
+    status: Callable[[], Awaitable[Sequence[ControlPlaneStatus]]]
+    observed: Observed | None = None
+
+
+def of_embedded(cluster: EmbeddedCluster, observed: Observed | None) -> Sources:
+    """Return what an embedded cluster has, whose process shows `observed`."""
+
+    async def status() -> Sequence[ControlPlaneStatus]:
+        running = cluster.running
+        if isinstance(running, RunningNode):
+            return [running.node.status()]
+        position = running.plane.load().durable_position
+        return [ControlPlaneStatus(is_leader=True, leader=running.address, position=position)]
+
+    return Sources(
+        control=cluster.control,
+        bootstrap=lambda: cluster.bootstraps,
+        now_ms=cluster.clock.now_ms,
+        seconds=time.monotonic,
+        status=status,
+        observed=observed,
+    )
+
+
+def of_others(control: ControlClient, address: str, bootstrap: str) -> Sources:
+    """Return what processes elsewhere have: control planes at `address`, and agents at `bootstrap`."""
+
+    async def status() -> Sequence[ControlPlaneStatus]:
+        for each in address.split(","):
+            found = await ask_status(each)
+            if found is not None and found.leader:
+                return [found]
+        return []
+
+    return Sources(
+        control=control,
+        bootstrap=lambda: bootstrap,
+        now_ms=SystemWallClock().now_ms,
+        seconds=time.monotonic,
+        status=status,
+    )

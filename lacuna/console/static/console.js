@@ -1,0 +1,133 @@
+// Makes pages live. Everything works without it: it reloads what is marked data-live when the server says so, shows
+// what is under the pointer of a strip, and adds messages as they arrive. Text is only ever set as text.
+"use strict";
+
+(() => {
+  const PAUSED = "lacuna.paused";
+  const button = document.querySelector("#live");
+  const fresh = document.querySelector("main").dataset.refresh === "yes";
+  let source = null;
+  let isBusy = false;
+
+  const isPaused = () => {
+    try { return localStorage.getItem(PAUSED) === "yes"; } catch { return false; }
+  };
+
+  const setPaused = (paused) => {
+    try { localStorage.setItem(PAUSED, paused ? "yes" : "no"); } catch { /* no storage: it holds for this page */ }
+  };
+
+  // --- numbers ---
+
+  const isInUse = (part) => {
+    const selection = document.getSelection();
+    return part.contains(document.activeElement) ||
+      (selection && !selection.isCollapsed && part.contains(selection.anchorNode)) ||
+      part.querySelector("details[open]") !== null;
+  };
+
+  const refresh = async () => {
+    if (isBusy || document.hidden) return;
+    isBusy = true;
+    try {
+      const answer = await fetch(location.href, { headers: { "x-console": "refresh" } });
+      if (!answer.ok) return;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      for (const part of document.querySelectorAll("[data-live]")) {
+        const next = page.querySelector(`[data-live="${part.dataset.live}"]`);
+        if (next && !isInUse(part) && next.innerHTML !== part.innerHTML) {
+          part.replaceChildren(...document.importNode(next, true).childNodes);
+        }
+      }
+    } catch { /* the server is away: the next event tells when it is back */ } finally { isBusy = false; }
+  };
+
+  const stop = () => { if (source) { source.close(); source = null; } };
+
+  const begin = () => {
+    stop();
+    const paused = isPaused();
+    button.hidden = false;
+    button.setAttribute("aria-pressed", String(!paused));
+    button.textContent = paused ? "Paused" : "Live";
+    if (paused || document.hidden) return;
+    source = new EventSource("/live");
+    source.addEventListener("tick", refresh);
+  };
+
+  if (button && fresh) {
+    button.addEventListener("click", () => { setPaused(!isPaused()); begin(); });
+    document.addEventListener("visibilitychange", () => document.hidden ? stop() : begin());
+    begin();
+  }
+
+  // --- strips: what is under the pointer, told below ---
+
+  for (const box of document.querySelectorAll(".strip")) {
+    const readout = box.querySelector(".readout");
+    if (!readout) continue;
+    const first = readout.textContent;
+    box.addEventListener("pointerover", (event) => {
+      const found = event.target.closest && event.target.closest("g");
+      const title = found && found.querySelector("title");
+      readout.textContent = title ? title.textContent.trim() : first;
+    });
+    box.addEventListener("pointerleave", () => { readout.textContent = first; });
+  }
+
+  // --- messages as they arrive ---
+
+  const follow = document.querySelector("#follow");
+  if (follow) {
+    const MOST = 500;
+    const body = document.querySelector("#messages tbody");
+    const note = document.querySelector("#follow-note");
+    let tail = null;
+
+    const cell = (label, text, isPre) => {
+      const made = document.createElement("td");
+      made.dataset.label = label;
+      if (isPre) {
+        made.className = "wide";
+        const pre = document.createElement("pre");
+        pre.textContent = text;
+        made.append(pre);
+      } else { made.textContent = text; }
+      return made;
+    };
+
+    const add = (message) => {
+      const row = document.createElement("tr");
+      const head = document.createElement("th");
+      head.scope = "row";
+      head.textContent = message.offset.toLocaleString("en");
+      row.append(head, cell("Time (UTC)", message.time, false), cell("Key", message.key, true),
+        cell("Value", message.value, true));
+      body.prepend(row);
+      while (body.rows.length > MOST) body.lastElementChild.remove();
+    };
+
+    const end = (text) => {
+      if (tail) tail.close();
+      tail = null;
+      follow.setAttribute("aria-pressed", "false");
+      follow.textContent = "Follow";
+      note.textContent = text;
+    };
+
+    follow.hidden = false;
+    follow.addEventListener("click", () => {
+      if (tail) { end(""); return; }
+      follow.setAttribute("aria-pressed", "true");
+      follow.textContent = "Stop following";
+      note.textContent = "New messages appear at the top.";
+      tail = new EventSource(follow.dataset.url);
+      tail.addEventListener("messages", (event) => {
+        const data = JSON.parse(event.data);
+        for (const message of data.messages) add(message);
+        if (data.skipped) note.textContent = `${data.skipped} messages came too fast and are not shown.`;
+      });
+      tail.addEventListener("failed", (event) => end(JSON.parse(event.data)));
+    });
+  }
+})();

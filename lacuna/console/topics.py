@@ -1,0 +1,143 @@
+"""The pages of all topics, and of one."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from lacuna.console.sampling import TopicSize, read_partitions
+from lacuna.console.site import NotThere, Paging, Site
+from lacuna.console.strip import Strip, Window, draw, open_from
+from lacuna.controlplane.client import confirm
+from lacuna.controlplane.shared.topic_configs import effective
+from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import PartitionState
+from lacuna.controlplane.v1.transactions_pb2 import DescribeProducers
+
+#: So many partitions of a topic are drawn, each in so many columns.
+_DRAWN: Final = 16
+_NARROW: Final = 120
+
+
+class TopicRow(NamedTuple):
+    """A topic in the list; the rate is in offsets a second, None while it is not known."""
+
+    topic: Topic
+    size: TopicSize
+    rate: float | None
+    policy: str
+
+    @property
+    def name(self) -> str:
+        """The topic's name."""
+        return self.topic.name
+
+
+_ORDERS: Final[Mapping[str, Callable[[TopicRow], tuple[float, str]]]] = {
+    "name": lambda row: (0, row.name),
+    "partitions": lambda row: (-row.topic.partition_count, row.name),
+    "offsets": lambda row: (-row.size.retained, row.name),
+    "size": lambda row: (-row.size.size, row.name),
+    "rate": lambda row: (-(row.rate or 0), row.name),
+    "waiting": lambda row: (-row.size.waiting, row.name),
+}
+
+
+async def page(site: Site, request: Request) -> Response:
+    """Answer with the list of topics."""
+    sample = await site.sampler.newest()
+    rates = site.sampler.rates(sample)
+    query = request.query_params
+    wanted = query.get("q", "").strip()
+    order = query.get("sort", "name")
+    rows = [
+        TopicRow(
+            topic,
+            sample.topics.get(topic.topic_id, TopicSize()),
+            rates.get(topic.topic_id),
+            effective(topic.configs, "cleanup.policy"),
+        )
+        for topic in site.sources.control.cluster.topics_by_name.values()
+        if wanted.lower() in topic.name.lower()
+    ]
+    rows.sort(key=_ORDERS.get(order, _ORDERS["name"]))
+    paging = Paging.of(query, len(rows))
+    return site.render(
+        request,
+        "topics.html",
+        rows=rows[paging.first : paging.stop],
+        paging=paging,
+        q=wanted,
+        sort=order if order in _ORDERS else "name",
+        orders=list(_ORDERS),
+        largest=max((row.size.size for row in rows), default=0),
+        left_out=sample.left_out,
+    )
+
+
+class PartitionRow(NamedTuple):
+    """A partition in the list, with its strip if it is drawn."""
+
+    index: int
+    state: PartitionState
+    strip: Strip | None
+
+
+async def topic_page(site: Site, request: Request) -> Response:
+    """Answer with the partitions and the configs of a topic."""
+    topic = await find_topic(site, request.path_params["topic"])
+    paging = Paging.of(request.query_params, topic.partition_count)
+    indexes = range(paging.first, paging.stop)
+    control = site.sources.control
+    keys = [TopicPartition(topic_id=topic.topic_id, partition=index) for index in indexes]
+    states = await read_partitions(control, keys)
+    drawn = keys[:_DRAWN]
+    reply = await control.call(Command(describe_producers=DescribeProducers(partitions=drawn)))
+    strips: list[Strip | None] = [None] * len(keys)
+    for at, (key, described) in enumerate(
+        zip(drawn, reply.producers_described.partitions, strict=True)
+    ):
+        view = control.partition(key.topic_id, key.partition)
+        await view.ready()
+        if view.high_watermark:
+            window = Window.of(view, 0, view.high_watermark, open_from(described.producers))
+            strips[at] = await asyncio.to_thread(draw, window, _NARROW, _NARROW)
+    names = ("cleanup.policy", "retention.ms", "retention.bytes", "compression.type")
+    configs = {name: effective(topic.configs, name) for name in names} | dict(topic.configs)
+    return site.render(
+        request,
+        "topic.html",
+        topic=topic,
+        configs=[(name, configs[name], name in topic.configs) for name in sorted(configs)],
+        rows=[
+            PartitionRow(index, state, strip)
+            for index, state, strip in zip(indexes, states, strips, strict=True)
+        ],
+        paging=paging,
+        topic_id=topic.topic_id.hex(),
+    )
+
+
+async def find_topic(site: Site, name: str) -> Topic:
+    """Return a topic by its name. Raises NotThere, ControlPlaneUnavailable."""
+    control = site.sources.control
+    await confirm(control)
+    await control.cluster.ready()
+    found = control.cluster.topics_by_name.get(name)
+    if found is None:
+        raise NotThere(f"There is no topic {name[:250]!r}.")
+    return found
+
+
+async def find_partition(site: Site, request: Request) -> tuple[Topic, int]:
+    """Return the topic and the partition of an address. Raises NotThere, ControlPlaneUnavailable."""
+    topic = await find_topic(site, request.path_params["topic"])
+    index = int(request.path_params["partition"])
+    if index >= topic.partition_count:
+        raise NotThere(
+            f"Topic {topic.name} has the partitions 0 to {topic.partition_count - 1}, not {index}."
+        )
+    return topic, index
