@@ -77,6 +77,15 @@ async def open_control(address: str | None, data: Path | None) -> AsyncIterator[
     Without an address, it looks up that of the cluster running on the data folder (`data/` by default). Raises
     UserError if none runs there.
     """
+    async with connect(find_control(address, data), _QUESTION) as client:
+        yield client
+
+
+def find_control(address: str | None, data: Path | None) -> str:
+    """The address, or without one that of the cluster running on the data folder (`data/` by default).
+
+    Raises UserError if none runs there.
+    """
     folder = data or DEFAULT_DATA
     found = address or _address_in(folder)
     if not found:
@@ -84,8 +93,7 @@ async def open_control(address: str | None, data: Path | None) -> AsyncIterator[
             f"no cluster is running on the data folder {folder}: give the folder of a running `lacuna "
             "up` with --data, or the address of its control plane with --control HOST:PORT"
         )
-    async with connect(found, _QUESTION) as client:
-        yield client
+    return found
 
 
 def leave(folder: Path, name: str, text: str) -> None:

@@ -25,6 +25,10 @@ ENTRIES: Final = {
         "Shows a cluster's agents, and how many topics, groups and transactions it has in which state.",
         shows=True,
     ),
+    "console": Entry(
+        "lacuna.cli.serve_console:console",
+        "Runs the web console of a cluster that runs elsewhere; `lacuna up` has its own.",
+    ),
     "topics": Entry(
         "lacuna.cli.topics:app", "Lists, describes, creates, alters and deletes topics."
     ),

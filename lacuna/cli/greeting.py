@@ -18,10 +18,12 @@ def greeting(
     bootstrap: str,
     *,
     keeps_nothing: bool,
+    console: str = "",
 ) -> str:
     """The lines that say what is served, where the data is, what to try and how to stop.
 
     The first line, `bootstrap: HOST:PORT`, is for scripts. `keeps_nothing` is for --moto, whose data is in memory.
+    `console` is HOST:PORT of the web console, if there is one.
     """
     there = "" if bootstrap == DEFAULT_BOOTSTRAP else f" -b {bootstrap}"
     lines = [
@@ -36,6 +38,8 @@ def greeting(
             else "the next start continues with the same data"
         ),
     ]
+    if console:
+        lines.insert(3, f"console http://{console}")
     if keeps_nothing:
         keys = " ".join(f"{name}={value}" for name, value in CREDENTIALS.items())
         lines.append(f"jobs    compact, export and verify need --data {data} and {keys}")

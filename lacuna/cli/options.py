@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import click
 
+from lacuna.addresses import parse_address
 from lacuna.cli.command_line import option
 from lacuna.cli.running import JSON, TEXT
 
@@ -30,6 +31,12 @@ def folder(text: str) -> Path:
 def _log_format(text: str) -> str:
     if text not in (TEXT, JSON):
         raise click.BadParameter(f"{text!r} is not a format of logs: give {TEXT} or {JSON}")
+    return text
+
+
+def _console_address(text: str) -> str:
+    if text != OFF:
+        parse_address(text)
     return text
 
 
@@ -252,6 +259,38 @@ Health = Annotated[
         "--health",
         key="health.listen",
         help="HOST:PORT where GET /healthz and /readyz tell over HTTP whether it serves, and /metrics shows metrics.",
+    ),
+]
+OFF = "off"
+DEFAULT_CONSOLE = "127.0.0.1:8088"
+_CONSOLE = "Web console"
+Console = Annotated[
+    str,
+    option(
+        "--console",
+        key="console.listen",
+        parser=_console_address,
+        metavar="HOST:PORT",
+        help="Address of the web console, which also answers /metrics, /healthz and /readyz; off for none.",
+        panel=_CONSOLE,
+    ),
+]
+NoConsole = Annotated[bool, option("--no-console", help="Serve no web console.", panel=_CONSOLE)]
+ConsoleHost = Annotated[
+    list[str] | None,
+    option(
+        "--console-host",
+        metavar="NAME",
+        help="A host name by which browsers may call the console, beside localhost and addresses. May be repeated.",
+        panel=_CONSOLE,
+    ),
+]
+ConsoleWrites = Annotated[
+    bool,
+    option(
+        "--console-writes",
+        help="Let everybody who reaches the console abort transactions.",
+        panel=_CONSOLE,
     ),
 ]
 Verbose = Annotated[bool, option("--verbose", "-v", help="Log events, one line each.")]

@@ -10,22 +10,29 @@ from pathlib import Path
 from typing import Annotated
 
 import click
+from click.core import ParameterSource
 
 from lacuna.cli.agent_options import AgentOptions, given_settings
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
+from lacuna.cli.console_options import Wanted
 from lacuna.cli.errors import fail
 from lacuna.cli.greeting import greeting
 from lacuna.cli.losses import go_on_with_shared, go_on_without
 from lacuna.cli.options import (
+    DEFAULT_CONSOLE,
     DEFAULT_DATA,
     DEFAULT_LISTEN,
     LEASE_MS,
+    OFF,
     AcceptLoss,
     Advertise,
     Bucket,
     CacheMebibytes,
+    Console,
+    ConsoleHost,
+    ConsoleWrites,
     CreateBucket,
     Endpoint,
     FlushInterval,
@@ -35,6 +42,7 @@ from lacuna.cli.options import (
     LogFormat,
     Moto,
     NoAutoCreate,
+    NoConsole,
     Partitions,
     Verbose,
     Workers,
@@ -85,6 +93,10 @@ def up(
     cache_mib: CacheMebibytes = None,
     accept_loss: AcceptLoss = False,
     health: Health = None,
+    console: Console = DEFAULT_CONSOLE,
+    no_console: NoConsole = False,
+    console_host: ConsoleHost = None,
+    console_writes: ConsoleWrites = False,
     config: Config = None,
     assignments: Assignments = None,
     print_config: PrintConfig = False,
@@ -129,10 +141,21 @@ def up(
         elif accept_loss:
             go_on_without(data, options.open_store)
         greet = partial(greeting, options, data, shared, keeps_nothing=moto)
+        is_chosen = context.get_parameter_source("console") is not ParameterSource.DEFAULT
+        wanted = Wanted(
+            address="" if no_console or console == OFF else console,
+            is_chosen=is_chosen,
+            names=tuple(console_host or ()),
+            may_write=console_writes,
+        )
         if workers > 1:
+            if wanted.address and is_chosen:
+                fail(
+                    "--console does not work with several workers yet: run `lacuna console` beside them"
+                )
             _run_workers(options, shared, workers, data, greet)
         else:
-            run(partial(_up, options, shared, data, greet))
+            run(partial(_up, options, shared, data, wanted, greet))
 
 
 def _on_moto(context: click.Context, stack: ExitStack) -> tuple[str, str, Path]:
@@ -160,7 +183,8 @@ async def _up(
     options: AgentOptions,
     journal: SharedJournalOptions | None,
     data: Path,
-    greet: Callable[[str], str],
+    wanted: Wanted,
+    greet: Callable[..., str],
 ) -> None:
     cluster = EmbeddedCluster(_cluster_settings(options, journal, data))
     observed = Observed(STARTING)
@@ -169,9 +193,13 @@ async def _up(
         try:
             observe_control_plane(observed, cluster.running, cluster.settings.service.runtime)
             observe_agent(observed, cluster.agents[0])
-            with traced(cluster.agents[0].context):
-                say_ready(greet(cluster.bootstrap))
-                await cluster.running.failed()
+            with (
+                traced(cluster.agents[0].context),
+                wanted.listening() as (listener, address),
+            ):
+                say_ready(greet(cluster.bootstrap, console=address))
+                async with wanted.served(listener, cluster, observed):
+                    await cluster.running.failed()
         finally:
             await cluster.stop()
 

@@ -1,6 +1,7 @@
 """The console's pages and their addresses."""
 
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
@@ -32,10 +33,17 @@ _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+x
 _STATIC: Final = ("console.css", "console.js", "icon.svg")
 
 
-def make_app(
-    sources: Sources, names: Collection[str], *, may_write: bool
-) -> tuple[ASGIApp, Sampler]:
-    """Return the console, and what has to `run` beside it. `names` are the host names that it goes by."""
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The console: what answers requests, what has to `run` beside it, and the event streams, which have to be ended."""
+
+    answers: ASGIApp
+    sampler: Sampler
+    streams: live.Streams
+
+
+def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Application:
+    """Return the console. `names` are the host names that it goes by."""
     sampler = Sampler(sources)
     site = Site(
         sources=sources,
@@ -80,7 +88,7 @@ def make_app(
             Route("/metrics", metrics),
         ]
     routes.append(Route("/{path:path}", answering(_nothing)))
-    return Guard(Starlette(routes=routes), names), sampler
+    return Application(Guard(Starlette(routes=routes), names), sampler, streams)
 
 
 async def _nothing(_site: Site, request: Request) -> Response:

@@ -9,6 +9,8 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 #: The largest time that datetime knows, in milliseconds.
 _LAST_MS: Final = 253_402_300_799_999
 _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
+#: JSON of so many characters stays on one line.
+_LINE: Final = 80
 _CONTROLS: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -90,7 +92,10 @@ def shown(data: bytes | None, how: str, most: int) -> tuple[str, str, bool]:
     if how != "hex":
         if how in ("auto", "json") and data[:1] in (b"{", b"[") and len(data) <= most:
             try:
-                text = json.dumps(json.loads(data), indent=2, ensure_ascii=False)
+                found = json.loads(data)
+                text = json.dumps(found, ensure_ascii=False)
+                if len(text) > _LINE:
+                    text = json.dumps(found, indent=2, ensure_ascii=False)
             except (ValueError, RecursionError):
                 pass  # it only begins like JSON, and is shown as the text that it is
             else:

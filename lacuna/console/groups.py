@@ -110,9 +110,7 @@ async def group_page(site: Site, request: Request) -> Response:
     await control.cluster.ready()
     group_id = request.query_params.get("id", "")
     listed = await control.call(Command(list_groups=ListGroups()))
-    found = next(
-        (each for each in listed.groups_listed.groups if each.group_id == group_id), None
-    )
+    found = next((each for each in listed.groups_listed.groups if each.group_id == group_id), None)
     if found is None:
         raise NotThere(f"There is no group {group_id[:250]!r}.")
     asked = [OffsetFetchGroup(group_id=group_id, all_partitions=True)]

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -39,6 +40,16 @@ class Streams:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._open = 0
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        """End all streams within a second or so."""
+        self._ending.set()
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ending.wait()
 
     async def changes(self, _: Request) -> Response:
         """Answer with an event every two seconds: what has changed is asked for by reloading."""
@@ -57,7 +68,9 @@ class Streams:
             start = whole(query, "from", latest)
         except (UserError, ControlPlaneUnavailable) as error:
             return PlainTextResponse(f"{error}\n", 404)
-        return self._stream(self._messages(topic.name, topic.topic_id, index, start, isolation, how))
+        return self._stream(
+            self._messages(topic.name, topic.topic_id, index, start, isolation, how)
+        )
 
     def _stream(self, events: AsyncIterator[str]) -> Response:
         if self._open >= limits.STREAMS:
@@ -71,16 +84,16 @@ class Streams:
         try:
             async for event in events:
                 yield event
-                if loop.time() > ends:
+                if loop.time() > ends or self._ending.is_set():
                     return
         finally:
             self._open -= 1
 
     async def _ticks(self) -> AsyncIterator[str]:
-        while True:
+        while not self._ending.is_set():
             position = self._site.sources.control.journal_position
             yield f"event: tick\ndata: {position}\n\n"
-            await asyncio.sleep(_TICK_SECONDS)
+            await self._pause(_TICK_SECONDS)
 
     async def _messages(
         self, topic: str, topic_id: bytes, partition: int, offset: int, isolation: int, how: str
@@ -89,7 +102,7 @@ class Streams:
         yield ": the messages that arrive from now on\n\n"
         try:
             async with connection_to(self._site) as connection:
-                while not view.is_deleted:
+                while not (view.is_deleted or self._ending.is_set()):
                     data = await fetch(
                         connection, topic, partition, offset, isolation, _TAIL_WAIT_MS
                     )
@@ -97,7 +110,7 @@ class Streams:
                     offset = max(offset, end_of(data, offset))
                     event = json.dumps({"messages": found, "skipped": skipped})
                     yield f"event: messages\ndata: {event}\n\n" if found else ": none\n\n"
-                    await asyncio.sleep(_TAIL_PAUSE_SECONDS)
+                    await self._pause(_TAIL_PAUSE_SECONDS)
         except UserError as error:
             yield f"event: failed\ndata: {json.dumps(str(error))}\n\n"
 

@@ -77,7 +77,9 @@ async def page(site: Site, request: Request) -> Response:
     how = query.get("as", "auto")
     isolation = query.get("isolation", "read_committed")
     if how not in FORMATS or isolation not in ISOLATIONS:
-        raise BadRequest("as is auto, text, json or hex; isolation is read_committed or read_uncommitted")
+        raise BadRequest(
+            "as is auto, text, json or hex; isolation is read_committed or read_uncommitted"
+        )
     count = min(max(whole(query, "count", 25), 1), limits.RECORDS)
     wanted = query.get("q", "")
     latest = view.last_stable_offset if ISOLATIONS[isolation] else view.high_watermark
@@ -194,12 +196,16 @@ def records_of(data: bytes, offset: int) -> Iterator[Record]:
                 for group in batch.record_groups(_GROUP, limits.BATCH_BYTES):
                     yield from (each for each in group if each.offset >= offset)
     except RecordsError as error:
-        raise BadRequest(f"what is stored behind offset {offset} cannot be read: {error}") from error
+        raise BadRequest(
+            f"what is stored behind offset {offset} cannot be read: {error}"
+        ) from error
 
 
 def end_of(data: bytes, offset: int) -> int:
     """Return the offset behind the last batch, or `offset` without any."""
-    return max((batch.header.next_offset for batch in read_batches(data, verify=False)), default=offset)
+    return max(
+        (batch.header.next_offset for batch in read_batches(data, verify=False)), default=offset
+    )
 
 
 def _decoded(
@@ -226,7 +232,10 @@ def message(record: Record, view: PartitionView, how: str) -> Message:
     elif record.offset >= view.last_stable_offset:
         fate = "not stable yet"
     headers = [
-        (formats.name(name.decode("utf-8", "replace")), formats.shown(value, how, limits.SHOWN_BYTES)[0])
+        (
+            formats.name(name.decode("utf-8", "replace")),
+            formats.shown(value, how, limits.SHOWN_BYTES)[0],
+        )
         for name, value in list(record.headers)[:20]
     ]
     return Message(

@@ -1,8 +1,8 @@
 """The page of a partition: the strip of its log, from the whole of it down to single records."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -65,7 +65,7 @@ async def page(site: Site, request: Request) -> Response:
         Mark("end", "high watermark", high),
         *(Mark("group", name, offset) for name, offset in sorted(positions.items())),
     ]
-    context: dict[str, object] = {"strip": None}
+    context: dict[str, Any] = {"strip": None}
     if high:
         starts = open_from(producers.producers)
         strip = await asyncio.to_thread(draw, Window.of(view, first, end, starts))
@@ -93,9 +93,7 @@ def _segment(found: Range) -> str:
     return str(SegmentId(found.lease_id, found.sequence)) if found.extents else ""
 
 
-async def _names(
-    control: ControlClient, strip: Strip, starts: Mapping[int, int]
-) -> dict[int, str]:
+async def _names(control: ControlClient, strip: Strip, starts: Mapping[int, int]) -> dict[int, str]:
     """Return the transactional ids of the producers in a strip that are still known."""
     ids = {each.producer_id for each in strip.ranges if each.producer_id >= 0} | set(starts)
     if not ids:

@@ -115,7 +115,9 @@ class Tokens:
             found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         except CookieError:
             found = None
-        return found.value if found is not None and len(found.value) == 32 else secrets.token_hex(16)
+        return (
+            found.value if found is not None and len(found.value) == 32 else secrets.token_hex(16)
+        )
 
     def token(self, browser: str, action: str) -> str:
         """The token of a form that does `action`."""

@@ -1,7 +1,6 @@
 """Serves the console in the event loop of its process, which keeps its own signal handlers."""
 
 import asyncio
-import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -10,16 +9,15 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from lacuna.addresses import join_address, parse_address
-from lacuna.agents import ListenError
+from lacuna.addresses import join_address
 from lacuna.console.app import make_app
 from lacuna.console.sources import Sources
 
-_BACKLOG: Final = 64
 _CONNECTIONS: Final = 128
 _HEAD_BYTES: Final = 16 << 10
 _IDLE_SECONDS: Final = 30
-_END_SECONDS: Final = 1
+#: An event stream may wait for a Fetch for a second before it notices that it is to end.
+_END_SECONDS: Final = 2
 
 
 class _Server(uvicorn.Server):
@@ -27,23 +25,6 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the process."""
         yield
-
-
-def listen(address: str) -> socket.socket:
-    """Listen on HOST:PORT. Raises UserError for a malformed address, ListenError if that cannot be done."""
-    host, port = parse_address(address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-    except OSError as error:
-        listener.close()
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise ListenError(f"the console cannot listen on {address}: {reason}") from error
-    return listener
 
 
 @asynccontextmanager
@@ -59,13 +40,14 @@ async def console_served(
     `names` are further host names by which browsers may call it; only if it `may_write` can it change anything.
     """
     host, port = listener.getsockname()[:2]
-    app, sampler = make_app(sources, {"localhost", *map(str.lower, names)}, may_write=may_write)
-    server = _Server(_config(app))
+    app = make_app(sources, {"localhost", *map(str.lower, names)}, may_write=may_write)
+    server = _Server(_config(app.answers))
     serving = asyncio.create_task(server.serve([listener]), name="console")
-    sampling = asyncio.create_task(sampler.run(), name="console's samples")
+    sampling = asyncio.create_task(app.sampler.run(), name="console's samples")
     try:
         yield join_address(host, port)
     finally:
+        app.streams.end()
         sampling.cancel()
         server.should_exit = True
         with suppress(asyncio.CancelledError):

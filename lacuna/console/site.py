@@ -70,7 +70,9 @@ class Turns:
             async with asyncio.timeout(limits.WAIT_SECONDS):
                 await self._free.acquire()
         except TimeoutError:
-            return _failed(site, request, 503, "Busy", "The console is busy. Try again in a moment.")
+            return _failed(
+                site, request, 503, "Busy", "The console is busy. Try again in a moment."
+            )
         try:
             async with asyncio.timeout(limits.ANSWER_SECONDS):
                 return await page(site, request)

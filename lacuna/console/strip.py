@@ -52,8 +52,8 @@ _Single: TypeAlias = tuple[Kind, int, int, int]
 class Range(NamedTuple):
     """Offsets [first, end) of one kind.
 
-    `extents` is how many extents were joined, 0 for holes; the fields behind it are those of the first one. `transaction`
-    is 0 without one, and -1 for those of several; `timestamp` is the largest of the first extent, -1 without one.
+    `extents` is how many extents were joined, 0 for holes; the fields behind `size` are those of the first one.
+    `transaction` is 0 without one, and -1 for those of several; `timestamp` is the largest of that extent, or -1.
     """
 
     kind: Kind
@@ -157,7 +157,10 @@ def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> S
     totals = dict.fromkeys(Kind, 0)
     for kind, first, end, _ in singles:
         totals[kind] += end - first
-    level, groups = "one extent", [[each] for each in singles] if len(singles) <= most_ranges else []
+    level, groups = (
+        "one extent",
+        [[each] for each in singles] if len(singles) <= most_ranges else [],
+    )
     if not groups:
         transactions = window.transactions
         level = "neighbouring extents of one transaction"

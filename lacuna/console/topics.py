@@ -81,7 +81,7 @@ async def page(site: Site, request: Request) -> Response:
 class PartitionRow(NamedTuple):
     """A partition in the list, with its strip if it is drawn."""
 
-    index: int
+    number: int
     state: PartitionState
     strip: Strip | None
 

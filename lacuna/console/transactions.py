@@ -130,7 +130,9 @@ async def abort(site: Site, request: Request) -> Response:
     form = await _form(request)
     browser = site.tokens.browser_of(request.headers)
     if not site.tokens.is_right(browser, "abort", form.get("token", "")):
-        text = "This form is not of this console, or too old. Go back, reload the page, and try again."
+        text = (
+            "This form is not of this console, or too old. Go back, reload the page, and try again."
+        )
         return site.render(request, "failed.html", 403, title="Refused", text=text)
     try:
         command = AbortTxn(
@@ -161,7 +163,9 @@ async def abort(site: Site, request: Request) -> Response:
 
 def _check_writes(site: Site) -> None:
     if not site.may_write:
-        raise BadRequest("This console is read-only: start it with --console-writes to change things.")
+        raise BadRequest(
+            "This console is read-only: start it with --console-writes to change things."
+        )
 
 
 async def _form(request: Request) -> dict[str, str]:

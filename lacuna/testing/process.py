@@ -70,7 +70,7 @@ class ProcessCluster:
         """Starts the process and waits until it serves; does nothing if it is running. Raises ProcessFailedError."""
         if self._process is not None:
             return
-        command = [sys.executable, "-m", "lacuna", "up", "--data", str(self.data)]
+        command = [sys.executable, "-m", "lacuna", "up", "--no-console", "--data", str(self.data)]
         command += ["--listen", self._listen, *self._options]
         self.bootstrap = ""
         self._process = subprocess.Popen(

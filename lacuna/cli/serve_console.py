@@ -1,0 +1,58 @@
+"""`lacuna console`: the web console by itself, for a cluster that runs elsewhere."""
+
+from typing import Annotated
+
+from lacuna.cli.command_line import option
+from lacuna.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_CONSOLE,
+    Bootstrap,
+    ConsoleHost,
+    ConsoleWrites,
+    Control,
+    Data,
+    LogFormat,
+    Verbose,
+)
+from lacuna.cli.running import TEXT, forever, log_to_stderr, run, say_ready
+from lacuna.console.listening import listen
+from lacuna.control import client_of, find_control
+
+CONSOLE_READY = "console: "
+
+
+def console(
+    control: Control = None,
+    data: Data = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    listen_on: Annotated[
+        str,
+        option("--listen", "-l", metavar="HOST:PORT", help="Address for browsers to connect to."),
+    ] = DEFAULT_CONSOLE,
+    console_host: ConsoleHost = None,
+    console_writes: ConsoleWrites = False,
+    verbose: Verbose = False,
+    log_format: LogFormat = TEXT,
+) -> None:
+    """Runs the web console of a cluster that runs elsewhere.
+
+    It asks the control plane for topics, groups and transactions, and an agent for messages, so it needs both.
+    `lacuna up` serves a console by itself. It asks nobody for a password: whoever reaches it can read all records.
+    """
+    log_to_stderr(verbose, log_format)
+    address = find_control(control, data)
+    names = tuple(console_host or ())
+    with listen(listen_on) as listener:
+        from lacuna.console.serving import console_served
+        from lacuna.console.sources import of_others
+
+        async def serve() -> None:
+            async with client_of(address) as client:
+                sources = of_others(client, address, bootstrap)
+                async with console_served(
+                    listener, sources, names=names, may_write=console_writes
+                ) as served:
+                    say_ready(f"{CONSOLE_READY}http://{served}")
+                    await forever()
+
+        run(serve)

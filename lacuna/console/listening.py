@@ -1,0 +1,27 @@
+"""Listening for the console, before all that serves it is imported."""
+
+import os
+import socket
+from typing import Final
+
+from lacuna.addresses import parse_address
+from lacuna.agents import ListenError
+
+_BACKLOG: Final = 64
+
+
+def listen(address: str) -> socket.socket:
+    """Listen on HOST:PORT. Raises UserError for a malformed address, ListenError if that cannot be done."""
+    host, port = parse_address(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise ListenError(f"the console cannot listen on {address}: {reason}") from error
+    return listener
