@@ -35,7 +35,7 @@ _STATIC: Final = ("console.css", "console.js", "icon.svg")
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The console: what answers requests, what has to `run` beside it, and the event streams, which have to be ended."""
+    """The console: what answers requests, what has to `run` beside it, and the event streams, which must be ended."""
 
     answers: ASGIApp
     sampler: Sampler

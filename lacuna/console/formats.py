@@ -107,5 +107,6 @@ def shown(data: bytes | None, how: str, most: int) -> tuple[str, str, bool]:
             pass  # bytes, which are shown as such
         else:
             return visible(text), "text", len(data) > most
-    rows = (data[at : at + 16].hex(" ") for at in range(0, min(len(data), most), 16))
+    begin = data[:most]
+    rows = (begin[at : at + 16].hex(" ") for at in range(0, len(begin), 16))
     return "\n".join(rows), "hex", len(data) > most

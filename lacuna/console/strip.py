@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
@@ -164,10 +164,14 @@ def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> S
     if not groups:
         transactions = window.transactions
         level = "neighbouring extents of one transaction"
-        groups = _grouped(singles, lambda each: (each[0], transactions[each[3]] * (each[3] >= 0)))
+        groups = _grouped(
+            singles,
+            lambda each: (each[0], transactions[each[3]] if each[3] >= 0 else 0),
+            most_ranges,
+        )
     if len(groups) > most_ranges:
         level = "neighbouring extents of one kind"
-        groups = _grouped(singles, itemgetter(0))
+        groups = _grouped(singles, itemgetter(0), most_ranges)
     found: list[Column] = []
     if len(groups) > most_ranges:
         level, groups = "a column of equally many offsets", []
@@ -220,8 +224,12 @@ def _singles(window: Window) -> Iterator[_Single]:
         yield Kind.HOLE, reached, window.end, -1
 
 
-def _grouped(singles: Iterable[_Single], key: Callable[[_Single], object]) -> list[list[_Single]]:
-    return [list(group) for _, group in groupby(singles, key)]
+def _grouped(
+    singles: Iterable[_Single], key: Callable[[_Single], object], most: int
+) -> list[list[_Single]]:
+    """Return the groups of neighbours with the same key, or the first `most` + 1 of them if there are more."""
+    groups = (list(group) for _, group in groupby(singles, key))
+    return list(islice(groups, most + 1))
 
 
 def _range(window: Window, group: Sequence[_Single]) -> Range:

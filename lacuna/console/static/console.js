@@ -8,6 +8,7 @@
   const fresh = document.querySelector("main").dataset.refresh === "yes";
   let source = null;
   let isBusy = false;
+  let nextAt = 0;
 
   const isPaused = () => {
     try { return localStorage.getItem(PAUSED) === "yes"; } catch { return false; }
@@ -27,7 +28,8 @@
   };
 
   const refresh = async () => {
-    if (isBusy || document.hidden) return;
+    const began = performance.now();
+    if (isBusy || document.hidden || began < nextAt) return;
     isBusy = true;
     try {
       const answer = await fetch(location.href, { headers: { "x-console": "refresh" } });
@@ -39,7 +41,11 @@
           part.replaceChildren(...document.importNode(next, true).childNodes);
         }
       }
-    } catch { /* the server is away: the next event tells when it is back */ } finally { isBusy = false; }
+    } catch { /* the server is away: the next event tells when it is back */ } finally {
+      isBusy = false;
+      // A page that takes long is asked for less often: a viewer costs the server at most a twentieth of a core.
+      nextAt = performance.now() + 20 * (performance.now() - began);
+    }
   };
 
   const stop = () => { if (source) { source.close(); source = null; } };

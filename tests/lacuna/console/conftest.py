@@ -1,0 +1,167 @@
+"""A cluster with something of everything in it, and its console."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from lacuna.console.listening import listen
+from lacuna.console.serving import console_served
+from lacuna.console.sources import of_embedded
+from lacuna.observing.agent import STARTING, observe_agent
+from lacuna.observing.control import observe_control_plane
+from lacuna.observing.endpoint import Observed
+from lacuna.testing import Cluster
+
+HOSTILE = "<script>alert('x')</script>&\"\N{RIGHT-TO-LEFT OVERRIDE}"
+SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the console answered."""
+
+    code: int
+    headers: Mapping[str, str]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Browser:
+    """Sends requests to a console, as a browser at its address would."""
+
+    address: str
+
+    def get(self, path: str, **headers: str) -> Answer:
+        """Send a GET; a header's name is written with _ for -."""
+        return self._send("GET", path, None, headers)
+
+    def post(self, path: str, body: str, **headers: str) -> Answer:
+        """Send a form from one of the console's own pages, unless `headers` say otherwise."""
+        own = {
+            "origin": f"http://{self.address}",
+            "content_type": "application/x-www-form-urlencoded",
+        }
+        return self._send("POST", path, body, own | headers)
+
+    def _send(self, method: str, path: str, body: str | None, headers: Mapping[str, str]) -> Answer:
+        connection = http.client.HTTPConnection(self.address, timeout=SECONDS)
+        try:
+            named = {name.replace("_", "-"): value for name, value in headers.items() if value}
+            connection.request(method, path, body, named)
+            response = connection.getresponse()
+            return Answer(
+                response.status,
+                {name.lower(): value for name, value in response.getheaders()},
+                response.read().decode(),
+            )
+        finally:
+            connection.close()
+
+
+@contextmanager
+def served(cluster: Cluster, *, may_write: bool = False) -> Iterator[Browser]:
+    """Serve the console of a cluster in the cluster's own event loop."""
+    stack = AsyncExitStack()
+    observed = Observed(STARTING)
+
+    async def begin() -> str:
+        embedded = cluster.embedded
+        observe_control_plane(observed, embedded.running, embedded.settings.service.runtime)
+        observe_agent(observed, embedded.agents[0])
+        return await stack.enter_async_context(
+            console_served(
+                listen("127.0.0.1:0"), of_embedded(embedded, observed), may_write=may_write
+            )
+        )
+
+    address = cluster.run(begin())
+    try:
+        yield Browser(address)
+    finally:
+        cluster.run(stack.aclose())
+
+
+def read(cluster: Cluster, group: str, topic: str, count: int) -> None:
+    """Have a group read `count` records of a topic, commit, and leave."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    ends = time.monotonic() + SECONDS
+    while count and time.monotonic() < ends:
+        found = consumer.poll(1.0)
+        if found is not None and found.error() is None:
+            count -= 1
+            consumer.commit(message=found, asynchronous=False)
+    consumer.close()
+
+
+def transactional(cluster: Cluster, transactional_id: str) -> Producer:
+    """A transactional producer that is ready to begin."""
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": 600_000,
+        }
+    )
+    producer.init_transactions()
+    return producer
+
+
+@pytest.fixture(scope="session")
+def filled() -> Iterator[Cluster]:
+    """A cluster with committed, aborted, open and waiting records, hostile names, and groups.
+
+    Topic orders [0]: 0-9 committed, 10-14 aborted, 15-19 plain, 20-22 of an open transaction, 23-26 waiting.
+    """
+    with Cluster() as cluster:
+        cluster.create_topic("orders", 2)
+        cluster.create_topic("compacted", 1, {"cleanup.policy": "compact"})
+        cluster.create_topic("empty")
+        plain = Producer({"bootstrap.servers": cluster.bootstrap})
+        done = transactional(cluster, "done")
+        for count, end in ((10, done.commit_transaction), (5, done.abort_transaction)):
+            done.begin_transaction()
+            for number in range(count):
+                done.produce("orders", key=f"k{number}", value=f"v{number}", partition=0)
+            done.flush()
+            end()
+        value = json.dumps({"html": "<b>bold</b>", "rows": list(range(40))})
+        plain.produce("orders", key=HOSTILE, value=HOSTILE, partition=0, headers={HOSTILE: HOSTILE})
+        plain.produce("orders", key="json", value=value, partition=0)
+        plain.produce("orders", key="bytes", value=bytes(range(200, 256)), partition=0)
+        plain.produce("orders", key="null", value=None, partition=0)
+        plain.produce("orders", key="long", value="x" * 100_000, partition=0)
+        plain.flush()
+        read(cluster, "billing", "orders", 12)
+        read(cluster, HOSTILE, "orders", 15)
+        holder = transactional(cluster, HOSTILE)
+        holder.begin_transaction()
+        for number in range(3):
+            holder.produce("orders", value=f"open {number}", partition=0)
+        holder.flush()
+        for number in range(4):
+            plain.produce("orders", value=f"behind {number}", partition=0)
+        plain.flush()
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def browser(filled: Cluster) -> Iterator[Browser]:
+    """A browser at the read-only console of `filled`."""
+    with served(filled) as found:
+        yield found

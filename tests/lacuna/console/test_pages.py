@@ -1,0 +1,126 @@
+"""Each page, with what a running cluster has."""
+
+import html
+import re
+from urllib.parse import quote
+
+import pytest
+
+from lacuna.console.formats import name
+from lacuna.testing import Cluster
+from tests.lacuna.console.conftest import HOSTILE, Browser
+
+PAGES = [
+    "/",
+    "/topics",
+    "/topics/orders",
+    "/topics/orders/0",
+    "/topics/orders/0?from=9&to=12",
+    "/topics/orders/0/messages",
+    "/topics/empty/0",
+    "/topics/empty/0/messages",
+    "/groups",
+    "/groups/group?id=billing",
+    f"/groups/group?id={quote(HOSTILE)}",
+    "/transactions",
+    "/nothing",
+]
+
+
+def plain(text: str) -> str:
+    """The text of a page without its tags."""
+    found = re.sub(r"<(script|style|title).*?</\1>", "", text, flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", found)).split())
+
+
+def test_the_cluster(browser: Browser, filled: Cluster) -> None:
+    shown = plain(browser.get("/").text)
+    assert f"Cluster {filled.embedded.control.cluster.cluster_id}" in shown
+    assert "Topics 3 4 partitions" in shown
+    assert "Held back 7 offsets, behind open transactions" in shown
+    assert f"1 {filled.bootstrap} \N{EN DASH} serving" in shown
+    assert "leader" in shown
+    assert "1 with an open transaction" in shown
+    assert re.search(r"Cost \$0\.\d{4}", shown)
+
+
+def test_topics_are_listed_searched_and_ordered(browser: Browser) -> None:
+    shown = plain(browser.get("/topics").text)
+    assert re.search(r"compacted 1 0 0 B \S+ 0 compact", shown)
+    assert re.search(r"orders 2 27 [\d.]+ KiB \S+ 7 delete", shown)
+    shown = plain(browser.get("/topics?q=MP").text)
+    assert "orders 2" not in shown
+    assert "2 topics" in shown
+    text = browser.get("/topics?sort=size").text
+    assert text.index(">orders<") < text.index(">compacted<")
+
+
+def test_a_topic_shows_its_partitions_and_configs(browser: Browser) -> None:
+    answer = browser.get("/topics/orders")
+    assert re.search(r"0 0 20 27 7 [\d.]+ KiB Messages of partition 0", plain(answer.text))
+    assert answer.text.count('<svg class="mini"') == 1  # the other partition is empty
+    assert "cleanup.policy compact set" in plain(browser.get("/topics/compacted").text)
+    assert browser.get("/topics/missing").code == 404
+
+
+def test_a_partition_is_a_strip(browser: Browser) -> None:
+    text = browser.get("/topics/orders/0").text
+    shown = plain(text)
+    for kind, count in {"committed": 15, "aborted": 5, "open": 3, "waiting": 4}.items():
+        assert re.search(rf"{kind} {count} · ", shown), kind
+        assert f'<rect class="band {kind}"' in text
+    assert "bound last stable 20 7" in shown
+    assert "group billing" in shown
+    assert "done, transaction" in text
+    assert "10\N{EN DASH}14 aborted 5 done, transaction" in shown
+
+
+def test_the_strip_is_zoomed_to_one_record(browser: Browser) -> None:
+    shown = plain(browser.get("/topics/orders/0?from=12&to=13").text)
+    assert "aborted 1 · 100.0 %" in shown
+    assert "1 offset 13" in shown
+    shown = plain(browser.get("/topics/orders/0?from=999999999999&to=3").text)
+    assert "1 offset 27" in shown  # what is behind the end is the last record
+
+
+def test_nothing_was_written(browser: Browser) -> None:
+    assert "Nothing was ever written" in browser.get("/topics/empty/0").text
+    assert browser.get("/topics/empty/1").code == 404
+    assert "There is nothing to read here" in browser.get("/topics/empty/0/messages").text
+
+
+def test_groups_and_their_lag(browser: Browser) -> None:
+    shown = plain(browser.get("/groups").text)
+    assert re.search(r"billing Empty classic 1 3 [\d.]+ \w+ 7", shown)
+    shown = plain(browser.get("/groups/group?id=billing").text)
+    assert re.search(r"orders 0 17 20 3 [\d.]+ \w+ 7", shown)
+    assert "This group has no members." in shown
+    assert browser.get("/groups/group?id=missing").code == 404
+
+
+def test_transactions_and_whom_they_keep_waiting(browser: Browser) -> None:
+    shown = plain(browser.get("/transactions").text)
+    assert re.search(
+        re.escape(name(HOSTILE)) + r" [\d.]+ m?s of 10 min 1 7 in 1 partition \+7 \+4", shown
+    )
+    assert "orders [0]" in shown
+    assert "done 1 CompleteAbort" in shown or re.search(r"done \d+ CompleteAbort", shown)
+    assert "Abort…" not in shown  # it is read-only
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_what_is_hostile_is_text(browser: Browser, path: str) -> None:
+    text = browser.get(path).text
+    assert "<script>alert" not in text
+    assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in text
+    assert re.findall(r"<script(.*?)>", text) == [' src="/static/console.js" defer']
+    assert " style=" not in text
+    assert not re.search(r"\son\w+=", text)
+
+
+def test_metrics_and_health_are_there_too(browser: Browser) -> None:
+    assert browser.get("/healthz").text == "ok\n"
+    assert browser.get("/readyz").text == "ok\n"
+    metrics = browser.get("/metrics")
+    assert "lacuna_controlplane_leader 1.0" in metrics.text
+    assert metrics.headers["content-type"].startswith("text/plain")
