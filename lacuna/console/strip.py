@@ -7,11 +7,12 @@ says how many offsets of each kind it has.
 
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby, islice
-from operator import itemgetter
+from itertools import compress, pairwise, repeat
+from operator import and_, ne, or_
 from typing import Final, NamedTuple, TypeAlias
 
 from lacuna.console.limits import COLUMNS, RANGES
@@ -45,8 +46,21 @@ MEANINGS: Final[Mapping[Kind, str]] = {
 }
 
 
-#: A kind, offsets [first, end), and the index of the extent, or -1 for what has none.
-_Single: TypeAlias = tuple[Kind, int, int, int]
+#: A kind, offsets [first, end), and the indexes [start, stop) of the extents, -1 for what has none.
+_Part: TypeAlias = tuple[Kind, int, int, int, int]
+
+#: Codes of kinds: whether an extent is live, and the flag of merged ones; two more for what is not stable.
+_LIVE: Final = 1
+_OPEN: Final = 4
+_WAITING: Final = 5
+_KINDS: Final = {
+    0: Kind.ABORTED,
+    _LIVE: Kind.COMMITTED,
+    FLAG_TRUE_OFFSETS: Kind.ABORTED,
+    _LIVE | FLAG_TRUE_OFFSETS: Kind.MERGED,
+    _OPEN: Kind.OPEN,
+    _WAITING: Kind.WAITING,
+}
 
 
 class Range(NamedTuple):
@@ -153,33 +167,30 @@ def open_from(producers: Iterable[ActiveProducer]) -> Mapping[int, int]:
 
 def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> Strip:
     """Return the strip of a window, with at most `most_ranges` ranges or `columns` columns."""
-    singles = list(_singles(window))
+    kinds = _kinds(window)
+    by_kind = _parts(window, kinds, _edges(window, kinds))
     totals = dict.fromkeys(Kind, 0)
-    for kind, first, end, _ in singles:
+    for kind, first, end, _, _ in by_kind:
         totals[kind] += end - first
-    level, groups = (
-        "one extent",
-        [[each] for each in singles] if len(singles) <= most_ranges else [],
-    )
-    if not groups:
-        transactions = window.transactions
+    level, parts, found = "one extent", by_kind, list[Column]()
+    edges: Sequence[int] = range(_begin(window), len(kinds) + 1)
+    if len(edges) > most_ranges + 1:
         level = "neighbouring extents of one transaction"
-        groups = _grouped(
-            singles,
-            lambda each: (each[0], transactions[each[3]] if each[3] >= 0 else 0),
-            most_ranges,
+        edges = _edges(window, kinds, window.transactions)
+    if len(edges) <= most_ranges + 1:
+        parts = _parts(window, kinds, edges)
+    if len(edges) > most_ranges + 1 or len(parts) > most_ranges:
+        level, parts = "neighbouring extents of one kind", by_kind
+    if len(parts) > most_ranges:
+        level, parts, found = (
+            "a column of equally many offsets",
+            [],
+            _columns(window, by_kind, columns),
         )
-    if len(groups) > most_ranges:
-        level = "neighbouring extents of one kind"
-        groups = _grouped(singles, itemgetter(0), most_ranges)
-    found: list[Column] = []
-    if len(groups) > most_ranges:
-        level, groups = "a column of equally many offsets", []
-        found = _columns(window, singles, columns)
     return Strip(
         first=window.first,
         end=window.end,
-        ranges=[_range(window, group) for group in groups],
+        ranges=[_range(window, part) for part in parts],
         columns=found,
         totals={kind: count for kind, count in totals.items() if count},
         extents=len(window.base_offsets),
@@ -187,76 +198,79 @@ def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> S
     )
 
 
-def _singles(window: Window) -> Iterator[_Single]:
-    """Yield extents and holes in order, cut to the window and the log start."""
-    reached, last_stable, open_from = window.first, window.last_stable_offset, window.open_from
+def _kinds(window: Window) -> bytearray:
+    """Return the code of each extent's kind. Most are made of whole columns at a time: there may be many."""
+    merged = map(and_, window.flags, repeat(FLAG_TRUE_OFFSETS))
+    codes = bytearray(map(or_, window.is_live, merged))
+    stable = bisect_right(window.next_offsets, window.last_stable_offset)
+    for index in range(stable, len(codes)):
+        if codes[index] & _LIVE:
+            since = window.open_from.get(window.producer_ids[index], sys.maxsize)
+            is_open = window.transactions[index] and window.base_offsets[index] >= since
+            codes[index] = _OPEN if is_open else _WAITING
+    return codes
+
+
+def _begin(window: Window) -> int:
+    """Return the index of the first extent that is not below the log start."""
+    return bisect_right(window.next_offsets, window.log_start_offset)
+
+
+def _edges(window: Window, kinds: bytearray, *columns: "array[int]") -> list[int]:
+    """Return the indexes where extents follow a hole, or those of another kind or value in a column; and the end."""
+    begin, count = _begin(window), len(kinds)
+    if begin == count:
+        return [count]
+    differs = map(ne, window.base_offsets[begin + 1 :], window.next_offsets[begin:-1])
+    for column in (kinds, *columns):
+        differs = map(or_, differs, map(ne, column[begin + 1 :], column[begin:-1]))
+    return [begin, *compress(range(begin + 1, count), differs), count]
+
+
+def _parts(window: Window, kinds: bytearray, edges: Iterable[int]) -> list[_Part]:
+    """Return the extents between edges, and what lies between them, cut to the window and the log start."""
+    parts: list[_Part] = []
+    reached = window.first
     if reached < window.log_start_offset:
         end = min(window.end, window.log_start_offset)
-        yield Kind.EXPIRED, reached, end, -1
+        parts.append((Kind.EXPIRED, reached, end, -1, -1))
         reached = end
-    columns = zip(
-        window.base_offsets,
-        window.next_offsets,
-        window.transactions,
-        window.producer_ids,
-        window.flags,
-        window.is_live,
-        strict=True,
-    )
-    for index, (base, following, transaction, producer_id, flags, is_live) in enumerate(columns):
-        if following <= reached:
-            continue  # below the log start
-        if base > reached:
-            yield Kind.HOLE, reached, base, -1
-            reached = base
-        if not is_live:
-            kind = Kind.ABORTED
-        elif following <= last_stable:
-            kind = Kind.MERGED if flags & FLAG_TRUE_OFFSETS else Kind.COMMITTED
-        elif transaction and base >= open_from.get(producer_id, sys.maxsize):
-            kind = Kind.OPEN
-        else:
-            kind = Kind.WAITING
-        end = min(following, window.end)
-        yield kind, reached, end, index
+    bases, following = window.base_offsets, window.next_offsets
+    for start, stop in pairwise(edges):
+        if bases[start] > reached:
+            parts.append((Kind.HOLE, reached, bases[start], -1, -1))
+            reached = bases[start]
+        end = min(following[stop - 1], window.end)
+        parts.append((_KINDS[kinds[start]], reached, end, start, stop))
         reached = end
     if reached < window.end:
-        yield Kind.HOLE, reached, window.end, -1
+        parts.append((Kind.HOLE, reached, window.end, -1, -1))
+    return parts
 
 
-def _grouped(
-    singles: Iterable[_Single], key: Callable[[_Single], object], most: int
-) -> list[list[_Single]]:
-    """Return the groups of neighbours with the same key, or the first `most` + 1 of them if there are more."""
-    groups = (list(group) for _, group in groupby(singles, key))
-    return list(islice(groups, most + 1))
-
-
-def _range(window: Window, group: Sequence[_Single]) -> Range:
-    kind, first, _, index = group[0]
-    end, last = group[-1][2], group[-1][3]
-    if index < 0:
+def _range(window: Window, part: _Part) -> Range:
+    kind, first, end, start, stop = part
+    if start < 0:
         return Range(kind, first, end)
-    stop = last + 1
-    is_one = len(set(window.transactions[index:stop])) == 1
+    is_one = len(set(window.transactions[start:stop])) == 1
     return Range(
         kind,
         first,
         end,
-        extents=stop - index,
-        size=sum(window.sizes[index:stop]),
-        transaction=window.transactions[index] if is_one else -1,
-        producer_id=window.producer_ids[index] if is_one else -1,
-        timestamp=window.max_timestamps[index],
-        lease_id=window.lease_ids[index],
-        sequence=window.sequences[index],
+        extents=stop - start,
+        size=sum(window.sizes[start:stop]),
+        transaction=window.transactions[start] if is_one else -1,
+        producer_id=window.producer_ids[start] if is_one else -1,
+        timestamp=window.max_timestamps[start],
+        lease_id=window.lease_ids[start],
+        sequence=window.sequences[start],
     )
 
 
-def _columns(window: Window, singles: Iterable[_Single], count: int) -> list[Column]:
+def _columns(window: Window, parts: Iterable[_Part], count: int) -> list[Column]:
     width = -(-(window.end - window.first) // count)
     columns: list[dict[Kind, int]] = [{} for _ in range(-(-(window.end - window.first) // width))]
-    for kind, first, end, _ in singles:
+    for kind, first, end, _, _ in parts:
         number = (first - window.first) // width
         while first < end:
             cut = min(end, window.first + (number + 1) * width)
