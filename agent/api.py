@@ -22,7 +22,7 @@ does something whose order matters adds itself to `call.peer.arrival_order` at i
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from lacuna.agent.arrival_order import ArrivalOrder
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 Q = TypeVar("Q")
 R = TypeVar("R")
+
+_MOST_OF_NAME: Final = 100
 
 
 class MalformedRequest(Exception):
@@ -53,11 +55,24 @@ class Once:
         self.is_due = False
 
 
+class Software:
+    """What a client says that it is (ApiVersions v3+, KIP-511): a name and a version, both "" if it says nothing."""
+
+    __slots__ = ("name", "version")
+
+    def __init__(self) -> None:
+        self.name = self.version = ""
+
+    def is_called(self, name: str, version: str) -> None:
+        """Note what the client says; what is too long for a name is cut."""
+        self.name, self.version = name[:_MOST_OF_NAME], version[:_MOST_OF_NAME]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
     """The client that sent a request. `client_id` is from the request's header, "" if it was null.
 
-    `arrival_order` and `first_fetch` belong to the client's connection.
+    `arrival_order`, `first_fetch` and `software` belong to the client's connection.
     """
 
     host: str
@@ -65,6 +80,7 @@ class Peer:
     client_id: str = ""
     arrival_order: ArrivalOrder = field(default_factory=ArrivalOrder, compare=False, repr=False)
     first_fetch: Once = field(default_factory=Once, compare=False, repr=False)
+    software: Software = field(default_factory=Software, compare=False, repr=False)
 
 
 class Call(NamedTuple):

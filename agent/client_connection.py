@@ -70,6 +70,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._closed: asyncio.Event = asyncio.Event()
         self.last_active = 0.0
 
+    @property
+    def peer(self) -> Peer:
+        """The client, as its last request named itself."""
+        return self._serving.peer
+
     # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

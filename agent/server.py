@@ -16,6 +16,7 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from lacuna.agent.api import Peer
 from lacuna.agent.budget import ByteBudget
 from lacuna.agent.client_connection import ClientConnection
 from lacuna.agent.connection import SCRATCH_BYTES
@@ -153,6 +154,10 @@ class AgentServer:
         """
         for connection in list(self._connections):
             connection.abort()
+
+    def peers(self) -> list[Peer]:
+        """The clients that are connected, one for each connection."""
+        return [connection.peer for connection in self._connections]
 
     # Called by connections.
 

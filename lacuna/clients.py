@@ -43,7 +43,23 @@ class Client:
     @property
     def differing(self) -> list[str]:
         """The scenarios in which the client behaves differently here than with Kafka."""
-        return [name for name, cell in self.cells.items() if cell.outcome == "differs"]
+        return self._having("differs")
+
+    @property
+    def summary(self) -> str:
+        """How the client behaves here, in one line."""
+        if not self.cells:
+            return f"{self.outcome}: {self.what}"
+        if self.differing:
+            return f"differs from Kafka in {', '.join(self.differing)}"
+        failing, lacking = self._having("as Kafka"), self._having("unsupported")
+        parts = ["as with Kafka"]
+        parts += [f"fails there too: {', '.join(failing)}"] if failing else []
+        parts += [f"has no {', '.join(lacking)}"] if lacking else []
+        return "; ".join(parts)
+
+    def _having(self, outcome: str) -> list[str]:
+        return [name for name, cell in self.cells.items() if cell.outcome == outcome]
 
 
 @dataclass(frozen=True, slots=True)

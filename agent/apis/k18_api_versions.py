@@ -64,6 +64,8 @@ async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
         and _SOFTWARE.match(request.client_software_version)
     ):
         return refuse(call, request, ErrorCode.INVALID_REQUEST)
+    if call.version >= _FIRST_WITH_SOFTWARE:
+        call.peer.software.is_called(request.client_software_name, request.client_software_version)
     ranges = call.context.registry.advertised()
     return ApiVersionsResponse(
         api_keys=[ApiVersion(key, low, high) for key, (low, high) in ranges.items()],

@@ -27,7 +27,7 @@ ENTRIES: Final = {
     ),
     "console": Entry(
         "lacuna.cli.serve_console:console",
-        "Runs the web console of a cluster that runs elsewhere; `lacuna up` has its own.",
+        "Runs the web console of a cluster that runs elsewhere.",
     ),
     "topics": Entry(
         "lacuna.cli.topics:app", "Lists, describes, creates, alters and deletes topics."

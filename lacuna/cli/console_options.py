@@ -65,3 +65,8 @@ class Wanted:
         sources = of_embedded(cluster, observed)
         async with console_served(listener, sources, names=self.names, may_write=self.may_write):
             yield
+
+
+def host_names(text: str) -> tuple[str, ...]:
+    """The names in a list with commas between them."""
+    return tuple(name for each in text.split(",") if (name := each.strip()))

@@ -8,7 +8,7 @@ from rich.markup import escape
 from lacuna.cli.command_line import option
 from lacuna.cli.console import is_for_people, out, table
 from lacuna.cli.errors import fail
-from lacuna.clients import Cell, Client, ClientQuery, known_names, load, nearest, parse
+from lacuna.clients import Client, ClientQuery, known_names, load, nearest, parse
 
 _SAYS = {
     "same": "as with Kafka",
@@ -46,7 +46,7 @@ def doctor(
 
 
 def _list(clients: list[Client]) -> None:
-    rows = ((one.name, one.version, one.language, _summary(one)) for one in clients)
+    rows = ((one.name, one.version, one.language, one.summary) for one in clients)
     table(("client", "version", "language", "here"), rows, title="Tested clients")
 
 
@@ -65,7 +65,7 @@ def _tell(asked: ClientQuery, found: list[Client]) -> None:
 
 def _show(one: Client, *, is_it: bool) -> None:
     nearest_to = "" if is_it else " (the nearest version tested)"
-    title = f"{one.name} {one.version}{nearest_to}, beside Kafka {one.kafka}: {_summary(one)}"
+    title = f"{one.name} {one.version}{nearest_to}, beside Kafka {one.kafka}: {one.summary}"
     if one.cells:
         rows = ((name, _SAYS[cell.outcome], cell.what) for name, cell in one.cells.items())
         if not is_for_people():
@@ -78,20 +78,3 @@ def _show(one: Client, *, is_it: bool) -> None:
             out.print(f"[bold]{label}[/bold]  {escape(text)}", soft_wrap=True)
         elif text:
             click.echo(f"{label}\t{text}")
-
-
-def _summary(one: Client) -> str:
-    if not one.cells:
-        return f"{one.outcome}: {one.what}"
-    if one.differing:
-        return f"differs from Kafka in {', '.join(one.differing)}"
-    failing = _having(one.cells, "as Kafka")
-    lacking = _having(one.cells, "unsupported")
-    parts = ["as with Kafka"]
-    parts += [f"fails there too: {', '.join(failing)}"] if failing else []
-    parts += [f"has no {', '.join(lacking)}"] if lacking else []
-    return "; ".join(parts)
-
-
-def _having(cells: dict[str, Cell], outcome: str) -> list[str]:
-    return [name for name, cell in cells.items() if cell.outcome == outcome]

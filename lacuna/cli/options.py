@@ -276,12 +276,13 @@ Console = Annotated[
     ),
 ]
 NoConsole = Annotated[bool, option("--no-console", help="Serve no web console.", panel=_CONSOLE)]
-ConsoleHost = Annotated[
-    list[str] | None,
+ConsoleHosts = Annotated[
+    str,
     option(
-        "--console-host",
-        metavar="NAME",
-        help="A host name by which browsers may call the console, beside localhost and addresses. May be repeated.",
+        "--console-hosts",
+        key="console.hosts",
+        metavar="NAME[,NAME]",
+        help="Host names by which browsers may call the console, beside localhost and addresses.",
         panel=_CONSOLE,
     ),
 ]
@@ -289,6 +290,7 @@ ConsoleWrites = Annotated[
     bool,
     option(
         "--console-writes",
+        key="console.writes",
         help="Let everybody who reaches the console abort transactions.",
         panel=_CONSOLE,
     ),

@@ -3,11 +3,12 @@
 from typing import Annotated
 
 from lacuna.cli.command_line import option
+from lacuna.cli.console_options import host_names
 from lacuna.cli.options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_CONSOLE,
     Bootstrap,
-    ConsoleHost,
+    ConsoleHosts,
     ConsoleWrites,
     Control,
     Data,
@@ -29,7 +30,7 @@ def console(
         str,
         option("--listen", "-l", metavar="HOST:PORT", help="Address for browsers to connect to."),
     ] = DEFAULT_CONSOLE,
-    console_host: ConsoleHost = None,
+    console_hosts: ConsoleHosts = "",
     console_writes: ConsoleWrites = False,
     verbose: Verbose = False,
     log_format: LogFormat = TEXT,
@@ -41,7 +42,7 @@ def console(
     """
     log_to_stderr(verbose, log_format)
     address = find_control(control, data)
-    names = tuple(console_host or ())
+    names = host_names(console_hosts)
     with listen(listen_on) as listener:
         from lacuna.console.serving import console_served
         from lacuna.console.sources import of_others

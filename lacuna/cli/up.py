@@ -16,7 +16,7 @@ from lacuna.cli.agent_options import AgentOptions, given_settings
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
-from lacuna.cli.console_options import Wanted
+from lacuna.cli.console_options import Wanted, host_names
 from lacuna.cli.errors import fail
 from lacuna.cli.greeting import greeting
 from lacuna.cli.losses import go_on_with_shared, go_on_without
@@ -31,7 +31,7 @@ from lacuna.cli.options import (
     Bucket,
     CacheMebibytes,
     Console,
-    ConsoleHost,
+    ConsoleHosts,
     ConsoleWrites,
     CreateBucket,
     Endpoint,
@@ -95,7 +95,7 @@ def up(
     health: Health = None,
     console: Console = DEFAULT_CONSOLE,
     no_console: NoConsole = False,
-    console_host: ConsoleHost = None,
+    console_hosts: ConsoleHosts = "",
     console_writes: ConsoleWrites = False,
     config: Config = None,
     assignments: Assignments = None,
@@ -145,7 +145,7 @@ def up(
         wanted = Wanted(
             address="" if no_console or console == OFF else console,
             is_chosen=is_chosen,
-            names=tuple(console_host or ()),
+            names=host_names(console_hosts),
             may_write=console_writes,
         )
         if workers > 1:

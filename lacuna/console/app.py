@@ -11,7 +11,16 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from lacuna.console import cluster, groups, live, messages, partition, topics, transactions
+from lacuna.console import (
+    cluster,
+    connected,
+    groups,
+    live,
+    messages,
+    partition,
+    topics,
+    transactions,
+)
 from lacuna.console.sampling import Sampler
 from lacuna.console.security import Guard, Tokens
 from lacuna.console.site import NotThere, Page, Site, Turns, templates
@@ -28,6 +37,7 @@ _PAGES: Final[dict[str, Page]] = {
     "/groups/group": groups.group_page,
     "/transactions": transactions.page,
     "/transactions/abort": transactions.abort_page,
+    "/clients": connected.page,
 }
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _STATIC: Final = ("console.css", "console.js", "icon.svg")
@@ -35,19 +45,17 @@ _STATIC: Final = ("console.css", "console.js", "icon.svg")
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The console: what answers requests, what has to `run` beside it, and the event streams, which must be ended."""
+    """The console: what answers requests, and the event streams, which must be ended."""
 
     answers: ASGIApp
-    sampler: Sampler
     streams: live.Streams
 
 
 def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Application:
     """Return the console. `names` are the host names that it goes by."""
-    sampler = Sampler(sources)
     site = Site(
         sources=sources,
-        sampler=sampler,
+        sampler=Sampler(sources),
         tokens=Tokens(),
         may_write=may_write,
         templates=templates(),
@@ -88,7 +96,7 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
             Route("/metrics", metrics),
         ]
     routes.append(Route("/{path:path}", answering(_nothing)))
-    return Application(Guard(Starlette(routes=routes), names), sampler, streams)
+    return Application(Guard(Starlette(routes=routes), names), streams)
 
 
 async def _nothing(_site: Site, request: Request) -> Response:

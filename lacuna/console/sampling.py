@@ -1,4 +1,4 @@
-"""Sizes of all topics, and how fast they grow: the control plane is asked now and then, and what it said is kept."""
+"""Sizes of all topics, and how fast they grow."""
 
 import asyncio
 from collections import deque
@@ -7,16 +7,18 @@ from typing import Final, NamedTuple
 
 from lacuna.console.limits import SAMPLED_PARTITIONS
 from lacuna.console.sources import Sources
-from lacuna.controlplane.client import ControlClient, ControlPlaneUnavailable, confirm
+from lacuna.controlplane.client import ControlClient, confirm
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PartitionState, ReadPartitions
 
 #: A sample as young as this is used again.
 _FRESH_SECONDS: Final = 1.0
+#: Rates are those of the last minute, with a sample every ten seconds or so while somebody looks.
 _PAUSE_SECONDS: Final = 10.0
-#: Rates are those of the last minute.
-_KEPT: Final = 7
+_MINUTE: Final = 65.0
+#: Partitions of one command, which the control plane answers at a time.
+_AT_ONCE: Final = 1000
 
 
 class TopicSize(NamedTuple):
@@ -37,22 +39,13 @@ class Sample(NamedTuple):
 
 
 class Sampler:
-    """Keeps samples of the last minute."""
+    """Keeps samples of the last minute. None are taken unless somebody looks."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._samples: deque[Sample] = deque(maxlen=_KEPT)
+        self._samples: deque[Sample] = deque()
         self._newest: Sample | None = None
         self._lock = asyncio.Lock()
-
-    async def run(self) -> None:
-        """Take a sample every ten seconds, until it is cancelled."""
-        while True:
-            try:
-                self._samples.append(await self.newest())
-            except ControlPlaneUnavailable:
-                self._samples.clear()  # rates begin anew; the pages themselves say what is wrong
-            await asyncio.sleep(_PAUSE_SECONDS)
 
     async def newest(self) -> Sample:
         """Return a sample of at most a second ago. Raises ControlPlaneUnavailable."""
@@ -60,7 +53,14 @@ class Sampler:
             now = self._sources.seconds()
             if self._newest is None or now - self._newest.seconds > _FRESH_SECONDS:
                 self._newest = await self._take()
+                self._keep(self._newest)
             return self._newest
+
+    def _keep(self, sample: Sample) -> None:
+        while self._samples and sample.seconds - self._samples[0].seconds > _MINUTE:
+            self._samples.popleft()
+        if not self._samples or sample.seconds - self._samples[-1].seconds > _PAUSE_SECONDS:
+            self._samples.append(sample)
 
     def rates(self, sample: Sample) -> Mapping[bytes, float]:
         """Return the offsets a second that topics were given since up to a minute ago; empty if that is not known."""
@@ -107,5 +107,9 @@ async def read_partitions(
     control: ControlClient, keys: Sequence[TopicPartition]
 ) -> Sequence[PartitionState]:
     """Return the bounds and sizes of partitions. Raises ControlPlaneUnavailable."""
-    reply = await control.call(Command(read_partitions=ReadPartitions(partitions=keys)))
-    return reply.partitions_read.partitions
+    states: list[PartitionState] = []
+    for first in range(0, len(keys), _AT_ONCE):
+        asked = ReadPartitions(partitions=keys[first : first + _AT_ONCE])
+        reply = await control.call(Command(read_partitions=asked))
+        states += reply.partitions_read.partitions
+    return states

@@ -75,7 +75,7 @@ class Guard:
             return _no(
                 421,
                 "the console does not go by this name: use its address, or start it with "
-                "--console-host NAME",
+                "--console-hosts NAME",
             )
         if len(scope["query_string"]) > QUERY_CHARACTERS:
             return _no(414, "the query is too long")

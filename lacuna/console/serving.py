@@ -21,6 +21,22 @@ _END_SECONDS: Final = 2
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        """Have `serve` return."""
+        self.should_exit = True
+        self._ending.set()
+
+    async def main_loop(self) -> None:
+        """Wait for `end`, and make the Date header anew once a second, where uvicorn looks ten times."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._ending.wait()
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the process."""
@@ -43,15 +59,11 @@ async def console_served(
     app = make_app(sources, {"localhost", *map(str.lower, names)}, may_write=may_write)
     server = _Server(_config(app.answers))
     serving = asyncio.create_task(server.serve([listener]), name="console")
-    sampling = asyncio.create_task(app.sampler.run(), name="console's samples")
     try:
         yield join_address(host, port)
     finally:
         app.streams.end()
-        sampling.cancel()
-        server.should_exit = True
-        with suppress(asyncio.CancelledError):
-            await sampling
+        server.end()
         await serving
 
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from lacuna.agent.api import Peer
 from lacuna.agent.clock import SystemWallClock
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared_service import RunningNode, ask_status
@@ -17,7 +18,8 @@ class Sources:
     """Where the pages come from.
 
     `control` is asked for the metadata and `bootstrap`, HOST:PORT of agents, for records. `status` asks the control
-    planes, where there may be several. `observed` is what the process itself shows, if it is part of the cluster.
+    planes, where there may be several. `observed` is what the process itself shows, and `peers` are the clients that
+    are connected to it, if it is part of the cluster.
     """
 
     control: ControlClient
@@ -26,6 +28,7 @@ class Sources:
     seconds: Callable[[], float]
     status: Callable[[], Awaitable[Sequence[ControlPlaneStatus]]]
     observed: Observed | None = None
+    peers: Callable[[], Sequence[Peer]] | None = None
 
 
 def of_embedded(cluster: EmbeddedCluster, observed: Observed | None) -> Sources:
@@ -45,6 +48,7 @@ def of_embedded(cluster: EmbeddedCluster, observed: Observed | None) -> Sources:
         seconds=time.monotonic,
         status=status,
         observed=observed,
+        peers=lambda: [peer for agent in cluster.agents for peer in agent.server.peers()],
     )
 
 

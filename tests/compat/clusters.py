@@ -75,7 +75,7 @@ def lacuna(folder: Path) -> Iterator[str]:
     data = folder / "lacuna"
     listen = ["--listen", "127.0.0.1:0"]
     with contextlib.ExitStack() as stack:
-        up = ["up", "--data", str(data), *listen]
+        up = ["up", "--no-console", "--data", str(data), *listen]
         first = stack.enter_context(_command(up, folder / "up.log"))
         control = (data / "control.address").read_text().strip()
         agent = ["agent", "--control", control, "--objects", str(data / "objects"), *listen]

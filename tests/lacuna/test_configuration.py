@@ -149,7 +149,7 @@ async def test_a_cluster_runs_with_what_the_file_says(
     monkeypatch.chdir(tmp_path)
     wanted = {key: other(row) for key, row in ROWS.items()}
     arguments = [f"--set={key}={as_text(value)}" for key, value in wanted.items()]
-    *given, _ = started(monkeypatch, "up", "--data=d", "--listen=127.0.0.1:0", *arguments).args
+    *given, _, _ = started(monkeypatch, "up", "--data=d", "--listen=127.0.0.1:0", *arguments).args
     cluster = EmbeddedCluster(_cluster_settings(*given))
     await cluster.start()
     try:
@@ -296,6 +296,7 @@ def test_every_option_that_says_where_something_is_has_a_key() -> None:
         keyed = {option.name for option in options_of(found)}
         rows = {row.option for row in TABLES[command].values()}
         own = {"help", "accept_loss", "moto", "config", "assignments", "print_config", "verbose"}
+        own |= {"no_console"}
         for param in found.params:
             assert param.name in keyed | own or rows & set(param.opts), param.name
 

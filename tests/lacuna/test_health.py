@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ def test_a_cluster_says_what_happens(tmp_path: Path, clients: SimpleNamespace) -
     health = f"127.0.0.1:{port}"
     command = [sys.executable, "-m", "lacuna", "up", "--data", str(tmp_path / "data"), "--verbose"]
     up = subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0", "--health", health],
+        [*command, "--listen", "127.0.0.1:0", "--health", health, "--console", "127.0.0.1:0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -25,10 +26,14 @@ def test_a_cluster_says_what_happens(tmp_path: Path, clients: SimpleNamespace) -
     assert up.stdout is not None
     try:
         bootstrap = up.stdout.readline().removeprefix("bootstrap: ").strip()
-        said = "".join(up.stdout.readline() for _ in range(5))
+        said = "".join(up.stdout.readline() for _ in range(6))
         for path in ("healthz", "readyz"):
             with urlopen(f"http://{health}/{path}", timeout=60) as answer:
                 assert answer.read() == b"ok\n"
+        console = re.search(r"console (http://127\.0\.0\.1:\d+)", said)
+        assert console is not None
+        with urlopen(f"{console[1]}/readyz", timeout=60) as answer:
+            assert answer.read() == b"ok\n"
         producer = clients.transactional(bootstrap, "shop")
         producer.begin_transaction()
         clients.send(producer, "orders", ["x"])

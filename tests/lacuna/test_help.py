@@ -15,7 +15,7 @@ from lacuna.cli.app import ENTRIES
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
 
-CLUSTER = ["demo", "up", "status", "topics", "produce", "consume"]
+CLUSTER = ["demo", "up", "status", "console", "topics", "produce", "consume"]
 SHOWING = ["groups", "transactions", "explain", "doctor"]
 JOBS = ["compact", "export", "verify", "metadata"]
 NAMES = [*CLUSTER, *SHOWING, *JOBS, "controlplane", "agent", "config", "completion"]

@@ -112,7 +112,7 @@ def test_the_first_ctrl_c_ends_a_question(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_a_cluster_with_moto_without_a_trace() -> None:
     pytest.importorskip("moto")
-    up = Terminal("-m", "lacuna", "up", "--moto", "--listen", "127.0.0.1:0")
+    up = Terminal("-m", "lacuna", "up", "--moto", "--listen", "127.0.0.1:0", "--no-console")
     up.until("bootstrap: ")
     assert up.interrupt() == 0
     assert "Traceback" not in up.shown

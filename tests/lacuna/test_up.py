@@ -97,7 +97,16 @@ def test_the_end_is_quick_with_consumers_connected(data: Path, clients: SimpleNa
 
 def start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "lacuna", "up", "--listen", "127.0.0.1:0", *arguments],
+        [
+            sys.executable,
+            "-m",
+            "lacuna",
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--no-console",
+            *arguments,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -119,3 +119,17 @@ def test_what_is_served_bounds_what_is_said() -> None:
     assert not served.takes(2, 12)
     with pytest.raises(ValueError, match="API 1 is registered twice"):
         Registry([api(1, 4, 5), api(1, 6, 7)])
+
+
+async def test_the_agent_knows_what_its_clients_say_that_they_are() -> None:
+    async with serving(make_context(ScriptedControl())) as server:
+        client = await RawClient.connect(server.port)
+        try:
+            await client.ask(18, 0)
+            (peer,) = server.peers()
+            assert (peer.software.name, peer.software.version) == ("", "")
+            await client.ask(18, 3, **SOFTWARE)
+            (peer,) = server.peers()
+            assert (peer.software.name, peer.software.version) == ("lib", "1.0")
+        finally:
+            await client.close()

@@ -23,6 +23,7 @@ PAGES = [
     "/groups/group?id=billing",
     f"/groups/group?id={quote(HOSTILE)}",
     "/transactions",
+    "/clients",
     "/nothing",
 ]
 
@@ -124,3 +125,9 @@ def test_metrics_and_health_are_there_too(browser: Browser) -> None:
     metrics = browser.get("/metrics")
     assert "lacuna_controlplane_leader 1.0" in metrics.text
     assert metrics.headers["content-type"].startswith("text/plain")
+
+
+def test_clients_and_what_is_known_of_them(browser: Browser) -> None:
+    shown = plain(browser.get("/clients").text)
+    assert re.search(r"confluent-kafka-python \S+-rdkafka-\S+ \d+ rdkafka 127\.0\.0\.1", shown)
+    assert re.search(r"librdkafka 2\.\S+ as with Kafka", shown)
