@@ -24,7 +24,7 @@
     const selection = document.getSelection();
     return part.contains(document.activeElement) ||
       (selection && !selection.isCollapsed && part.contains(selection.anchorNode)) ||
-      part.querySelector("details[open]") !== null;
+      part.querySelector(".strip:hover") !== null;
   };
 
   const refresh = async () => {
@@ -69,17 +69,21 @@
 
   // --- strips: what is under the pointer, told below ---
 
-  for (const box of document.querySelectorAll(".strip")) {
-    const readout = box.querySelector(".readout");
-    if (!readout) continue;
-    const first = readout.textContent;
-    box.addEventListener("pointerover", (event) => {
-      const found = event.target.closest && event.target.closest("g");
-      const title = found && found.querySelector("title");
-      readout.textContent = title ? title.textContent.trim() : first;
-    });
-    box.addEventListener("pointerleave", () => { readout.textContent = first; });
-  }
+  const told = (strip, text) => {
+    const readout = strip.querySelector(".readout");
+    if (!readout) return;
+    if (readout.dataset.first === undefined) readout.dataset.first = readout.textContent;
+    readout.textContent = text === null ? readout.dataset.first : text;
+  };
+
+  // On the document: a strip is replaced whenever the numbers are.
+  document.addEventListener("pointerover", (event) => {
+    const strip = event.target.closest(".strip");
+    if (!strip) return;
+    const part = event.target.closest("g");
+    const title = part && part.querySelector("title");
+    told(strip, title ? title.textContent.trim() : null);
+  });
 
   // --- messages as they arrive ---
 

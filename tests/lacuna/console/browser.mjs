@@ -1,0 +1,56 @@
+// Opens each page in headless Chromium, light and dark, wide and narrow, and prints as one JSON object what axe-core finds,
+// what the browser complains about (a broken policy, a script's error), and which pages scroll sideways.
+// Arguments: a file with {"base", "pages", "axe", "chromium"}.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+const asked = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const { resolve } = createRequire(pathToFileURL(`${asked.modules}/`));
+const { default: puppeteer } = await import(pathToFileURL(resolve("puppeteer-core")));
+const axe = readFileSync(resolve("axe-core/axe.min.js"), "utf8");
+const found = { violations: [], complaints: [], sideways: [], shown: 0 };
+const browser = await puppeteer.launch({
+  executablePath: asked.chromium,
+  args: ["--no-sandbox", "--disable-dev-shm-usage"],
+});
+try {
+  for (const path of asked.pages) {
+    for (const [scheme, width] of [["light", 1280], ["dark", 1280], ["light", 390], ["dark", 390]]) {
+      const where = `${path} ${scheme} ${width}`;
+      const page = await browser.newPage();
+      page.on("console", (message) => {
+        if (message.type() === "error") found.complaints.push(`${where}: ${message.text()}`);
+      });
+      page.on("pageerror", (error) => found.complaints.push(`${where}: ${error}`));
+      await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+      await page.setViewport({ width, height: 900 });
+      await page.goto(asked.base + path, { waitUntil: "domcontentloaded" });
+      // Through the protocol, which the page's policy does not bind.
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => window.axe.run(document));
+      for (const each of violations) found.violations.push(`${where}: ${each.id} ${each.nodes[0].html}`);
+      const beyond = await page.evaluate(() => {
+        const all = document.documentElement;
+        return all.scrollWidth - all.clientWidth;
+      });
+      if (beyond > 0) found.sideways.push(`${where}: ${beyond}`);
+      found.shown += 1;
+      await page.close();
+    }
+  }
+  if (asked.follow) {
+    const page = await browser.newPage();
+    await page.goto(asked.base + asked.follow, { waitUntil: "domcontentloaded" });
+    await page.click("#follow");
+    const first = "#messages tbody tr:first-child th";
+    const before = await page.$eval(first, (cell) => cell.textContent);
+    console.error("following");
+    await page.waitForFunction(
+      (selector, text) => document.querySelector(selector).textContent !== text, {}, first, before);
+    found.followed = await page.$eval("#messages tbody tr:first-child", (row) => row.textContent);
+  }
+} finally {
+  await browser.close();
+}
+console.log(JSON.stringify(found));

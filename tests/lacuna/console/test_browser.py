@@ -1,0 +1,108 @@
+"""Each page in a real browser: no violation that axe-core knows of, no broken policy, nothing that scrolls sideways."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from confluent_kafka import Producer
+
+from lacuna.testing import Cluster
+from tests.lacuna.console.conftest import HOSTILE, Browser, served
+from tests.lacuna.console.test_pages import PAGES
+
+SCRIPT = Path(__file__).with_name("browser.mjs")
+PACKAGES = ("axe-core@4.14.1", "puppeteer-core@24.43.1")
+SECONDS = 240
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with axe-core and what drives the browser, from npm."""
+    if not shutil.which("chromium") or not shutil.which("npm"):
+        pytest.skip("needs chromium and npm")
+    folder = tmp_path_factory.mktemp("modules")
+    command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *PACKAGES]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
+    if ran.returncode:
+        pytest.skip(f"npm cannot install {' and '.join(PACKAGES)}: {ran.stderr[-200:]}")
+    return folder
+
+
+@pytest.mark.slow
+def test_every_page_in_a_browser(filled: Cluster, modules: Path, tmp_path: Path) -> None:
+    with served(filled, may_write=True) as browser:
+        pages = [path for path in PAGES if path != "/nothing"]  # a 404 is logged as an error
+        pages += [f"/transactions/abort?id={quote(HOSTILE)}"]
+        found = _shown(browser, modules, tmp_path, pages)
+    assert found["shown"] == 4 * len(pages)
+    assert found["violations"] == []
+    assert found["complaints"] == []
+    assert found["sideways"] == []
+
+
+@pytest.mark.slow
+def test_messages_are_followed(
+    lacuna_private_cluster: Cluster, modules: Path, tmp_path: Path
+) -> None:
+    cluster = lacuna_private_cluster
+    cluster.create_topic("news")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    producer.produce("news", value="old")
+    producer.flush()
+    with served(cluster) as browser:
+        path = "/topics/news/0/messages"
+        asked = _asked(browser, modules, tmp_path, [], follow=path)
+        with subprocess.Popen(
+            ["node", str(SCRIPT), str(asked)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stderr is not None
+            assert process.stderr.readline() == "following\n"
+            # The stream begins at the end that it finds, which may be behind the first of them.
+            while process.poll() is None:
+                producer.produce("news", value=HOSTILE)
+                producer.flush()
+                try:
+                    process.wait(0.5)
+                except subprocess.TimeoutExpired:
+                    continue
+            assert process.stdout is not None
+            found = json.loads(process.stdout.read())
+    assert "<script>alert('x')</script>" in found["followed"]
+
+
+def _asked(
+    browser: Browser, modules: Path, folder: Path, pages: list[str], follow: str = ""
+) -> Path:
+    asked = folder / "asked.json"
+    asked.write_text(
+        json.dumps(
+            {
+                "base": f"http://{browser.address}",
+                "pages": pages,
+                "follow": follow,
+                "modules": str(modules / "node_modules"),
+                "chromium": shutil.which("chromium"),
+            }
+        )
+    )
+    return asked
+
+
+def _shown(browser: Browser, modules: Path, folder: Path, pages: list[str]) -> dict[str, object]:
+    asked = _asked(browser, modules, folder, pages)
+    ran = subprocess.run(
+        ["node", str(SCRIPT), str(asked)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert ran.returncode == 0, ran.stderr
+    found: dict[str, object] = json.loads(ran.stdout)
+    return found
