@@ -1,6 +1,6 @@
 """Who holds the last stable offset of a partition, what waits behind it, and what its end would release."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lacuna.controlplane.client import ControlClient, confirm
@@ -64,10 +64,15 @@ async def blame(control: ControlClient, topic: str) -> list[Blamed]:
     return await blame_in(control, keys)
 
 
-async def blame_in(control: ControlClient, keys: Sequence[TopicPartition]) -> list[Blamed]:
-    """Return those of the partitions whose readers wait, in their order. Raises ControlPlaneUnavailable."""
+async def blame_in(
+    control: ControlClient, keys: Sequence[TopicPartition], most_groups: int | None = None
+) -> list[Blamed]:
+    """Return those of the partitions whose readers wait, in their order; at most `most_groups` groups are asked for.
+
+    Raises ControlPlaneUnavailable.
+    """
     transactions = await _transactions(control)
-    groups = await _positions(control, {key.topic_id for key in keys})
+    groups = await _positions(control, keys, most_groups)
     reply = await control.call(Command(describe_producers=DescribeProducers(partitions=keys)))
     blamed: list[Blamed] = []
     for key, described in zip(keys, reply.producers_described.partitions, strict=True):
@@ -140,16 +145,16 @@ async def _transactions(control: ControlClient) -> dict[int, TransactionDescript
 
 
 async def _positions(
-    control: ControlClient, topic_ids: Collection[bytes]
+    control: ControlClient, keys: Sequence[TopicPartition], most_groups: int | None
 ) -> dict[PartitionKey, dict[str, int]]:
-    """Return the committed offsets of all groups in topics, by partition and group."""
+    """Return the committed offsets of groups in partitions, by partition and group."""
     listed = await control.call(Command(list_groups=ListGroups()))
-    ids = [each.group_id for each in listed.groups_listed.groups]
-    asked = [OffsetFetchGroup(group_id=each, all_partitions=True) for each in ids]
+    ids = [each.group_id for each in listed.groups_listed.groups][:most_groups]
+    asked = [OffsetFetchGroup(group_id=each, partitions=keys) for each in ids]
     reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
     positions: dict[PartitionKey, dict[str, int]] = {}
     for group_id, fetched in zip(ids, reply.offsets_fetched.groups, strict=True):
         for each in fetched.offsets:
-            if each.partition.topic_id in topic_ids:
+            if each.offset >= 0:
                 positions.setdefault(key_of(each.partition), {})[group_id] = each.offset
     return positions

@@ -27,6 +27,7 @@ from lacuna.controlplane.client import (
     ControlPlaneUnavailable,
     InProcessClient,
     SessionClient,
+    SessionLimits,
 )
 from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.journal.journal import SharedJournal
@@ -111,7 +112,7 @@ class EmbeddedCluster:
         self.store = await asyncio.to_thread(self._open_store)
         self._stack.callback(self.store.close)
         await self._serve(load)
-        self.control = await self._connect()
+        self.control = await self.connect()
         await claim(self.store, self.control)
         # Only now: the journal is ours, so no other cluster that runs on this folder has its files overwritten.
         if settings.store_url:
@@ -126,7 +127,7 @@ class EmbeddedCluster:
 
     async def _start_agent(self, number: int, load: LoopLoad) -> RunningAgent:
         settings = self.settings
-        control = await self._connect()
+        control = await self.connect()
         while True:
             try:
                 return await start_agent(
@@ -196,7 +197,8 @@ class EmbeddedCluster:
             raise
         return store
 
-    async def _connect(self) -> ControlClient:
+    async def connect(self, max_partitions: int = 10_000) -> ControlClient:
+        """Returns another client of the control plane, with the views of at most `max_partitions`; `stop` closes it."""
         client: InProcessClient | SessionClient
         if isinstance(self.running, RunningNode):
             # It may lose the leadership and get it back, as if it were elsewhere.
@@ -205,10 +207,11 @@ class EmbeddedCluster:
                 [self.running.address],
                 lambda _: local_stream(node, bound),
                 random.SystemRandom().random,
+                SessionLimits(max_partitions=max_partitions),
             )
             client.start()
         else:
-            client = InProcessClient(self.running.plane)
+            client = InProcessClient(self.running.plane, max_partitions=max_partitions)
         self._stack.push_async_callback(client.close)
         await client.cluster.ready()
         return client

@@ -62,7 +62,7 @@ class Wanted:
         from lacuna.console.serving import console_served
         from lacuna.console.sources import of_embedded
 
-        sources = of_embedded(cluster, observed)
+        sources = await of_embedded(cluster, observed)
         async with console_served(listener, sources, names=self.names, may_write=self.may_write):
             yield
 

@@ -16,8 +16,10 @@ from lacuna.cli.options import (
     Verbose,
 )
 from lacuna.cli.running import TEXT, forever, log_to_stderr, run, say_ready
+from lacuna.console import limits
 from lacuna.console.listening import listen
 from lacuna.control import client_of, find_control
+from lacuna.controlplane.client import SessionLimits
 
 CONSOLE_READY = "console: "
 
@@ -48,7 +50,7 @@ def console(
         from lacuna.console.sources import of_others
 
         async def serve() -> None:
-            async with client_of(address) as client:
+            async with client_of(address, SessionLimits(max_partitions=limits.VIEWS)) as client:
                 sources = of_others(client, address, bootstrap)
                 async with console_served(
                     listener, sources, names=names, may_write=console_writes

@@ -80,17 +80,15 @@ async def page(site: Site, request: Request) -> Response:
 
 async def _rows(site: Site, groups: Sequence[ListedGroup]) -> list[GroupRow]:
     control, now_ms = site.sources.control, site.sources.now_ms()
-    asked = [OffsetFetchGroup(group_id=group.group_id, all_partitions=True) for group in groups]
-    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
     left = limits.LAGS
     rows: list[GroupRow] = []
-    for group, fetched in zip(groups, reply.offsets_fetched.groups, strict=True):
-        count = len(fetched.offsets)
+    for group, offsets in await _committed(control, groups):
+        count = len(offsets)
         if not 0 < count <= left:
             rows.append(GroupRow(group, count, None, 0.0, 0))
             continue
         left -= count
-        lags = await lag_of_offsets(control, fetched.offsets)
+        lags = await lag_of_offsets(control, offsets)
         rows.append(
             GroupRow(
                 group,
@@ -101,6 +99,25 @@ async def _rows(site: Site, groups: Sequence[ListedGroup]) -> list[GroupRow]:
             )
         )
     return rows
+
+
+async def _committed(
+    control: ControlClient, groups: Sequence[ListedGroup]
+) -> list[tuple[ListedGroup, Sequence[CommittedOffset]]]:
+    """Return what groups have committed; once that is very much, nothing more for the rest of them."""
+    found: list[tuple[ListedGroup, Sequence[CommittedOffset]]] = []
+    left = limits.OFFSETS
+    for first in range(0, len(groups), limits.GROUPS_AT_ONCE):
+        chunk = groups[first : first + limits.GROUPS_AT_ONCE]
+        if left <= 0:
+            found += [(group, ()) for group in chunk]
+            continue
+        asked = [OffsetFetchGroup(group_id=group.group_id, all_partitions=True) for group in chunk]
+        reply = await control.call(Command(offset_fetch=OffsetFetch(groups=asked)))
+        for group, fetched in zip(chunk, reply.offsets_fetched.groups, strict=True):
+            found.append((group, fetched.offsets))
+            left -= len(fetched.offsets)
+    return found
 
 
 async def group_page(site: Site, request: Request) -> Response:

@@ -18,14 +18,19 @@ FORM_BYTES: Final = 8192
 #: Characters of a query string.
 QUERY_CHARACTERS: Final = 4096
 
+#: Partitions of which the index is held; one of 100,000 extents takes 8 MB.
+VIEWS: Final = 64
 #: Partitions whose sizes are asked of the control plane at a time, to sort and sum up topics.
 SAMPLED_PARTITIONS: Final = 20_000
 #: Pairs of a group and a partition whose lag is counted for one page.
 LAGS: Final = 500
+#: Committed offsets that are asked for one page of groups, and groups that are asked for at a time.
+OFFSETS: Final = 20_000
+GROUPS_AT_ONCE: Final = 10
 #: Transactions that are described for one page, and topics in which their blame is looked up.
 TRANSACTIONS: Final = 200
 BLAMED_PARTITIONS: Final = 200
-#: Groups whose positions are shown in a partition.
+#: Groups whose positions are shown in a partition, and that are looked at for whom a transaction keeps waiting.
 GROUPS: Final = 200
 
 #: Ranges that a strip shows before it adds them up, and columns that it adds them up in.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lacuna.agent.api import Peer
 from lacuna.agent.clock import SystemWallClock
+from lacuna.console import limits
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared_service import RunningNode, ask_status
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus
@@ -31,7 +32,7 @@ class Sources:
     peers: Callable[[], Sequence[Peer]] | None = None
 
 
-def of_embedded(cluster: EmbeddedCluster, observed: Observed | None) -> Sources:
+async def of_embedded(cluster: EmbeddedCluster, observed: Observed | None) -> Sources:
     """Return what an embedded cluster has, whose process shows `observed`."""
 
     async def status() -> Sequence[ControlPlaneStatus]:
@@ -42,7 +43,7 @@ def of_embedded(cluster: EmbeddedCluster, observed: Observed | None) -> Sources:
         return [ControlPlaneStatus(is_leader=True, leader=running.address, position=position)]
 
     return Sources(
-        control=cluster.control,
+        control=await cluster.connect(limits.VIEWS),
         bootstrap=lambda: cluster.bootstraps,
         now_ms=cluster.clock.now_ms,
         seconds=time.monotonic,

@@ -100,7 +100,7 @@ async def _opened(site: Site, ids: Sequence[str]) -> tuple[list[OpenTransaction]
     }
     looked_at = list(keys.values())[: limits.BLAMED_PARTITIONS]
     blamed: dict[int, list[Blamed]] = {}
-    for each in await blame_in(control, looked_at):
+    for each in await blame_in(control, looked_at, limits.GROUPS):
         blamed.setdefault(each.producer_id, []).append(each)
     now_ms = site.sources.now_ms()
     opened = [

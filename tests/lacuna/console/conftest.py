@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer
 from lacuna.console.listening import listen
 from lacuna.console.serving import console_served
 from lacuna.console.sources import of_embedded
+from lacuna.controlplane.client import ControlClient
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed
@@ -35,9 +36,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """Sends requests to a console, as a browser at its address would."""
+    """Sends requests to a console, as a browser at its address would; `control` is the console's own client."""
 
     address: str
+    control: ControlClient
 
     def get(self, path: str, **headers: str) -> Answer:
         """Send a GET; a header's name is written with _ for -."""
@@ -72,19 +74,19 @@ def served(cluster: Cluster, *, may_write: bool = False) -> Iterator[Browser]:
     stack = AsyncExitStack()
     observed = Observed(STARTING)
 
-    async def begin() -> str:
+    async def begin() -> Browser:
         embedded = cluster.embedded
         observe_control_plane(observed, embedded.running, embedded.settings.service.runtime)
         observe_agent(observed, embedded.agents[0])
-        return await stack.enter_async_context(
-            console_served(
-                listen("127.0.0.1:0"), of_embedded(embedded, observed), may_write=may_write
-            )
+        sources = await of_embedded(embedded, observed)
+        address = await stack.enter_async_context(
+            console_served(listen("127.0.0.1:0"), sources, may_write=may_write)
         )
+        return Browser(address, sources.control)
 
-    address = cluster.run(begin())
+    browser = cluster.run(begin())
     try:
-        yield Browser(address)
+        yield browser
     finally:
         cluster.run(stack.aclose())
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lacuna.console.limits import COLUMNS, RANGES
 from lacuna.console.strip import Kind, Strip, Window, draw
+from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
 from lacuna.testing import Cluster
@@ -167,15 +168,14 @@ def test_a_hundred_thousand_extents_and_a_thousand_topics(lacuna_private_cluster
     extents = [(at * 10, at * 10 + 10, at // 3, 0) for at in range(100_000)]
     dead = [(at * 300, at * 300 + 30) for at in range(3_000)]
 
-    async def fill() -> None:
-        control = cluster.embedded.control
+    async def fill(control: ControlClient) -> None:
         topic = control.cluster.topics_by_name["large"]
         view = control.partition(topic.topic_id, 0)
         await view.ready()
         put(view, extents, dead)
 
-    cluster.run(fill())
     with served(cluster) as browser:
+        cluster.run(fill(browser.control))
         for path in (
             "/topics/large/0",
             "/topics/large/0?from=500000&to=510000",
