@@ -1,7 +1,7 @@
 """The page of messages: records of a partition from an offset or a time on, fetched as any consumer would."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -60,6 +60,15 @@ class Message(NamedTuple):
     fate: str
 
 
+class Search(NamedTuple):
+    """What is looked for: the first `most` messages with `wanted` in their key or value, decoded as `how`."""
+
+    most: int
+    isolation: int
+    wanted: str
+    how: str
+
+
 class Found(NamedTuple):
     """Messages, and the offset behind the last one that was looked at."""
 
@@ -90,9 +99,8 @@ async def page(site: Site, request: Request) -> Response:
         else:
             start = whole(query, "from", max(view.log_start_offset, latest - count))
         start = max(start, view.log_start_offset)
-        found = await _search(
-            connection, topic.name, index, start, count, ISOLATIONS[isolation], wanted, view, how
-        )
+        search = Search(count, ISOLATIONS[isolation], wanted, how)
+        found = await _search(connection, topic.name, view, start, search, site.sources.seconds)
     return site.render(
         request,
         "messages.html",
@@ -122,29 +130,26 @@ def connection_to(site: Site) -> KafkaConnection:
 async def _search(
     connection: KafkaConnection,
     topic: str,
-    partition: int,
-    start: int,
-    count: int,
-    isolation: int,
-    wanted: str,
     view: PartitionView,
-    how: str,
+    start: int,
+    search: Search,
+    seconds: Callable[[], float],
 ) -> Found:
-    """Return the first `count` messages with `wanted` in them from `start` on, as far as a page may look."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + limits.SCAN_SECONDS
+    """Return the messages from `start` on, as far as a page may look."""
+    ends = seconds() + limits.SCAN_SECONDS
     messages: list[Message] = []
     reached, looked_at = start, 0
-    for _ in range(limits.SCANS if wanted else 1):
-        data = await fetch(connection, topic, partition, reached, isolation)
+    for _ in range(limits.SCANS if search.wanted else 1):
+        data = await fetch(connection, topic, view.partition, reached, search.isolation)
         if not data:
             break
+        left = search._replace(most=search.most - len(messages))
         made, seen, reached = await asyncio.to_thread(
-            _decoded, data, reached, count - len(messages), wanted, view, how
+            _decoded, data, reached, left, view, lambda: seconds() > ends
         )
         messages += made
         looked_at += seen
-        if len(messages) == count or loop.time() > deadline:
+        if len(messages) == search.most or seconds() > ends:
             break
     return Found(messages, reached, looked_at)
 
@@ -209,18 +214,18 @@ def end_of(data: bytes, offset: int) -> int:
 
 
 def _decoded(
-    data: bytes, offset: int, count: int, wanted: str, view: PartitionView, how: str
+    data: bytes, offset: int, search: Search, view: PartitionView, is_over: Callable[[], bool]
 ) -> tuple[list[Message], int, int]:
-    """Return up to `count` messages, how many records were looked at, and the offset to go on at."""
-    needle = wanted.encode()
+    """Return messages from `offset` on, how many records were looked at, and the offset to go on at."""
+    needle = search.wanted.encode()
     messages: list[Message] = []
     seen = 0
     for record in records_of(data, offset):
-        if len(messages) == count:
+        if len(messages) == search.most or (seen and is_over()):
             return messages, seen, record.offset
         seen += 1
         if not needle or needle in (record.key or b"") or needle in (record.value or b""):
-            messages.append(message(record, view, how))
+            messages.append(message(record, view, search.how))
     return messages, seen, end_of(data, offset)
 
 

@@ -144,7 +144,8 @@ class Window:
 class Strip:
     """What lies in [first, end): either ranges, or columns.
 
-    `totals` are the offsets of each kind, and `extents` counts the extents. `level` says what a range is.
+    `totals` are the offsets of each kind, `sizes` the bytes of their extents, which are not cut, and `extents` counts
+    the extents. `level` says what a range is.
     """
 
     first: int
@@ -152,6 +153,7 @@ class Strip:
     ranges: list[Range]
     columns: list[Column]
     totals: Mapping[Kind, int]
+    sizes: Mapping[Kind, int]
     extents: int
     level: str
 
@@ -169,9 +171,10 @@ def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> S
     """Return the strip of a window, with at most `most_ranges` ranges or `columns` columns."""
     kinds = _kinds(window)
     by_kind = _parts(window, kinds, _edges(window, kinds))
-    totals = dict.fromkeys(Kind, 0)
-    for kind, first, end, _, _ in by_kind:
+    totals, sizes = dict.fromkeys(Kind, 0), dict.fromkeys(Kind, 0)
+    for kind, first, end, start, stop in by_kind:
         totals[kind] += end - first
+        sizes[kind] += sum(window.sizes[start:stop]) if start >= 0 else 0
     level, parts, found = "one extent", by_kind, list[Column]()
     edges: Sequence[int] = range(_begin(window), len(kinds) + 1)
     if len(edges) > most_ranges + 1:
@@ -193,6 +196,7 @@ def draw(window: Window, most_ranges: int = RANGES, columns: int = COLUMNS) -> S
         ranges=[_range(window, part) for part in parts],
         columns=found,
         totals={kind: count for kind, count in totals.items() if count},
+        sizes=sizes,
         extents=len(window.base_offsets),
         level=level,
     )

@@ -60,6 +60,9 @@ def test_a_topic_shows_its_partitions_and_configs(browser: Browser) -> None:
     answer = browser.get("/topics/orders")
     assert re.search(r"0 0 20 27 7 [\d.]+ KiB Messages of partition 0", plain(answer.text))
     assert answer.text.count('<svg class="mini"') == 1  # the other partition is empty
+    assert re.search(
+        r"Reclaimed offsets 0 \d+ [\d.]+ \w+ 0 0\.0 % \d+ B 5 offsets 0 0\.0 %", plain(answer.text)
+    )
     assert "cleanup.policy compact set" in plain(browser.get("/topics/compacted").text)
     assert browser.get("/topics/missing").code == 404
 
