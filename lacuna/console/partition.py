@@ -23,7 +23,7 @@ from lacuna.controlplane.v1.transactions_pb2 import (
 from lacuna.logstore.segments.paths import SegmentId
 
 _FACTOR: Final = 4
-#: So many offsets are marked one by one.
+#: So many offsets are shown one by one.
 _SINGLE: Final = 64
 
 
@@ -74,7 +74,7 @@ async def page(site: Site, request: Request) -> Response:
             "names": await _names(control, strip, starts),
             "segments": {each.first: _segment(each) for each in strip.ranges},
             "zooms": _zooms(strip, high, view.last_stable_offset),
-            "singles": range(first, end) if end - first <= _SINGLE else (),
+            "is_single": end - first <= _SINGLE and not strip.columns,
         }
     return site.render(
         request,

@@ -82,6 +82,10 @@ def test_a_partition_is_a_strip(browser: Browser) -> None:
 def test_the_strip_is_zoomed_to_one_record(browser: Browser) -> None:
     shown = plain(browser.get("/topics/orders/0?from=12&to=13").text)
     assert "aborted 1 · 100.0 %" in shown
+    text = browser.get("/topics/orders/0?from=9&to=12").text
+    assert text.count('<rect class="band aborted"') == 2
+    assert 'messages?from=11&amp;count=1&amp;isolation=read_uncommitted"' in text
+    assert "Offset 11. aborted: 10 to 11" in text
     assert "1 offset 13" in shown
     shown = plain(browser.get("/topics/orders/0?from=999999999999&to=3").text)
     assert "1 offset 27" in shown  # what is behind the end is the last record
