@@ -1,0 +1,71 @@
+"""Bounds of time, of requests at a time, and of rows."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from lacuna.console import app, limits
+from lacuna.console.site import Site
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
+from lacuna.testing import Cluster
+from tests.lacuna.console.conftest import served
+from tests.lacuna.console.test_pages import plain
+
+
+def test_requests_wait_for_their_turn_and_none_takes_for_ever(
+    filled: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = asyncio.Event()
+
+    async def slow(_site: Site, _request: Request) -> Response:
+        await never.wait()
+        return PlainTextResponse("")
+
+    monkeypatch.setitem(app._PAGES, "/slow", slow)
+    monkeypatch.setattr(limits, "REQUESTS", 1)
+    monkeypatch.setattr(limits, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(limits, "ANSWER_SECONDS", 2.0)
+    with served(filled) as browser, ThreadPoolExecutor(2) as threads:
+        answer = browser.get("/slow")
+        assert answer.code == 503
+        assert "Too slow" in answer.text
+        both = list(threads.map(browser.get, ("/slow", "/slow")))
+        assert [answer.code for answer in both] == [503, 503]
+        assert sorted("Busy" in answer.text for answer in both) == [False, True]
+        assert browser.get("/static/console.css").code == 200
+        assert browser.get("/").code == 200
+
+
+def test_a_page_has_a_hundred_groups_and_counts_some_lags(
+    lacuna_private_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = lacuna_private_cluster
+    cluster.create_topic("orders", 3)
+    monkeypatch.setattr(limits, "LAGS", 30)
+
+    async def commit() -> None:
+        control = cluster.embedded.control
+        topic = control.cluster.topics_by_name["orders"]
+        for number in range(250):
+            offsets = [CommittedOffset(leader_epoch=-1) for _ in range(3)]
+            for index, offset in enumerate(offsets):
+                offset.partition.topic_id = topic.topic_id
+                offset.partition.partition = index
+            asked = OffsetCommit(group_id=f"g{number:03}", generation_id=-1, offsets=offsets)
+            await control.call(Command(offset_commit=asked))
+
+    cluster.run(commit())
+    with served(cluster) as browser:
+        text = browser.get("/groups").text
+        assert text.count("<tr>") == 101
+        assert "1 to 100 of 250 groups" in plain(text)
+        assert "g009 Empty classic 3 0" in plain(text)
+        assert "g010 Empty classic 3 \N{EN DASH}" in plain(text)
+        assert browser.get("/groups?page=3").text.count("<tr>") == 51
+        assert "201 to 250 of 250" in plain(browser.get("/groups?page=99999").text)
+        assert browser.get("/groups?page=x").code == 400
+        assert "10 groups" in plain(browser.get("/groups?q=g24").text)
