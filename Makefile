@@ -25,11 +25,11 @@ venv:
 	@.ci/venv.sh '$(PYTHON)' '$(VENV)' $(if $(filter file,$(origin PYTHON)),,asked)
 
 $(VENV)/.run-ready: pyproject.toml setup.py | venv
-	$(PIP) --editable '.[demo]' $(BUILD)
+	$(PIP) --editable '.[console,demo]' $(BUILD)
 	@touch $@
 
 $(VENV)/.ready: pyproject.toml setup.py | venv
-	$(PIP) --editable '.[bench,demo,dev,export,java,spark]'
+	$(PIP) --editable '.[bench,console,demo,dev,export,java,spark]'
 	@touch $(VENV)/.run-ready $@
 
 $(VENV)/.kernel-ready: $(KERNEL_SOURCES) | venv $(VENV)/.ready

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
+from typing import Final
 
 import click
 
@@ -13,7 +15,17 @@ from lacuna.addresses import join_address
 from lacuna.agents import ListenError
 from lacuna.console.listening import listen
 from lacuna.embedded import EmbeddedCluster
+from lacuna.errors import UserError
 from lacuna.observing.endpoint import Observed
+
+_NEEDED: Final = ("jinja2", "starlette", "uvicorn")
+_INSTALL: Final = "pip install 'lacuna-log[console]'"
+
+
+def check_installed() -> None:
+    """Raises UserError if what serves the console is not installed."""
+    if not all(map(find_spec, _NEEDED)):
+        raise UserError(f"the web console is an extra: {_INSTALL}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +41,13 @@ class Wanted:
     def listening(self) -> Iterator[tuple[socket.socket | None, str]]:
         """Listens during the block, to which it gives the socket and HOST:PORT, or None and "".
 
-        An address that nobody chose may be taken: then there is no console. Raises ListenError for one that was chosen.
+        If nobody chose the address, there may be no console: it is taken, or what serves it is not installed. Raises
+        UserError if somebody did.
         """
         listener = None
         if self.address:
             try:
+                check_installed()
                 listener = listen(self.address)
             except ListenError as error:
                 if self.is_chosen:
@@ -43,6 +57,10 @@ class Wanted:
                 click.echo(
                     f"no web console: {error}; --console HOST:PORT chooses another", err=True
                 )
+            except UserError as error:
+                if self.is_chosen:
+                    raise
+                click.echo(f"no web console: {error}", err=True)
         if listener is None:
             yield None, ""
             return

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from lacuna.cli.command_line import option
-from lacuna.cli.console_options import host_names
+from lacuna.cli.console_options import check_installed, host_names
 from lacuna.cli.options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_CONSOLE,
@@ -43,6 +43,7 @@ def console(
     `lacuna up` serves a console by itself. It asks nobody for a password: whoever reaches it can read all records.
     """
     log_to_stderr(verbose, log_format)
+    check_installed()
     address = find_control(control, data)
     names = host_names(console_hosts)
     with listen(listen_on) as listener:

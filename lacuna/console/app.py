@@ -1,5 +1,6 @@
 """The console's pages and their addresses."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from importlib import resources
@@ -85,9 +86,9 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
             return PlainTextResponse(f"{why_not or 'ok'}\n", 503 if why_not else 200)
 
         async def metrics(request: Request) -> Response:
-            text, content_type = render(
-                observed.families().collect(), request.headers.get("accept", "")
-            )
+            families = await observed.families()
+            accept = request.headers.get("accept", "")
+            text, content_type = await asyncio.to_thread(lambda: render(families.collect(), accept))
             return Response(text, headers={"content-type": content_type})
 
         routes += [

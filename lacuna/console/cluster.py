@@ -50,18 +50,18 @@ async def page(site: Site, request: Request) -> Response:
         transactions=Counter(
             found.state for found in transactions.transactions_listed.transactions
         ),
-        numbers=_numbers(site),
+        numbers=await _numbers(site),
     )
 
 
-def _numbers(site: Site) -> dict[str, object] | None:
+async def _numbers(site: Site) -> dict[str, object] | None:
     """What the process counts itself, if it is part of the cluster."""
     observed = site.sources.observed
     if observed is None:
         return None
     values: dict[str, dict[str, float]] = {}
     priced = ""
-    for metric in observed.families().collect():
+    for metric in (await observed.families()).collect():
         if metric.name == "lacuna_store_cost_dollars":
             priced = metric.documentation.partition("(")[2].rpartition(")")[0]
         for found in metric.samples:
