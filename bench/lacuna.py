@@ -54,7 +54,13 @@ class Lacuna(Target):
         return True
 
     def _run(self) -> None:
-        arguments = ["up", f"--data={self.data}", f"--listen={self._listen}", *self._options]
+        arguments = [
+            "up",
+            "--no-console",
+            f"--data={self.data}",
+            f"--listen={self._listen}",
+            *self._options,
+        ]
         process = Process(arguments, READY)
         self._processes = [process]
         self._listen = process.value
