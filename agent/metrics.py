@@ -1,6 +1,5 @@
 """Counters of one agent: plain integers that can be read at any time."""
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,7 +35,7 @@ class Durations(dict[int, Histogram]):
         return made
 
 
-#: Is told of each request: its API key and version, the client id, and when it began and ended by `timer`.
+#: Is told of each request: its API key and version, the client id, and when it began and ended, by `time.perf_counter`.
 OnRequest = Callable[[int, int, str, float, float], None]
 
 
@@ -44,8 +43,7 @@ OnRequest = Callable[[int, int, str, float, float], None]
 class AgentMetrics:
     """Counters that only go up, and gauges (named `_now`) that go up and down.
 
-    `requests` counts by API key, `errors` by API key and error code; an answer may have several. `timer` gives seconds
-    from any beginning.
+    `requests` counts by API key, `errors` by API key and error code; an answer may have several.
     """
 
     connections_now: int = 0
@@ -56,7 +54,6 @@ class AgentMetrics:
     requests: Counter[int] = field(default_factory=Counter)
     durations: Durations = field(default_factory=Durations)
     errors: Counter[tuple[int, int]] = field(default_factory=Counter)
-    timer: Callable[[], float] = time.perf_counter
     on_request: OnRequest | None = None
     requests_failed: int = 0
     requests_unavailable: int = 0

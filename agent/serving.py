@@ -13,6 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from lacuna.agent.api import Api, Call, MalformedRequest, Peer
@@ -133,7 +134,7 @@ class Serving:
             self.owes_offsets = api.key == ADD_OFFSETS_TO_TXN_KEY
         if api.moved:
             self.asks_coordinator = api.moved == ErrorCode.NOT_COORDINATOR
-        slot = _Slot(api, frame.size, self._context.metrics.timer())
+        slot = _Slot(api, frame.size, perf_counter())
         self._slots.append(slot)
         slot.task = start(self._answer(frame, slot), f"{self.name} API {frame.api_key}")
         if slot.task is not None:
@@ -169,7 +170,7 @@ class Serving:
             metrics = self._context.metrics
             if metrics.on_request is not None:
                 api = (frame.api_key, frame.api_version)
-                metrics.on_request(*api, frame.client_id, slot.began, metrics.timer())
+                metrics.on_request(*api, frame.client_id, slot.began, perf_counter())
             self._hand_over()
 
     def _hand_over(self) -> None:
@@ -178,7 +179,7 @@ class Serving:
         slots, metrics = self._slots, self._context.metrics
         if not slots[0].is_done:
             return
-        now = metrics.timer()
+        now = perf_counter()
         while slots and slots[0].is_done:
             slot = slots.popleft()
             metrics.durations[slot.api.key].observe(now - slot.began)

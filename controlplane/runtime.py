@@ -86,7 +86,6 @@ class RuntimeLoad:
     decided_position: int
     durable_position: int
     records_since_snapshot: int
-    is_stopped: bool
 
 
 class Runtime:
@@ -229,7 +228,7 @@ class Runtime:
         """Return the control plane's time."""
         return self._time.now_ms()
 
-    def load(self) -> "RuntimeLoad":
+    def load(self) -> RuntimeLoad:
         """Return how full the queues are."""
         return RuntimeLoad(
             sessions=len(self._sessions),
@@ -241,7 +240,6 @@ class Runtime:
             decided_position=self._position,
             durable_position=self._durable,
             records_since_snapshot=self._records_since_snapshot,
-            is_stopped=self._stopped is not None,
         )
 
     def serialized_state(self) -> bytes:

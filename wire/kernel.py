@@ -271,8 +271,8 @@ def cut(
     position: cython.Py_ssize_t
     size: cython.longlong
     name_size: cython.longlong
-    key: cython.int
-    version: cython.int
+    key: cython.longlong
+    version: cython.longlong
     header_version: cython.int
     source: _Source = _Source(data)
     while source.end - at >= _LEAST_FRAME:

@@ -10,11 +10,11 @@ its producer sent earlier (S12).
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 from lacuna.agent.eager import start
@@ -88,7 +88,7 @@ class Lease(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushSeen:
-    """One flush that has ended: how many batches it had, and when it began, had been put, and ended, by `timer`."""
+    """One flush that has ended: how many batches it had, and when it began, had been put, and ended (perf_counter)."""
 
     segment: str
     batches: int
@@ -100,7 +100,7 @@ class FlushSeen:
 
 @dataclass(slots=True, kw_only=True)
 class FlushMetrics:
-    """Counters; `flushes_now` is a gauge. `on_flush` is told of each flush. `timer` counts seconds."""
+    """Counters; `flushes_now` is a gauge. `on_flush` is told of each flush."""
 
     flushes: int = 0
     flushes_failed: int = 0
@@ -109,7 +109,6 @@ class FlushMetrics:
     bytes_written: int = 0
     commits_repeated: int = 0
     on_flush: Callable[[FlushSeen], None] | None = None
-    timer: Callable[[], float] = time.perf_counter
 
 
 @dataclass(slots=True, eq=False)
@@ -280,10 +279,10 @@ class Flusher:
         """Run one flush: put, wait for the previous flush, commit, settle."""
         failure: Verdict | None = MAYBE_PERSISTED
         metrics, on_flush = self.metrics, self.metrics.on_flush
-        began = put = metrics.timer() if on_flush is not None else 0.0
+        began = put = perf_counter() if on_flush is not None else 0.0
         try:
             written = await self._put(flight)
-            put = metrics.timer() if on_flush is not None else 0.0
+            put = perf_counter() if on_flush is not None else 0.0
             if flight.previous is not None:
                 await flight.previous
             failure = written if isinstance(written, Verdict) else None
@@ -302,7 +301,7 @@ class Flusher:
                     batches=len(flight.batches),
                     began=began,
                     put=put,
-                    ended=metrics.timer(),
+                    ended=perf_counter(),
                     has_failed=failure is not None,
                 )
                 on_flush(seen)

@@ -55,8 +55,8 @@ def trace_agent(context: AgentContext, tracer: "Tracer") -> None:
         api.key: api.request.body.make.__name__.removesuffix("Request")
         for api in context.registry.apis()
     }
-    # What the timers give is turned into the time of day, in nanoseconds.
-    offset = time.time_ns() - round(context.metrics.timer() * _NANOSECONDS)
+    # What the counter gives is turned into the time of day, in nanoseconds.
+    offset = time.time_ns() - round(time.perf_counter() * _NANOSECONDS)
 
     def at(seconds: float) -> int:
         return offset + round(seconds * _NANOSECONDS)
