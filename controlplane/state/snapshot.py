@@ -3,7 +3,11 @@
 from array import array
 
 from lacuna.controlplane.shared.partitions import key_of
-from lacuna.controlplane.state.formats import SNAPSHOT_FORMAT, LaterFormatError
+from lacuna.controlplane.state.formats import (
+    FORMAT_WITHOUT_SECURITY,
+    SNAPSHOT_FORMAT,
+    LaterFormatError,
+)
 from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.partition import BATCH_NUMBERS, Partition, ProducerWindow
 from lacuna.controlplane.state.segments import LiveSegments, Pin, SegmentTable
@@ -58,7 +62,7 @@ _TRANSACTIONAL_FIELDS = (
 def snapshot(state: State) -> bytes:
     """Serialize all durable state."""
     message = StateSnapshot(
-        format_version=SNAPSHOT_FORMAT,
+        format_version=SNAPSHOT_FORMAT if state.security else FORMAT_WITHOUT_SECURITY,
         nodes=state.nodes.values(),
         leases=[_lease(lease) for lease in state.leases.values()],
         ended_lease_ids=state.ended_leases.keys(),
@@ -68,6 +72,7 @@ def snapshot(state: State) -> bytes:
         segments=_segments(state.segments),
         pins=_pins(state.segments),
         groups=state.groups.to_snapshot().SerializeToString(deterministic=True),
+        security=state.security.snapshot(),
     )
     for name in _COUNTERS:
         setattr(message, name, getattr(state, name))
@@ -98,6 +103,7 @@ def restore(snapshot: bytes) -> State:
         _read_transactional_id(state, each)
     _read_segments(state.segments, message.segments, message.pins)
     state.groups = Groups.from_snapshot(GroupsSnapshot.FromString(message.groups))
+    state.security.apply(message.security)
     return state
 
 

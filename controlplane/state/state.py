@@ -4,6 +4,7 @@ from collections import OrderedDict
 from typing import Final
 
 from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.horizons import Horizons
@@ -95,6 +96,7 @@ class State:
         self.producers: dict[int, TransactionalId] = {}  # by current producer id
         self.segments = SegmentTable()
         self.groups = Groups()
+        self.security = Security()
 
         # Derived from the above, so not in snapshots.
         self.transaction_deadlines: Deadlines[int] = Deadlines()  # by producer id
@@ -117,6 +119,8 @@ class State:
         self.retention_ages: dict[PartitionKey, int] = {}
         #: when the last tick was; partitions that it did not see were created since then
         self.retention_ticked_ms: int | None = None
+        #: when tokens that have expired were last looked for
+        self.tokens_checked_ms = 0
         self.merge_cursor = 0
         self.merge_horizons = Horizons()
         self.compaction_horizons = Horizons()
@@ -154,6 +158,7 @@ class State:
             is_snapshot=True,
             cluster_id=self.cluster_id,
             topics=[topic.message() for topic in self.topics.values()],
+            security=self.security.snapshot(),
         )
         self.put_agents(delta)
         return delta
