@@ -10,12 +10,16 @@ answers leave, agent/flow.py when reading pauses. No further request begins whil
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from lacuna.agent.api import Peer
 from lacuna.agent.connection import FrameError, FrameReader, StrangerError
 from lacuna.agent.connection_states import ANSWERING, LIFE, SERVING, Action, Event, State, step
 from lacuna.agent.flow import FlowControl
+from lacuna.agent.security.listeners import Listener
+from lacuna.agent.security.sasl.mechanism import MOST_TOKEN_BYTES
+from lacuna.agent.security.session import Session
 from lacuna.agent.serving import Serving
 from lacuna.wire.layout import Buffer
 
@@ -36,6 +40,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     __slots__ = (
         "_closed",
         "_flow",
+        "_listener",
         "_loop",
         "_may_write",
         "_outgoing",
@@ -53,8 +58,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     _serving: Serving
     _transport: asyncio.Transport
 
-    def __init__(self, server: "AgentServer") -> None:
+    def __init__(self, server: "AgentServer", listener: Listener) -> None:
         self._server = server
+        self._listener = listener
         self._loop = asyncio.get_running_loop()
         context = server.context
         self._reader = FrameReader(
@@ -87,7 +93,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         context = self._server.context
         self._flow = FlowControl(context.settings, context.metrics, self._server.budget, transport)
         address = transport.get_extra_info("peername") or ("", 0)
-        peer = Peer(host=str(address[0]), port=int(address[1]))
+        certificate = None
+        if self._listener.protocol.has_tls:
+            certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        session = context.access.session(self._listener, certificate)
+        peer = Peer(host=str(address[0]), port=int(address[1]), session=session)
+        session.on_step = partial(self._limit, session)
+        self._limit(session)
         self._serving = Serving(context, peer, self)
         self.last_active = self._loop.time()
         if self._server.admit(self):
@@ -116,6 +128,24 @@ class ClientConnection(asyncio.BufferedProtocol):
         if frames:
             self._serving.add(frames)
         self._flow.adjust()
+
+    def _limit(self, session: Session) -> None:
+        """Take large requests only of a client that has authenticated, and tokens while it sends them."""
+        largest = self._server.context.settings.max_request_bytes
+        self._reader.max_bytes = (
+            largest if session.has_authenticated else min(largest, MOST_TOKEN_BYTES)
+        )
+        self._reader.has_tokens = session.sends_tokens
+
+    def received(self, data: bytes) -> None:
+        """Take in bytes that came before this protocol was the transport's."""
+        rest = memoryview(data)
+        while rest:
+            buffer = self.get_buffer(len(rest))
+            size = min(len(buffer), len(rest))
+            buffer[:size] = rest[:size]
+            self.buffer_updated(size)
+            rest = rest[size:]
 
     def eof_received(self) -> bool:
         """Let the transport close: the client will send nothing more. Kafka closes then too."""
@@ -152,6 +182,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         serving = self._serving
         expected = serving.heartbeat_seconds if serving.asks_coordinator else _PAUSE_SECONDS
         return not serving.is_busy and now - self.last_active > expected
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the client had to authenticate again, and has not."""
+        return self._serving.peer.session.has_expired
 
     @property
     def owes_offsets(self) -> bool:
@@ -204,6 +239,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._writing = self._loop.call_soon(self._write)
         self._flow.released(requests, size)
         self._look_whether_all_is_answered()
+
+    def end(self) -> None:
+        """Close once what was answered has been sent."""
+        self._happened(Event.CLOSE)
 
     def close_malformed(self, error: Exception) -> None:
         """Log one line that names the peer, and close the connection.

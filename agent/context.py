@@ -7,6 +7,7 @@ from lacuna.agent.clock import WallClock
 from lacuna.agent.lease import AgentLease
 from lacuna.agent.metrics import AgentMetrics
 from lacuna.agent.registry import Registry
+from lacuna.agent.security.access import Access
 from lacuna.agent.settings import AgentSettings
 
 if TYPE_CHECKING:
@@ -49,3 +50,4 @@ class AgentContext:
     fetch: "FetchService"
     members: "Members"
     lines: "PeerLines"
+    access: Access

@@ -1,7 +1,6 @@
 """Putting one agent together: its context, its services, its listener, its lease."""
 
 import asyncio
-import os
 import random
 from dataclasses import dataclass, field, replace
 
@@ -21,13 +20,14 @@ from lacuna.agent.placement import others_are_live
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.registry import discover
+from lacuna.agent.security.access import Access
+from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
 from lacuna.agent.zone import Zone
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.v1.cluster_pb2 import Agent
-from lacuna.errors import UserError
 from lacuna.kafka import BootstrapUnavailable, KafkaConnection
 from lacuna.logstore.objects import ObjectStore
 from lacuna.pace import LoopLoad, MeasuredPace
@@ -45,15 +45,12 @@ _RELEASE_SECONDS = 4.0
 _PEER_SECONDS = 1.0
 
 
-class ListenError(UserError):
-    """An agent could not listen on its address; the message says why."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
     """The settings of each part of one agent. With `housekeeping` None, it leaves merges and collection to others."""
 
     agent: AgentSettings = field(default_factory=AgentSettings)
+    security: SecuritySettings = field(default_factory=SecuritySettings)
     produce: ProduceSettings = field(default_factory=ProduceSettings)
     fetch: FetchSettings = field(default_factory=FetchSettings)
     housekeeping: HousekeepingSettings | None = field(default_factory=HousekeepingSettings)
@@ -127,33 +124,25 @@ async def start_agent(
     parts: AgentParts,
     clock: WallClock,
     randomness: random.Random,
-    host: str,
-    port: int,
     reuse_port: bool = False,
     pace: Pace | None = None,
     ask_peer: AskPeer | None = None,
     connect_peer: ConnectPeer | None = None,
 ) -> RunningAgent:
-    """Starts an agent: it listens on `host`:`port`, then takes its lease from the control plane.
+    """Starts an agent: it listens where its settings say, then takes its lease from the control plane.
 
     `pace` decides which small PUTs run in the event loop; by default, it is measured. `ask_peer` and `connect_peer`
     reach another agent, by default at the address that its clients use.
-    Raises ListenError, ControlPlaneUnavailable, CommandRefused.
+    Raises ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
     """
     pace = pace or MeasuredPace(LoopLoad())
     connect_peer = connect_peer or _connect_peer
     context = _context(control, store, parts, clock, randomness, pace, connect_peer)
     server = AgentServer(context)
     context.lease.on_lost = server.drop_clients
+    await server.start(reuse_port=reuse_port)
     try:
-        await server.start(host, port, reuse_port=reuse_port)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise ListenError(
-            f"cannot listen on {host}:{port}: {reason}; choose another address with --listen"
-        ) from error
-    try:
-        await context.lease.start(server.port)
+        await context.lease.start(*server.ports)
     except BaseException:
         await server.stop()
         raise
@@ -242,4 +231,5 @@ def _context(
         fetch=fetch,
         members=Members(control, lease.trust),
         lines=lines,
+        access=Access(parts.security, parts.agent.listeners, control.cluster.security, clock),
     )

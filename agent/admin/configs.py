@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lacuna.agent.admin.log_dirs import LOG_DIR
+from lacuna.agent.security.listeners import DEFAULT_NAME
 from lacuna.controlplane.shared.group_configs import GROUP_CONFIGS
 from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS, ConfigType
-from lacuna.controlplane.v1.cluster_pb2 import Agent
+from lacuna.controlplane.v1.cluster_pb2 import Agent, Endpoint
 from lacuna.setting import LARGEST_INT, Setting, as_text, settings_of
 
 if TYPE_CHECKING:
@@ -115,10 +116,12 @@ def of_agent(context: "AgentContext", agent: Agent) -> Iterable[ShownConfig]:
     """Return the configs of `agent`, sorted by name.
 
     Only the addresses, node ids and zones of other agents are known: their other settings are assumed to equal ours."""
+    endpoints = agent.endpoints or [
+        Endpoint(listener=DEFAULT_NAME, host=agent.host, port=agent.port)
+    ]
+    advertised = ",".join(f"{each.listener}://{each.host}:{each.port}" for each in endpoints)
     shown = [
-        _static(
-            "advertised.listeners", ConfigType.STRING, f"PLAINTEXT://{agent.host}:{agent.port}"
-        ),
+        _static("advertised.listeners", ConfigType.STRING, advertised),
         _static("authorizer.class.name", ConfigType.STRING, "", "Authorizers are not supported."),
         _static("broker.id", ConfigType.INT, str(agent.node_id)),
         _static(

@@ -104,7 +104,7 @@ def agent(
     if workers > 1:
         with Supervisor() as supervisor:
             arguments = [f"--control={control}", *options.arguments()]
-            start_workers(supervisor, arguments, *options.address(), workers)
+            start_workers(supervisor, arguments, options.listeners(), workers)
     else:
         run(partial(_agent, options, control))
 
@@ -116,7 +116,6 @@ async def _agent(options: AgentOptions, control: str) -> None:
 
 
 async def _serve(options: AgentOptions, control: str, observed: Observed) -> None:
-    host, port = options.address()
     store = await open_when_there(options.url, create_bucket=options.create_bucket)
     try:
         async with client_of(control) as client:
@@ -127,8 +126,6 @@ async def _serve(options: AgentOptions, control: str, observed: Observed) -> Non
                 parts=options.parts(),
                 clock=SystemWallClock(),
                 randomness=random.SystemRandom(),
-                host=host,
-                port=port,
                 reuse_port=is_worker(),
             )
             await until_answered(partial(claim, store, client))

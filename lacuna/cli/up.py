@@ -207,11 +207,8 @@ async def _up(
 def _cluster_settings(
     options: AgentOptions, journal: SharedJournalOptions | None, data: Path
 ) -> ClusterSettings:
-    host, port = options.address()
     return ClusterSettings(
         data=data,
-        host=host,
-        ports=(port,),
         open_store=options.open_store,
         store_url=options.url,
         journal=journal,
@@ -251,7 +248,7 @@ def _run_workers(
             start_workers(
                 supervisor,
                 [f"--control={control}", *options.arguments()],
-                *options.address(),
+                options.listeners(),
                 workers,
                 ready,
                 greet,

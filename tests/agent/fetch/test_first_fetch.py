@@ -18,7 +18,7 @@ from lacuna.agent.registry import discover
 from lacuna.agent.settings import AgentSettings
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from tests.agent.fetch.log import Log, fetch_request, make_batch, open_log
-from tests.agent.harness import unreachable
+from tests.agent.harness import anybody, open_to_all, unreachable
 from tests.loop_iterations import iterations
 
 WAITS = {"max_wait_ms": 20}
@@ -42,6 +42,7 @@ class Consumers:
             fetch=log.fetch_service,
             members=Members(log.control, log.lease.trust),
             lines=PeerLines(log.control, log.lease, unreachable),
+            access=open_to_all(),
         )
 
     @property
@@ -96,7 +97,7 @@ async def consumers() -> AsyncIterator[Consumers]:
 
 
 def peer() -> Peer:
-    return Peer(host="h", port=1)
+    return anybody()
 
 
 def only(response: FetchResponse) -> PartitionData:
