@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from dataclasses import dataclass, field, replace
 
 from lacuna.addresses import join_address
@@ -21,6 +22,7 @@ from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.registry import discover
 from lacuna.agent.security.access import Access
+from lacuna.agent.security.guards import guarded
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
@@ -198,6 +200,7 @@ def _context(
 ) -> AgentContext:
     """Everything of one agent except its listener."""
     metrics = AgentMetrics()
+    access = Access(parts.security, parts.agent.listeners, control.cluster.security, clock)
     lease = AgentLease(control, parts.agent, metrics)
     lines = PeerLines(control, lease, connect_peer)
     fetch = FetchService(
@@ -224,12 +227,12 @@ def _context(
         clock=clock,
         randomness=randomness,
         settings=parts.agent,
-        registry=discover(),
+        registry=guarded(discover(), access.authorizer, metrics, time.monotonic),
         lease=lease,
         metrics=metrics,
         produce=produce,
         fetch=fetch,
         members=Members(control, lease.trust),
         lines=lines,
-        access=Access(parts.security, parts.agent.listeners, control.cluster.security, clock),
+        access=access,
     )

@@ -6,9 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lacuna.agent.security.authorizer import Authorizer
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.mapping import MappingRulesError, PrincipalRules
-from lacuna.agent.security.principal import ANONYMOUS, USER, Principal
+from lacuna.agent.security.principal import ANONYMOUS, USER, Principal, parse_principals
 from lacuna.agent.security.sasl.mechanism import Exchange, Mechanisms
 from lacuna.agent.security.sasl.plain import PlainExchange, PlainPasswords
 from lacuna.agent.security.sasl.scram import ScramExchange
@@ -53,6 +54,8 @@ class Access:
             raise UserError(str(error)) from error
         self.tls = self._tls(listeners)
         self._mechanisms = self._made(listeners, security)
+        #: None if everybody may do everything.
+        self.authorizer = _authorizer(settings, security)
         for listener in listeners:
             _warn_of(listener, settings)
 
@@ -106,6 +109,26 @@ class Access:
                 f"no rule in ssl.principal.mapping.rules fits the certificate of {subject}"
             )
         return Principal(USER, name)
+
+
+def _authorizer(settings: SecuritySettings, security: Security) -> Authorizer | None:
+    try:
+        super_users = parse_principals(settings.super_users)
+    except ValueError as error:
+        raise UserError(f"super.users: {error}, with semicolons between several") from error
+    if not settings.authorizer:
+        if super_users or settings.allows_without_acls:
+            given = "super.users" if super_users else "allow.everyone.if.no.acl.found"
+            raise UserError(
+                f"{given} is set, and ACLs are not heeded, so all may do everything: add --authorizer, or leave it out"
+            )
+        return None
+    if not super_users and not settings.allows_without_acls:
+        raise UserError(
+            "--authorizer without a super user lets nobody do anything, not even add the first ACL: name one with "
+            "--super-user User:NAME"
+        )
+    return Authorizer(security, super_users, allows_without_acls=settings.allows_without_acls)
 
 
 _OPEN_TO_ALL: Final = (

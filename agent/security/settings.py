@@ -90,6 +90,24 @@ class SecuritySettings:
         most=10_000,
     )
 
+    authorizer: bool = setting(
+        "authorizer.enabled",
+        False,
+        "Whether ACLs decide who may do what. Without it, everybody who gets in may do everything.",
+        option="--authorizer",
+    )
+    super_users: str = setting(
+        "super.users",
+        "",
+        "Who may do everything, whatever ACLs say, as User:admin;User:operator.",
+        option="--super-user",
+    )
+    allows_without_acls: bool = setting(
+        "allow.everyone.if.no.acl.found",
+        False,
+        "Whether everybody may do everything to a resource for which there is no ACL.",
+    )
+
     def __post_init__(self) -> None:
         check_settings(self)
 

@@ -58,10 +58,12 @@ Entity = tuple[tuple[str, str | None], ...]
 class Security:
     """What operators have set. `version` grows with each change, for whoever derives something from it."""
 
-    __slots__ = ("acls", "credentials", "quotas", "tokens", "version")
+    __slots__ = ("acls", "acls_version", "credentials", "quotas", "tokens", "version")
 
     def __init__(self) -> None:
         self.version = 0
+        #: As `version`, and changes only when the ACLs do.
+        self.acls_version = 0
         #: by (user, mechanism)
         self.credentials: dict[tuple[str, int], ScramCredential] = {}
         #: A dict as an ordered set.
@@ -77,10 +79,12 @@ class Security:
         for kept in (self.credentials, self.acls, self.quotas, self.tokens):
             kept.clear()
         self.version += 1
+        self.acls_version += 1
 
     def apply(self, changes: SecurityChanges) -> None:
         """Apply changes. What is removed need not be there."""
         self.version += 1
+        self.acls_version += bool(changes.added_acls or changes.removed_acls)
         for credential in changes.credentials:
             key = credential.user, credential.mechanism
             if credential.stored_key:

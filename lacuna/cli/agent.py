@@ -9,7 +9,7 @@ import click
 
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agents import start_agent
-from lacuna.cli.agent_options import AgentOptions, given_settings
+from lacuna.cli.agent_options import AgentOptions, given_rights, given_settings
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
@@ -18,6 +18,7 @@ from lacuna.cli.options import (
     DEFAULT_LISTEN,
     Advertise,
     AgentStore,
+    Authorizer,
     Bucket,
     CacheMebibytes,
     CreateBucket,
@@ -29,6 +30,7 @@ from lacuna.cli.options import (
     NoAutoCreate,
     Objects,
     Partitions,
+    SuperUser,
     Verbose,
     Workers,
     Zone,
@@ -63,6 +65,8 @@ def agent(
     zone: Zone = None,
     partitions: Partitions = None,
     no_auto_create: NoAutoCreate = False,
+    authorizer: Authorizer = False,
+    super_user: SuperUser = None,
     workers: Workers = 1,
     flush_ms: FlushInterval = None,
     cache_mib: CacheMebibytes = None,
@@ -80,6 +84,7 @@ def agent(
     """
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
+    given |= given_rights(authorizer, super_user)
     configuration = configure(context, config, assignments, given)
     places = [each for each in (bucket, objects, store) if each is not None]
     if len(places) != 1:

@@ -85,3 +85,8 @@ def given_settings(
         "produce.flush.interval.ms": flush_ms,
         "fetch.cache.bytes": None if cache_mib is None else cache_mib * MEBIBYTE,
     }
+
+
+def given_rights(authorizer: bool, super_user: str | None) -> dict[str, Value | None]:
+    """The settings of the authorizer that have options of their own, as in `given_settings`."""
+    return {"authorizer.enabled": True if authorizer else None, "super.users": super_user}

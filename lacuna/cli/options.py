@@ -205,6 +205,23 @@ Workers = Annotated[
         panel=_SPEED,
     ),
 ]
+Authorizer = Annotated[
+    bool,
+    option(
+        "--authorizer",
+        help="Let ACLs decide who may do what. Without it, everybody who can connect may do everything.",
+        panel=_CLIENTS,
+    ),
+]
+SuperUser = Annotated[
+    str | None,
+    option(
+        "--super-user",
+        metavar="PRINCIPALS",
+        help="Who may do everything, whatever ACLs say: User:NAME, several with semicolons.",
+        panel=_CLIENTS,
+    ),
+]
 FlushInterval = Annotated[
     int | None,
     option(

@@ -12,7 +12,7 @@ from typing import Annotated
 import click
 from click.core import ParameterSource
 
-from lacuna.cli.agent_options import AgentOptions, given_settings
+from lacuna.cli.agent_options import AgentOptions, given_rights, given_settings
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
@@ -28,6 +28,7 @@ from lacuna.cli.options import (
     OFF,
     AcceptLoss,
     Advertise,
+    Authorizer,
     Bucket,
     CacheMebibytes,
     Console,
@@ -44,6 +45,7 @@ from lacuna.cli.options import (
     NoAutoCreate,
     NoConsole,
     Partitions,
+    SuperUser,
     Verbose,
     Workers,
     Zone,
@@ -88,6 +90,8 @@ def up(
     zone: Zone = None,
     partitions: Partitions = None,
     no_auto_create: NoAutoCreate = False,
+    authorizer: Authorizer = False,
+    super_user: SuperUser = None,
     workers: Workers = 1,
     flush_ms: FlushInterval = None,
     cache_mib: CacheMebibytes = None,
@@ -110,6 +114,7 @@ def up(
     """
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
+    given |= given_rights(authorizer, super_user)
     configuration = configure(context, config, assignments, given)
     with ExitStack() as stack:
         if moto:
