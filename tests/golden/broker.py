@@ -74,9 +74,16 @@ def _await_port(process: subprocess.Popen[bytes], port: int, log: pathlib.Path) 
 
 @contextlib.contextmanager
 def kafka(
-    directory: pathlib.Path, port: int = 0, heap: str = "1G", version: str = VERSION
+    directory: pathlib.Path,
+    port: int = 0,
+    heap: str = "1G",
+    version: str = VERSION,
+    extra: str = "",
 ) -> Iterator[str]:
-    """Runs the broker with fresh data under `directory`; yields its bootstrap address."""
+    """Runs the broker with fresh data under `directory`; yields its bootstrap address.
+
+    Properties in `extra` take the place of those in PROPERTIES, and may have the same fields.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     libs = jars(directory, version)
     data = directory / "data"
@@ -85,7 +92,8 @@ def kafka(
     free, controller = _free_ports()
     port = port or free
     properties = directory / "server.properties"
-    properties.write_text(PROPERTIES.format(port=port, controller=controller, data=data))
+    text = PROPERTIES + extra
+    properties.write_text(text.format(port=port, controller=controller, data=data))
     # It lives for minutes: to compile thoroughly would take more time than it saves.
     java = [
         "java",
