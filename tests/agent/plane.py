@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from lacuna.agent.context import AgentContext
 from lacuna.agent.clock import SystemWallClock
+from lacuna.agent.context import AgentContext
 from lacuna.agent.security.access import Access
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
@@ -49,7 +49,10 @@ async def cluster(
     await plane.start()
     control = InProcessClient(plane)
     access = Access(
-        security or SecuritySettings(), settings.listeners, control.cluster.security, SystemWallClock()
+        security or SecuritySettings(),
+        settings.listeners,
+        control.cluster.security,
+        SystemWallClock(),
     )
     context = make_context(control, settings, access=access)
     server = AgentServer(context)

@@ -50,7 +50,7 @@ GUARDS: Final[Mapping[int, Guard]] = {
     32: cluster.describe_configs,
     33: cluster.alter_configs,
     34: on_cluster(_ALTER),
-    35: on_cluster(_DESCRIBE),
+    35: cluster.describe_log_dirs,
     37: on_each("topics", "results", _ALTER, _TOPIC, "name"),
     38: cluster.create_delegation_token,
     41: cluster.describe_delegation_token,

@@ -16,6 +16,7 @@ from lacuna.agent.security.acls import CLUSTER_NAME, Operation, ResourceType
 from lacuna.agent.security.guards.guard import AnyApi, split
 from lacuna.agent.security.principal import Principal
 from lacuna.agent.security.rights import Rights
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
 )
@@ -28,6 +29,10 @@ from lacuna.wire.messages.describe_delegation_token import (
     DescribedDelegationToken,
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
+)
+from lacuna.wire.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
 )
 from lacuna.wire.messages.find_coordinator import FindCoordinatorRequest
 
@@ -65,6 +70,15 @@ async def describe_cluster(
     if response.cluster_authorized_operations == operations.NOT_ASKED:
         return response
     return response._replace(cluster_authorized_operations=rights.cluster_operations())
+
+
+async def describe_log_dirs(
+    rights: Rights, api: AnyApi, call: Call, request: DescribeLogDirsRequest
+) -> Any:
+    """Describe on the cluster; without it there is not even a directory."""
+    if rights.may_cluster(Operation.DESCRIBE):
+        return await api.handle(call, request)
+    return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 async def describe_configs(

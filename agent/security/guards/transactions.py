@@ -4,8 +4,8 @@ from typing import Any
 
 from lacuna.agent.api import Call
 from lacuna.agent.partitions import find_topic
-from lacuna.agent.security.acls import Operation, ResourceType
-from lacuna.agent.security.guards.guard import AnyApi, on_cluster, split
+from lacuna.agent.security.acls import CLUSTER_NAME, Operation, ResourceType
+from lacuna.agent.security.guards.guard import AnyApi, split
 from lacuna.agent.security.rights import DENIED, Rights
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -30,7 +30,6 @@ from lacuna.wire.messages.list_transactions import (
 from lacuna.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _FIRST_OF_BROKERS = 4
-_of_brokers = on_cluster(Operation.CLUSTER_ACTION)
 
 
 def _write_error(rights: Rights, transactional_id: str) -> int:
@@ -48,7 +47,7 @@ async def init_producer_id(
         rights.may_cluster(Operation.IDEMPOTENT_WRITE, is_logged=False)
         or rights.may_write_somewhere()
     ):
-        code = rights.error(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "kafka-cluster")
+        code = rights.error(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
     if code:
         response = api.refuse(call, request, code)
     else:
@@ -61,7 +60,9 @@ async def add_partitions_to_txn(
 ) -> Any:
     """Write on the transactional id and each topic, or no partition is added. From v4 on it is for brokers."""
     if call.version >= _FIRST_OF_BROKERS:
-        return await _of_brokers(rights, api, call, request)
+        if rights.may_cluster(Operation.CLUSTER_ACTION):
+            return await api.handle(call, request)
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if code := _write_error(rights, request.v3_and_below_transactional_id):
         return api.refuse(call, request, code)
     topics = request.v3_and_below_topics
