@@ -697,7 +697,7 @@ class _Scene:
                     "protocols": [{"name": "range", "metadata": b""}],
                 },
             )
-            for topics in (("own-1",), ("own-1", "other-1")):
+            for named in (["own-1"], ["own-1", "other-1"]):
                 yield (
                     "consumer_group_heartbeat",
                     0,
@@ -708,7 +708,7 @@ class _Scene:
                         "instance_id": None,
                         "rack_id": None,
                         "rebalance_timeout_ms": 1000,
-                        "subscribed_topic_names": [self._n(each) for each in topics],
+                        "subscribed_topic_names": [self._n(each) for each in named],
                         "server_assignor": None,
                         "topic_partitions": [],
                     },
@@ -726,7 +726,12 @@ class _Scene:
             2,
             {"groups_names": [self._n(f"{each}-group") for each in ("own", "other", "none")]},
         )
-        creation = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+        creation: Fields = {
+            "num_partitions": 1,
+            "replication_factor": 1,
+            "assignments": [],
+            "configs": [],
+        }
         yield (
             "create_topics",
             7,
