@@ -31,6 +31,8 @@ _LOG4J = (
     (logging.DEBUG, "DEBUG"),
 )
 
+_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
 # Kafka shows no broker synonym for these: there is no broker config, or one in hours, or one without a value.
 _OF_TOPICS_ALONE = frozenset(
     {
@@ -122,7 +124,12 @@ def of_agent(context: "AgentContext", agent: Agent) -> Iterable[ShownConfig]:
     advertised = ",".join(f"{each.listener}://{each.host}:{each.port}" for each in endpoints)
     shown = [
         _static("advertised.listeners", ConfigType.STRING, advertised),
-        _static("authorizer.class.name", ConfigType.STRING, "", "Authorizers are not supported."),
+        _static(
+            "authorizer.class.name",
+            ConfigType.STRING,
+            _AUTHORIZER if context.access.authorizer is not None else "",
+            "What decides who may do what: ACLs by the rules of Kafka's StandardAuthorizer, or nothing.",
+        ),
         _static("broker.id", ConfigType.INT, str(agent.node_id)),
         _static(
             "log.dirs", ConfigType.STRING, LOG_DIR, "The object store, which all agents share."

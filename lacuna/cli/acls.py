@@ -104,11 +104,14 @@ async def list_acls(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Lists ACLs, of all resources or of those that are named."""
-    resources = _resources(topic, group, transactional_id, cluster)
+    resources: list[tuple[ResourceType, str | None]] = [(ResourceType.ANY, None)]
+    if topic or group or transactional_id or cluster:
+        resources = [*_resources(topic, group, transactional_id, cluster)]
+    whom: list[str | None] = [_principal(each) for each in principal or ()]
     wanted = [
-        AclFilter(*resource, _pattern(pattern), _principal(who))
-        for resource in resources or [(ResourceType.ANY, None)]
-        for who in principal or [None]
+        AclFilter(*resource, _pattern(pattern), who)
+        for resource in resources
+        for who in whom or [None]
     ]
     async with KafkaConnection(bootstrap) as connection:
         _show(await _described(connection, wanted))
@@ -283,7 +286,7 @@ def _whom(
     ):
         for principal in principals or ():
             for host in hosts or [WILDCARD]:
-                yield _principal(principal) or "", host, permission
+                yield _principal(principal), host, permission
 
 
 def _what(
@@ -307,9 +310,9 @@ def _what(
             yield resource, operation
 
 
-def _principal(text: str | None) -> str | None:
+def _principal(text: str) -> str:
     try:
-        return None if text is None else str(parse_principal(text))
+        return str(parse_principal(text))
     except ValueError as error:
         fail(str(error))
 

@@ -1,6 +1,8 @@
 """`lacuna users`: list, add, remove users who authenticate with SCRAM or PLAIN (KIP-554)."""
 
+import asyncio
 import os
+from hashlib import pbkdf2_hmac
 from typing import Annotated, Final
 
 import click
@@ -77,7 +79,7 @@ def add(
     else:
         secret = read_secret(password, "--password")
     changes = [_upsertion(user, secret, mechanism, iterations) for mechanism in HASHES]
-    asynchronous(_alter)(bootstrap, user, AlterUserScramCredentialsRequest((), changes))
+    asyncio.run(_alter(bootstrap, user, AlterUserScramCredentialsRequest((), changes)))
     tell(f"{user} can authenticate with the password")
 
 
@@ -119,8 +121,6 @@ async def _alter(
 def _upsertion(
     user: str, password: bytes, mechanism: int, iterations: int
 ) -> ScramCredentialUpsertion:
-    from hashlib import pbkdf2_hmac
-
     salt = os.urandom(_SALT_BYTES)
     salted = pbkdf2_hmac(HASHES[mechanism], password, salt, iterations)
     return ScramCredentialUpsertion(user, mechanism, iterations, salt, salted)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from lacuna.agent.security.listeners import Listener, Protocol
-from lacuna.agent.security.settings import SecuritySettings
-from lacuna.agent.settings import AgentSettings
-from tests.agent.plane import cluster
-from tests.golden.acls import ADMIN, PASSWORD, SETS, USERS, outcomes
+from tests.golden.acls import SETS, outcomes
 from tests.golden.capture_acls import GOLDEN
+from tests.golden.guarded import guarded
 
 KAFKA: dict[str, dict[str, Any]] = json.loads(GOLDEN.read_text())
 
@@ -36,41 +30,11 @@ EXPLAINED: Final = {
 }
 
 
-async def _serve(folder: Path, found: asyncio.Queue[int], end: asyncio.Event) -> None:
-    (folder / "password").write_text(PASSWORD)
-    users = folder / "users.toml"
-    users.write_text("".join(f'{each} = "file:{folder}/password"\n' for each in USERS))
-    security = SecuritySettings(
-        mechanisms="PLAIN",
-        users_file=str(users),
-        authorizer=True,
-        super_users=f"User:{ADMIN}",
-    )
-    listener = Listener("SASL", Protocol.SASL_PLAINTEXT)
-    async with cluster(AgentSettings(listeners=(listener,)), security) as running:
-        found.put_nowait(running.server.port)
-        await end.wait()
-
-
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
     """The outcomes here."""
-    folder = tmp_path_factory.mktemp("acls")
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    end: asyncio.Event = asyncio.Event()
-    port: asyncio.Queue[int] = asyncio.Queue()
-    serving = asyncio.run_coroutine_threadsafe(_serve(folder, port, end), loop)
-    try:
-        at = asyncio.run_coroutine_threadsafe(port.get(), loop).result(30)
-        yield outcomes(f"127.0.0.1:{at}")
-    finally:
-        loop.call_soon_threadsafe(end.set)
-        serving.result(30)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    with guarded(tmp_path_factory.mktemp("acls")) as bootstrap:
+        yield outcomes(bootstrap)
 
 
 @pytest.mark.parametrize("name", SETS)
