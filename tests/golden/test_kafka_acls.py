@@ -92,17 +92,8 @@ def test_kafka_acls_adds_lists_and_removes(acls: Run, bootstrap: str) -> None:
             f"principal=User:literal, host=*, operation={operation}, permissionType=ALLOW" in listed
         )
     assert _send(bootstrap, "orders") is None
-    acls(
-        "--add",
-        "--deny-principal",
-        "User:literal",
-        "--operation",
-        "Write",
-        "--topic",
-        "ord",
-        "--resource-pattern-type",
-        "prefixed",
-    )
+    prefixed = ("--topic", "ord", "--resource-pattern-type", "prefixed")
+    acls("--add", "--deny-principal", "User:literal", "--operation", "Write", *prefixed)
     denied = _send(bootstrap, "orders")
     assert denied is not None
     assert denied.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
