@@ -17,7 +17,9 @@ from lacuna.wire.messages.consumer_group_describe import (
     DescribedGroup,
 )
 from lacuna.wire.messages.consumer_group_heartbeat import (
+    Assignment,
     ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
 )
 from lacuna.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from lacuna.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -140,7 +142,22 @@ async def consumer_group_heartbeat(
     denied = [name for name in names if not rights.may_topic(Operation.DESCRIBE, name)]
     if denied:
         return api.refuse(call, request, _TOPIC_DENIED)
-    return await api.handle(call, request)
+    response: ConsumerGroupHeartbeatResponse = await api.handle(call, request)
+    return _assigned(rights, call, response)
+
+
+def _assigned(
+    rights: Rights, call: Call, response: ConsumerGroupHeartbeatResponse
+) -> ConsumerGroupHeartbeatResponse:
+    """Leave out topics that a regular expression matches and the client may not describe."""
+    if response.assignment is None:
+        return response
+    seen = []
+    for topic in response.assignment.topic_partitions:
+        name = name_of(call.context, "", topic.topic_id)
+        if name is None or rights.may_topic(Operation.DESCRIBE, name, is_logged=False):
+            seen.append(topic)
+    return response._replace(assignment=Assignment(seen))
 
 
 async def offset_commit(

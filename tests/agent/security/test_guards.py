@@ -108,6 +108,30 @@ async def test_old_fetches_are_checked_too(guarded: Setup) -> None:
     assert errors(allowed) == {"t": ErrorCode.NONE}
 
 
+async def test_an_expression_finds_no_topics_that_are_hidden(guarded: Setup) -> None:
+    """A member of a consumer group (KIP-848) that subscribes to everything is assigned what it may describe."""
+    for name in ("t", "u"):
+        await guarded.create(name)
+    await change(guarded, added=True)
+    await change(
+        guarded, True, READ_T._replace(resource_type=ResourceType.GROUP, resource_name="g")
+    )
+    joined = await guarded.ask(
+        68,
+        1,
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        subscribed_topic_regex=".*",
+        topic_partitions=(),
+    )
+    assert joined.error_code == ErrorCode.NONE
+    topics = guarded.running.control.cluster.topics_by_name
+    assigned = [each.topic_id for each in joined.assignment.topic_partitions]
+    assert assigned == [topics["t"].topic_id]
+
+
 async def test_denials_are_logged_and_counted(
     guarded: Setup, caplog: pytest.LogCaptureFixture
 ) -> None:
