@@ -158,3 +158,26 @@ def test_a_password_is_no_argument(refused: Refusal, guarded: Cluster) -> None:
     )
     assert "file:PATH, env:NAME or command:LINE" in said
     assert "secret must" not in said
+
+
+def test_a_cluster_without_an_authorizer_says_so(refused: Refusal, lacuna_cluster: Cluster) -> None:
+    """Else an operator would believe that the ACL has an effect."""
+    said = refused(
+        "acls",
+        "add",
+        "--allow-principal",
+        "User:alice",
+        "--topic",
+        "t",
+        LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap,
+    )
+    assert "the agents run without --authorizer" in said
+
+
+def test_who_may_not_is_told_so(refused: Refusal) -> None:
+    """And the agent's log has it."""
+    security = SecuritySettings(authorizer=True, super_users="User:admin")
+    with Cluster(parts=AgentParts(security=security)) as cluster:
+        for command in (("topics", "create", "t"), ("acls", "list"), ("users", "list")):
+            said = refused(*command, LACUNA_BOOTSTRAP=cluster.bootstrap)
+            assert "ACLs do not allow it" in said, command
