@@ -11,6 +11,7 @@ from lacuna.agent.security.audit import Audit
 from lacuna.agent.security.guards import cluster, groups, records, topics, transactions
 from lacuna.agent.security.guards.guard import Guard, on_cluster, on_each, on_group
 from lacuna.agent.security.rights import Rights
+from lacuna.controlplane.client import ControlPlaneUnavailable
 
 if TYPE_CHECKING:
     from lacuna.agent.metrics import AgentMetrics
@@ -108,7 +109,9 @@ def _guarded(
 
     async def handle(call: Call, request: Any) -> Any:
         view = call.context.control.cluster
-        if view.version < 0:  # without a view there are no ACLs yet
+        if view.version < 0:  # there are no ACLs yet
+            if api.pipelined:  # a request that waited here could be overtaken by the next
+                raise ControlPlaneUnavailable("the ACLs are not known yet")
             await view.ready()
         return await guard(Rights(authorizer, audit, call, name), api, call, request)
 

@@ -1,5 +1,6 @@
 """What stands between requests and handlers when ACLs decide. What each API needs is in tests/golden/acls.py."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -8,6 +9,7 @@ import pytest
 
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.produce.buffer import NOT_PERSISTED
 from lacuna.agent.registry import discover
 from lacuna.agent.security.access import Access
 from lacuna.agent.security.acls import Operation, PatternType, Permission, ResourceType
@@ -23,7 +25,7 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
 from lacuna.errors import UserError
 from tests.agent.apis.clusters import Setup
-from tests.agent.harness import RawClient
+from tests.agent.harness import RawClient, ScriptedControl, make_context, serving
 from tests.agent.plane import cluster
 from tests.messages import nested
 
@@ -130,6 +132,28 @@ async def test_an_expression_finds_no_topics_that_are_hidden(guarded: Setup) -> 
     topics = guarded.running.control.cluster.topics_by_name
     assigned = [each.topic_id for each in joined.assignment.topic_partitions]
     assert assigned == [topics["t"].topic_id]
+
+
+async def test_nothing_is_decided_before_the_acls_are_known() -> None:
+    """An agent that has not seen the cluster yet: what may be overtaken is refused, so that it is sent again."""
+    access = Access(
+        SecuritySettings(authorizer=True, super_users="User:ANONYMOUS"),
+        (Listener(),),
+        Security(),
+        SystemWallClock(),
+    )
+    context = make_context(ScriptedControl(), access=access)
+    async with serving(context) as server:
+        client = await RawClient.connect(server.port)
+        part = nested(0, 9, "PartitionProduceData", index_=0, records=memoryview(b"x"))
+        topic = nested(0, 9, "TopicProduceData", name="t", partition_data=(part,))
+        answer = await client.ask(0, 9, acks=1, topic_data=(topic,))
+        (found,) = answer.responses[0].partition_responses
+        assert found.error_code == NOT_PERSISTED.error_code
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await client.ask(3, 9, topics=None)
+        await client.close()
 
 
 async def test_denials_are_logged_and_counted(
