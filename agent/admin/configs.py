@@ -31,8 +31,6 @@ _LOG4J = (
     (logging.DEBUG, "DEBUG"),
 )
 
-_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-
 # Kafka shows no broker synonym for these: there is no broker config, or one in hours, or one without a value.
 _OF_TOPICS_ALONE = frozenset(
     {
@@ -127,7 +125,7 @@ def of_agent(context: "AgentContext", agent: Agent) -> Iterable[ShownConfig]:
         _static(
             "authorizer.class.name",
             ConfigType.STRING,
-            _AUTHORIZER if context.access.authorizer is not None else "",
+            context.access.settings.authorizer,
             "What decides who may do what: ACLs by the rules of Kafka's StandardAuthorizer, or nothing.",
         ),
         _static("broker.id", ConfigType.INT, str(agent.node_id)),

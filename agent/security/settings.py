@@ -5,6 +5,8 @@ from typing import Final
 
 from lacuna.setting import check_settings, setting
 
+#: The only authorizer, by the name of the class in Kafka whose rules it follows.
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _REFERENCE: Final = "A reference: file:PATH, env:NAME or command:LINE."
 
 
@@ -90,11 +92,12 @@ class SecuritySettings:
         most=10_000,
     )
 
-    authorizer: bool = setting(
-        "authorizer.enabled",
-        False,
-        "Whether ACLs decide who may do what. Without it, everybody who gets in may do everything.",
+    authorizer: str = setting(
+        "authorizer.class.name",
+        "",
+        f"{STANDARD_AUTHORIZER} lets ACLs decide who may do what. Empty: everybody who gets in may do everything.",
         option="--authorizer",
+        choices=("", STANDARD_AUTHORIZER),
     )
     super_users: str = setting(
         "super.users",

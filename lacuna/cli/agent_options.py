@@ -8,7 +8,7 @@ from lacuna.agent.housekeeping import HousekeepingSettings
 from lacuna.agent.housekeeping.merging import MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.security.listeners import Listener, parse_listeners
-from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.agents import AgentParts
 from lacuna.cli.configuration import Configuration
@@ -89,4 +89,7 @@ def given_settings(
 
 def given_rights(authorizer: bool, super_user: str | None) -> dict[str, Value | None]:
     """The settings of the authorizer that have options of their own, as in `given_settings`."""
-    return {"authorizer.enabled": True if authorizer else None, "super.users": super_user}
+    return {
+        "authorizer.class.name": STANDARD_AUTHORIZER if authorizer else None,
+        "super.users": super_user,
+    }

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lacuna.agent.security.listeners import Listener, Protocol
-from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from tests.agent.plane import cluster
 from tests.golden.acls import ADMIN, PASSWORD, USERS
@@ -22,7 +22,7 @@ async def _serve(folder: Path, port: asyncio.Queue[int], end: asyncio.Event) -> 
     security = SecuritySettings(
         mechanisms="PLAIN",
         users_file=str(users),
-        authorizer=True,
+        authorizer=STANDARD_AUTHORIZER,
         super_users=f"User:{ADMIN}",
     )
     listener = Listener("SASL", Protocol.SASL_PLAINTEXT)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
 from lacuna.agents import AgentParts
 from lacuna.testing import Cluster
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Cluster]:
     """The cluster."""
-    security = SecuritySettings(authorizer=True, super_users="User:ANONYMOUS")
+    security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
     with Cluster(parts=AgentParts(security=security)) as cluster:
         yield cluster
 
@@ -176,7 +176,7 @@ def test_a_cluster_without_an_authorizer_says_so(refused: Refusal, lacuna_cluste
 
 def test_who_may_not_is_told_so(refused: Refusal) -> None:
     """And the agent's log has it."""
-    security = SecuritySettings(authorizer=True, super_users="User:admin")
+    security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:admin")
     with Cluster(parts=AgentParts(security=security)) as cluster:
         for command in (("topics", "create", "t"), ("acls", "list"), ("users", "list")):
             said = refused(*command, LACUNA_BOOTSTRAP=cluster.bootstrap)

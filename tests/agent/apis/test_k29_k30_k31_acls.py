@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.create_acls import (
     CREATE_ACLS_REQUEST,
@@ -58,7 +58,7 @@ async def test_acls_are_disabled(setup: Setup, version: int) -> None:
 @pytest.fixture
 async def guarded() -> AsyncIterator[Setup]:
     """A cluster with an authorizer, and a client of it that may do everything."""
-    settings = SecuritySettings(authorizer=True, super_users="User:ANONYMOUS")
+    settings = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
     async with cluster(security=settings) as running:
         client = await RawClient.connect(running.server.port)
         yield Setup(running, client)
@@ -159,7 +159,7 @@ async def test_one_request_changes_only_so_many(
     ],
 )
 async def test_a_filter_that_makes_no_sense_is_refused(
-    guarded: Setup, wrong: dict[str, int]
+    guarded: Setup, wrong: dict[str, Any]
 ) -> None:
     filters = DeleteAclsFilter(TOPIC, None, 1, None, None, 1, 1)._replace(**wrong)
     described = await guarded.client.call(

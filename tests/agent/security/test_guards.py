@@ -18,7 +18,7 @@ from lacuna.agent.security.authorizer import Authorizer
 from lacuna.agent.security.guards import GUARDS, OPEN
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.security.principal import ANONYMOUS
-from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.security.settings import STANDARD_AUTHORIZER, SecuritySettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.security import AclEntry, Security
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -44,7 +44,7 @@ READ_T: Final = AclEntry(
 @pytest.fixture
 async def guarded() -> AsyncIterator[Setup]:
     """A cluster in which everybody may do nothing, and who there is may be nobody."""
-    security = SecuritySettings(authorizer=True, super_users="User:admin")
+    security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:admin")
     async with cluster(security=security) as running:
         client = await RawClient.connect(running.server.port)
         yield Setup(running, client)
@@ -137,7 +137,7 @@ async def test_an_expression_finds_no_topics_that_are_hidden(guarded: Setup) -> 
 async def test_nothing_is_decided_before_the_acls_are_known() -> None:
     """An agent that has not seen the cluster yet: what may be overtaken is refused, so that it is sent again."""
     access = Access(
-        SecuritySettings(authorizer=True, super_users="User:ANONYMOUS"),
+        SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS"),
         (Listener(),),
         Security(),
         SystemWallClock(),
@@ -194,8 +194,8 @@ def test_the_log_has_bounds(caplog: pytest.LogCaptureFixture) -> None:
     [
         ({"super_users": "User:admin"}, "add --authorizer"),
         ({"allows_without_acls": True}, "add --authorizer"),
-        ({"authorizer": True}, "--super-user User:NAME"),
-        ({"authorizer": True, "super_users": "admin"}, "User:alice"),
+        ({"authorizer": STANDARD_AUTHORIZER}, "--super-user User:NAME"),
+        ({"authorizer": STANDARD_AUTHORIZER, "super_users": "admin"}, "User:alice"),
     ],
 )
 def test_half_of_an_authorizer_does_not_start(settings: dict[str, Any], words: str) -> None:
