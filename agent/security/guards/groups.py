@@ -213,7 +213,7 @@ async def offset_fetch(rights: Rights, api: AnyApi, call: Call, request: OffsetF
     denied: dict[str, list[OffsetFetchResponseTopics]] = {}
     groups = []
     for group in request.groups:
-        if group.topics is not None and not _description_error_quietly(rights, group.group_id):
+        if group.topics is not None and not _is_hidden(rights, group.group_id):
             group, denied[group.group_id] = _without_denied(rights, call, group)
         groups.append(group)
     response: OffsetFetchResponse = await split(
@@ -229,7 +229,7 @@ async def offset_fetch(rights: Rights, api: AnyApi, call: Call, request: OffsetF
     )
 
 
-def _description_error_quietly(rights: Rights, group_id: str) -> bool:
+def _is_hidden(rights: Rights, group_id: str) -> bool:
     return not rights.may(Operation.DESCRIBE, ResourceType.GROUP, group_id, is_logged=False)
 
 

@@ -51,17 +51,27 @@ async def metadata(rights: Rights, api: AnyApi, call: Call, request: MetadataReq
             if rights.may_topic(Operation.DESCRIBE, each.name or "", is_logged=False)
         ]
         return _with_operations(rights, response._replace(topics=seen))
-    await _look_for(call, [each.topic_id for each in request.topics])
     allowed: list[MetadataRequestTopic] = []
     denied: list[MetadataRequestTopic] = []
     for topic in dict.fromkeys(request.topics):
-        name = name_of(call.context, topic.name, topic.topic_id)
-        is_allowed = name is None or rights.may_topic(Operation.DESCRIBE, name)
+        # Which topic has an id is known once the handler has looked.
+        is_allowed = topic.topic_id != ZERO_UUID or rights.may_topic(
+            Operation.DESCRIBE, topic.name or ""
+        )
         (allowed if is_allowed else denied).append(topic)
     some = request._replace(topics=allowed)
     # v0 would take no topics for all of them.
     response = await _creating(rights, api, call if allowed else call._replace(version=1), some)
-    response = _with_operations(rights, response)
+    asked_ids = {each.topic_id for each in allowed} - {ZERO_UUID}
+    shown = [
+        each
+        if each.topic_id not in asked_ids
+        or not each.name
+        or rights.may_topic(Operation.DESCRIBE, each.name)
+        else _not_described(call, MetadataRequestTopic(each.topic_id))
+        for each in response.topics
+    ]
+    response = _with_operations(rights, response._replace(topics=shown))
     failed = [_not_described(call, each) for each in denied]
     return response._replace(topics=[*response.topics, *failed])
 
