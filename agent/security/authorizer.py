@@ -12,6 +12,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Final, TypeVar
 
 from lacuna.agent.security.acls import (
@@ -207,10 +208,17 @@ class Authorizer:
         return everything in allowed or any(not _is_dominated(each, denied) for each in allowed)
 
     def _update(self) -> None:
-        """Bring the index up to date."""
-        self._version = self._security.acls_version
+        """Bring the index up to date: by the last changes, or by comparing all ACLs if those were too many."""
+        security = self._security
+        behind = security.acls_version - self._version
+        self._version = security.acls_version
         self._remembered.clear()
-        now = self._security.acls
+        kept = len(security.acl_news)
+        if behind <= kept:
+            for acl, is_added in islice(security.acl_news, kept - behind, None):
+                (self._add if is_added else self._remove)(acl)
+            return
+        now = security.acls
         for acl in self._acls.keys() - now.keys():
             self._remove(acl)
         for acl in now.keys() - self._acls.keys():

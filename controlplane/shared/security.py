@@ -3,6 +3,7 @@
 Both are a `Security` that applies the same changes in the same order.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -20,6 +21,7 @@ MOST_CREDENTIALS: Final = 100_000
 MOST_ACLS: Final = 100_000
 MOST_QUOTAS: Final = 100_000
 MOST_TOKENS: Final = 10_000
+_MOST_NEWS: Final = 1024
 
 
 class AclEntry(NamedTuple):
@@ -58,12 +60,14 @@ Entity = tuple[tuple[str, str | None], ...]
 class Security:
     """What operators have set. `version` grows with each change, for whoever derives something from it."""
 
-    __slots__ = ("acls", "acls_version", "credentials", "quotas", "tokens", "version")
+    __slots__ = ("acl_news", "acls", "acls_version", "credentials", "quotas", "tokens", "version")
 
     def __init__(self) -> None:
         self.version = 0
-        #: As `version`, and changes only when the ACLs do.
+        #: Grows by one with each ACL that is added or removed, and when all are forgotten.
         self.acls_version = 0
+        #: The last ACLs that were added (True) or removed, for whoever follows; nothing from before all were forgotten.
+        self.acl_news: deque[tuple[AclEntry, bool]] = deque(maxlen=_MOST_NEWS)
         #: by (user, mechanism)
         self.credentials: dict[tuple[str, int], ScramCredential] = {}
         #: A dict as an ordered set.
@@ -80,27 +84,35 @@ class Security:
             kept.clear()
         self.version += 1
         self.acls_version += 1
+        self.acl_news.clear()
 
     def apply(self, changes: SecurityChanges) -> None:
         """Apply changes. What is removed need not be there."""
         self.version += 1
-        self.acls_version += bool(changes.added_acls or changes.removed_acls)
         for credential in changes.credentials:
             key = credential.user, credential.mechanism
             if credential.stored_key:
                 self.credentials[key] = credential
             else:
                 self.credentials.pop(key, None)
-        for acl in changes.removed_acls:
-            self.acls.pop(AclEntry.of(acl), None)
-        for acl in changes.added_acls:
-            self.acls[AclEntry.of(acl)] = None
+        for acl in map(AclEntry.of, changes.removed_acls):
+            if acl in self.acls:
+                del self.acls[acl]
+                self._note(acl, is_added=False)
+        for acl in map(AclEntry.of, changes.added_acls):
+            if acl not in self.acls:
+                self.acls[acl] = None
+                self._note(acl, is_added=True)
         for quota in changes.quotas:
             self._apply_quota(quota)
         for token_id in changes.removed_token_ids:
             self.tokens.pop(token_id, None)
         for token in changes.tokens:
             self.tokens[token.token_id] = token
+
+    def _note(self, acl: AclEntry, *, is_added: bool) -> None:
+        self.acls_version += 1
+        self.acl_news.append((acl, is_added))
 
     def _apply_quota(self, quota: Quota) -> None:
         entity = entity_of(quota)

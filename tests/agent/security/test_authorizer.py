@@ -198,6 +198,19 @@ def test_changes_take_effect_at_once() -> None:
     assert not may(asked, Operation.READ)
 
 
+def test_many_changes_at_once_are_not_lost() -> None:
+    """More than are remembered one by one."""
+    security = Security()
+    asked = Authorizer(security)
+    change(security, [acl(f"t{number}") for number in range(3000)])
+    assert all(may(asked, Operation.READ, f"t{number}") for number in range(3000))
+    change(security, [], [acl(f"t{number}") for number in range(1, 3000)])
+    assert [number for number in range(3000) if may(asked, Operation.READ, f"t{number}")] == [0]
+    for number in range(10):
+        change(security, [acl(f"t{number}")], [acl("t0")])
+        assert may(asked, Operation.READ, f"t{number}")
+
+
 def test_operations_are_bits() -> None:
     asked = authorizer(acl(operation=Operation.WRITE), acl(operation=Operation.ALTER_CONFIGS))
     allowed = (
