@@ -3,6 +3,7 @@
 import asyncio
 import random
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from lacuna.addresses import join_address
 from lacuna.agent.aside import Aside
@@ -21,6 +22,7 @@ from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.registry import discover
 from lacuna.agent.security.access import Access
+from lacuna.agent.security.peers import PeerIdentity
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
@@ -28,7 +30,7 @@ from lacuna.agent.zone import Zone
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.v1.cluster_pb2 import Agent
-from lacuna.kafka import BootstrapUnavailable, KafkaConnection
+from lacuna.kafka import Agents, BootstrapUnavailable, KafkaConnection, NotAuthenticated
 from lacuna.logstore.objects import ObjectStore
 from lacuna.pace import LoopLoad, MeasuredPace
 from lacuna.wire.messages.describe_cluster import (
@@ -115,6 +117,8 @@ class RunningAgent:
         await self._aside.stop()
         await self._peers.stop()
         await self.context.lines.stop()
+        if self.context.access.peers is not None:
+            self.context.access.peers.stop()
 
 
 async def start_agent(
@@ -136,8 +140,12 @@ async def start_agent(
     Raises ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
     """
     pace = pace or MeasuredPace(LoopLoad())
-    connect_peer = connect_peer or _connect_peer
-    context = _context(control, store, parts, clock, randomness, pace, connect_peer)
+    identity = PeerIdentity(control.cluster)
+    access = Access(
+        parts.security, parts.agent.listeners, control.cluster.security, clock, identity
+    )
+    connect_peer = connect_peer or partial(_connect_peer, access)
+    context = _context(control, store, parts, clock, randomness, pace, connect_peer, access)
     server = AgentServer(context)
     context.lease.on_lost = server.drop_clients
     await server.start(reuse_port=reuse_port)
@@ -149,7 +157,7 @@ async def start_agent(
     housekeeping = None
     if parts.housekeeping is not None:
         housekeeping = Housekeeping(context, parts.housekeeping).start()
-    peers = Peers(control, context.lease, ask_peer or _ask_peer)
+    peers = Peers(control, context.lease, ask_peer or partial(_ask_peer, access))
     peers.start()
     context.lines.start()
     aside = Aside(control, server)
@@ -157,11 +165,18 @@ async def start_agent(
     return RunningAgent(context, server, housekeeping, peers, aside)
 
 
-async def _connect_peer(agent: Agent) -> "asyncio.Future[None]":
+async def _connect_peer(access: Access, agent: Agent) -> "asyncio.Future[None]":
     loop = asyncio.get_running_loop()
     broken: asyncio.Future[None] = loop.create_future()
+    context = access.to_peers(loop.time()).context
     async with asyncio.timeout(_PEER_SECONDS):
-        transport, _ = await loop.create_connection(lambda: _Line(broken), agent.host, agent.port)
+        transport, _ = await loop.create_connection(
+            lambda: _Line(broken),
+            agent.host,
+            agent.port,
+            ssl=context,
+            server_hostname=None if context is None else agent.host,
+        )
     broken.add_done_callback(lambda _: transport.close())
     return broken
 
@@ -175,14 +190,15 @@ class _Line(asyncio.Protocol):
             self._broken.set_result(None)
 
 
-async def _ask_peer(agent: Agent) -> Named | None:
-    address = join_address(agent.host, agent.port)
+async def _ask_peer(access: Access, agent: Agent) -> Named | None:
+    security = access.to_peers(asyncio.get_running_loop().time())
+    address = Agents(join_address(agent.host, agent.port), security)
     try:
         async with KafkaConnection(address, _PEER_SECONDS) as connection:
             response = await connection.ask(
                 DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
             )
-    except BootstrapUnavailable:
+    except (BootstrapUnavailable, NotAuthenticated):
         return None
     return Named(response.cluster_id, [broker.broker_id for broker in response.brokers])
 
@@ -195,6 +211,7 @@ def _context(
     randomness: random.Random,
     pace: Pace,
     connect_peer: ConnectPeer,
+    access: Access,
 ) -> AgentContext:
     """Everything of one agent except its listener."""
     metrics = AgentMetrics()
@@ -207,7 +224,7 @@ def _context(
         cluster_id=lambda: control.cluster.cluster_id,
         randint=randomness.randint,
         settings=parts.fetch,
-        zone=Zone(control, lease, lines, parts.agent.zone, parts.fetch),
+        zone=Zone(control, lease, lines, parts.agent.zone, parts.fetch, access.to_peers),
     )
     produce = ProduceService(
         control=control,
@@ -231,5 +248,5 @@ def _context(
         fetch=fetch,
         members=Members(control, lease.trust),
         lines=lines,
-        access=Access(parts.security, parts.agent.listeners, control.cluster.security, clock),
+        access=access,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.mapping import MappingRulesError, PrincipalRules
+from lacuna.agent.security.peers import PEER_MECHANISM, PeerIdentity
 from lacuna.agent.security.principal import ANONYMOUS, USER, Principal
 from lacuna.agent.security.sasl.mechanism import Exchange, Mechanisms
 from lacuna.agent.security.sasl.plain import PlainExchange, PlainPasswords
@@ -16,6 +17,7 @@ from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users, read_users
 from lacuna.agent.security.session import Session
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.security.tls import Tls
+from lacuna.client_security import ClientSecurity
 from lacuna.controlplane.shared.security import Security
 from lacuna.errors import UserError
 
@@ -42,8 +44,12 @@ class Access:
         listeners: "Sequence[Listener]",
         security: Security,
         clock: "WallClock",
+        peers: PeerIdentity | None = None,
     ) -> None:
+        """`peers` is how agents know one another; without it, no other agent gets in where there is SASL."""
         self.settings = settings
+        self.peers = peers
+        self._first = listeners[0]
         self._clock = clock
         try:
             self._rules = PrincipalRules(
@@ -86,7 +92,20 @@ class Access:
             raise UserError(
                 f"sasl.enabled.mechanisms is {self.settings.mechanisms!r}: choose among {', '.join(makers)}"
             )
-        return {name: makers[name]() for name in wanted}
+        made = {name: makers[name]() for name in wanted}
+        if self.peers is not None:
+            nobody = Users(Security())
+            made[PEER_MECHANISM] = partial(ScramExchange, SHA_256, nobody, self.peers.find)
+        return made
+
+    def to_peers(self, now: float) -> ClientSecurity:
+        """Return how this agent connects to others at `now` (loop time): their first listeners are as its own."""
+        protocol = self._first.protocol
+        return ClientSecurity(
+            protocol=protocol.value,
+            made_context=self.tls.client_context(now) if protocol.has_tls and self.tls else None,
+            credentials=self.peers.credentials() if protocol.has_sasl and self.peers else None,
+        )
 
     def session(self, listener: Listener, certificate: bytes | None = None) -> Session:
         """Return the session of a new connection; `certificate` is the client's, in DER. Raises UnknownSubject."""

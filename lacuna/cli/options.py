@@ -6,8 +6,11 @@ from typing import Annotated, Any
 import click
 
 from lacuna.addresses import parse_address
+from lacuna.cli.command_line import TEXT as ANY_TEXT
 from lacuna.cli.command_line import option
 from lacuna.cli.running import JSON, TEXT
+from lacuna.client_security import PLAINTEXT, read_client_properties
+from lacuna.kafka import Agents
 
 #: An option that says where something is, and the options that overrule its other sources when typed.
 _INSTEAD = {
@@ -58,16 +61,47 @@ _CLIENTS = "Clients"
 _TOPICS = "Automatic topics"
 _SPEED = "Speed"
 
+_COMMAND_CONFIG = option(
+    "--command-config",
+    envvar="LACUNA_COMMAND_CONFIG",
+    parser=Path,
+    metavar="FILE",
+    help="How to connect to the agents, for TLS and SASL: a file as Kafka's client.properties.",
+)
+
+
+def to_agents(context: click.Context, _: click.Parameter, value: str | None) -> Agents | None:
+    """Makes of the value of --bootstrap where the agents are, and how to connect to them."""
+    if value is None:
+        return None
+    file = context.meta.get("command_config")
+    return Agents(value, PLAINTEXT if file is None else read_client_properties(file))
+
+
 Bootstrap = Annotated[
-    str,
+    Agents,
     option(
         "--bootstrap",
         "-b",
         envvar="LACUNA_BOOTSTRAP",
+        parser=ANY_TEXT,
+        callback=to_agents,
+        beside=(_COMMAND_CONFIG,),
         help="Address of any agent, HOST:PORT; several, separated by commas, are tried in turn.",
     ),
 ]
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+OptionalBootstrap = Annotated[
+    Agents | None,
+    option(
+        "--bootstrap",
+        "-b",
+        parser=ANY_TEXT,
+        callback=to_agents,
+        beside=(_COMMAND_CONFIG,),
+        help="Address of a running cluster, HOST:PORT. Without it, the demo starts a temporary one.",
+    ),
+]
+DEFAULT_BOOTSTRAP = Agents("127.0.0.1:9092")
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = Path("data")
 

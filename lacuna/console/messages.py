@@ -124,7 +124,7 @@ async def page(site: Site, request: Request) -> Response:
 
 def connection_to(site: Site) -> KafkaConnection:
     """A connection to an agent, which takes no response that is larger than a page may cost."""
-    return KafkaConnection(site.sources.bootstrap(), _SECONDS, limits.RESPONSE_BYTES)
+    return KafkaConnection(site.sources.agents(), _SECONDS, limits.RESPONSE_BYTES)
 
 
 async def _search(

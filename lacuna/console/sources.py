@@ -11,6 +11,7 @@ from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared_service import RunningNode, ask_status
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus
 from lacuna.embedded import EmbeddedCluster
+from lacuna.kafka import Agents
 from lacuna.observing.endpoint import Observed
 
 
@@ -18,13 +19,13 @@ from lacuna.observing.endpoint import Observed
 class Sources:
     """Where the pages come from.
 
-    `control` is asked for the metadata and `bootstrap`, HOST:PORT of agents, for records. `status` asks the control
+    `control` is asked for the metadata and `agents` for records. `status` asks the control
     planes, where there may be several. `observed` is what the process itself shows, and `peers` are the clients that
     are connected to it, if it is part of the cluster.
     """
 
     control: ControlClient
-    bootstrap: Callable[[], str]
+    agents: Callable[[], Agents]
     now_ms: Callable[[], int]
     seconds: Callable[[], float]
     status: Callable[[], Awaitable[Sequence[ControlPlaneStatus]]]
@@ -44,7 +45,7 @@ async def of_embedded(cluster: EmbeddedCluster, observed: Observed | None) -> So
 
     return Sources(
         control=await cluster.connect(limits.VIEWS),
-        bootstrap=lambda: cluster.bootstraps,
+        agents=lambda: Agents(cluster.bootstraps),
         now_ms=cluster.clock.now_ms,
         seconds=time.monotonic,
         status=status,
@@ -53,8 +54,8 @@ async def of_embedded(cluster: EmbeddedCluster, observed: Observed | None) -> So
     )
 
 
-def of_others(control: ControlClient, address: str, bootstrap: str) -> Sources:
-    """Return what processes elsewhere have: control planes at `address`, and agents at `bootstrap`."""
+def of_others(control: ControlClient, address: str, agents: Agents) -> Sources:
+    """Return what processes elsewhere have: control planes at `address`, and agents."""
 
     async def status() -> Sequence[ControlPlaneStatus]:
         for each in address.split(","):
@@ -65,7 +66,7 @@ def of_others(control: ControlClient, address: str, bootstrap: str) -> Sources:
 
     return Sources(
         control=control,
-        bootstrap=lambda: bootstrap,
+        agents=lambda: agents,
         now_ms=SystemWallClock().now_ms,
         seconds=time.monotonic,
         status=status,

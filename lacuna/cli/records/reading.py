@@ -18,7 +18,7 @@ from lacuna.cli.topics import (
     topic_offsets,
 )
 from lacuna.errors import UserError
-from lacuna.kafka import KafkaConnection
+from lacuna.kafka import Agents, KafkaConnection
 
 #: A stop that no offset reaches.
 NEVER: Final = (1 << 63) - 1
@@ -54,7 +54,7 @@ class Wanted:
 
 
 async def find(
-    bootstrap: str,
+    bootstrap: Agents,
     topic: str,
     partitions: Sequence[int],
     begin: Point,
@@ -123,7 +123,7 @@ def check_partition(topic: str, partition: int, count: int) -> None:
 
 
 def read(
-    bootstrap: str,
+    bootstrap: Agents,
     topic: str,
     wanted: Sequence[Wanted],
     *,
@@ -147,7 +147,7 @@ def read(
 
     config: dict[str, Any] = {
         **_CONFIG,
-        "bootstrap.servers": bootstrap,
+        **bootstrap.librdkafka(),
         "fetch.wait.max.ms": 500 if any(each.stop == NEVER for each in wanted) else _END_MS,
         "isolation.level": "read_committed" if committed else "read_uncommitted",
         "error_cb": hear,
