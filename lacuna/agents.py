@@ -140,7 +140,7 @@ async def start_agent(
     Raises ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
     """
     pace = pace or MeasuredPace(LoopLoad())
-    identity = PeerIdentity(control.cluster)
+    identity = PeerIdentity(control)
     access = Access(
         parts.security, parts.agent.listeners, control.cluster.security, clock, identity
     )

@@ -16,11 +16,13 @@ from functools import cache
 from typing import Any, Final, Self, TypeVar
 
 from lacuna.controlplane.client import (
+    ControlPlace,
     ControlPlaneUnavailable,
     GrpcClient,
     SessionClient,
     SessionLimits,
     confirm,
+    made_of,
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import COLUMNS, DeadRanges, ExtentTable
@@ -40,16 +42,16 @@ _VIEWS_AT_ONCE: Final = 500
 
 
 class ControlPlane:
-    """A client of the control plane at `address` (HOST:PORT or unix:PATH); close it, or use `with`.
+    """A client of the control plane at a place; close it, or use `with`.
 
     The constructor and every call raise ControlPlaneUnavailable if nothing answers.
     """
 
-    def __init__(self, address: str, settings: SessionLimits | None = None) -> None:
+    def __init__(self, place: ControlPlace, settings: SessionLimits | None = None) -> None:
         self._settings = settings or SessionLimits(give_up_after=_GIVE_UP_AFTER)
         self._loop = _shared_loop(os.getpid())
         self._is_open = True
-        self._client = self._run(self._open(address))
+        self._client = self._run(self._open(place))
 
     def __enter__(self) -> Self:
         return self
@@ -90,8 +92,9 @@ class ControlPlane:
         """
         return self._run(self._partition_logs(list(keys)))
 
-    async def _open(self, address: str) -> SessionClient:
-        client = GrpcClient(address, random.SystemRandom().random, self._settings)
+    async def _open(self, place: ControlPlace) -> SessionClient:
+        tls = made_of(place.tls)
+        client = GrpcClient(place.address, random.SystemRandom().random, self._settings, tls=tls)
         client.start()
         try:
             await client.cluster.ready()

@@ -16,7 +16,7 @@ from lacuna.agent.security.sasl.users import LEAST_ITERATIONS, SHA_256, Verifier
 from lacuna.sasl import Credentials, scram_exchange
 
 if TYPE_CHECKING:
-    from lacuna.controlplane.client.views import ClusterView
+    from lacuna.controlplane.client import ControlClient
 
 #: Another agent of the cluster. No user is one, as users have another type.
 PEER: Final = Principal("Agent", "peer")
@@ -41,11 +41,11 @@ class _Known:
 class PeerIdentity:
     """Authenticates this agent to others, and others to it."""
 
-    def __init__(self, cluster: "ClusterView") -> None:
-        self._cluster = cluster
+    def __init__(self, control: "ControlClient") -> None:
+        self._cluster = control.cluster
         #: By the secrets, the last of which is current.
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
-        cluster.add_listener(self._look)
+        self._cluster.add_listener(self._look)
         self._look()
 
     def stop(self) -> None:

@@ -7,16 +7,30 @@ from lacuna.controlplane.client.in_process import InProcessClient
 from lacuna.controlplane.client.protocol import ControlClient
 from lacuna.controlplane.client.session import SessionClient, SessionLimits
 from lacuna.controlplane.client.views import ClusterView, PartitionView
+from lacuna.controlplane.rpc.tls import (
+    NO_TLS,
+    ControlPlace,
+    ControlTls,
+    ControlTlsSettings,
+    control_tls_settings,
+    made_of,
+)
 
 __all__ = [
+    "NO_TLS",
     "ClusterView",
     "CommandRefused",
     "ControlClient",
+    "ControlPlace",
     "ControlPlaneUnavailable",
+    "ControlTls",
+    "ControlTlsSettings",
     "GrpcClient",
     "InProcessClient",
     "PartitionView",
     "SessionClient",
     "SessionLimits",
     "confirm",
+    "control_tls_settings",
+    "made_of",
 ]

@@ -9,7 +9,7 @@ import click
 
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agents import start_agent
-from lacuna.cli.agent_options import AgentOptions, given_settings
+from lacuna.cli.agent_options import AgentOptions, control_tls_given, given_settings
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
@@ -20,6 +20,9 @@ from lacuna.cli.options import (
     AgentStore,
     Bucket,
     CacheMebibytes,
+    ControlTlsCa,
+    ControlTlsCert,
+    ControlTlsKey,
     CreateBucket,
     Endpoint,
     FlushInterval,
@@ -36,6 +39,7 @@ from lacuna.cli.options import (
 from lacuna.cli.running import READY, TEXT, forever, log_to_stderr, run, say_ready
 from lacuna.cli.workers import Supervisor, is_worker, siblings, start_workers
 from lacuna.control import client_of, until_answered
+from lacuna.controlplane.client import ControlPlace, ControlTlsSettings
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.endpoint import Observed, endpoint_served
 from lacuna.observing.traces import traced
@@ -53,6 +57,9 @@ def agent(
             "or unix:PATH.",
         ),
     ],
+    control_tls_cert: ControlTlsCert = None,
+    control_tls_key: ControlTlsKey = None,
+    control_tls_ca: ControlTlsCa = None,
     bucket: Bucket = None,
     endpoint: Endpoint = None,
     create_bucket: CreateBucket = False,
@@ -80,6 +87,7 @@ def agent(
     """
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
+    given |= control_tls_given(control_tls_cert, control_tls_key, control_tls_ca)
     configuration = configure(context, config, assignments, given)
     places = [each for each in (bucket, objects, store) if each is not None]
     if len(places) != 1:
@@ -106,16 +114,17 @@ def agent(
             arguments = [f"--control={control}", *options.arguments()]
             start_workers(supervisor, arguments, options.listeners(), workers)
     else:
-        run(partial(_agent, options, control))
+        place = ControlPlace(control, options.configuration.make(ControlTlsSettings))
+        run(partial(_agent, options, place))
 
 
-async def _agent(options: AgentOptions, control: str) -> None:
+async def _agent(options: AgentOptions, control: ControlPlace) -> None:
     observed = Observed(STARTING)
     async with endpoint_served(options.health, observed, siblings()):
         await _serve(options, control, observed)
 
 
-async def _serve(options: AgentOptions, control: str, observed: Observed) -> None:
+async def _serve(options: AgentOptions, control: ControlPlace, observed: Observed) -> None:
     store = await open_when_there(options.url, create_bucket=options.create_bucket)
     try:
         async with client_of(control) as client:

@@ -85,3 +85,14 @@ def given_settings(
         "produce.flush.interval.ms": flush_ms,
         "fetch.cache.bytes": None if cache_mib is None else cache_mib * MEBIBYTE,
     }
+
+
+def control_tls_given(
+    certificate: str | None, key: str | None, authorities: str | None
+) -> dict[str, Value | None]:
+    """The settings of TLS to the control plane that have options of their own, by key."""
+    return {
+        "controlplane.ssl.certificate.location": certificate,
+        "controlplane.ssl.key.location": key,
+        "controlplane.ssl.ca.location": authorities,
+    }

@@ -20,6 +20,7 @@ from lacuna.kafka import Agents, KafkaConnection
 from lacuna.testing import Cluster
 
 if TYPE_CHECKING:
+    from lacuna.controlplane.client import ControlPlace
     from lacuna.demo import Scenario
 
 
@@ -74,7 +75,7 @@ async def _reach(bootstrap: Agents) -> None:
         return
 
 
-async def _explain(control: str, topic: str) -> Explanation:
+async def _explain(control: "ControlPlace", topic: str) -> Explanation:
     async with open_control(control, None) as client:
         return await explain_partition(client, topic, 0)
 

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,9 @@ from lacuna.cli.command_line import TEXT as ANY_TEXT
 from lacuna.cli.command_line import option
 from lacuna.cli.running import JSON, TEXT
 from lacuna.client_security import PLAINTEXT, read_client_properties
+from lacuna.controlplane.client import ControlPlace, ControlTlsSettings, control_tls_settings
 from lacuna.kafka import Agents
+from lacuna.setting import settings_of
 
 #: An option that says where something is, and the options that overrule its other sources when typed.
 _INSTEAD = {
@@ -105,15 +108,59 @@ DEFAULT_BOOTSTRAP = Agents("127.0.0.1:9092")
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = Path("data")
 
+_TLS = "TLS to the control plane"
+_CONTROL_TLS = tuple(
+    option(
+        row.option,
+        envvar=row.variable,
+        metavar="FILE",
+        help=row.documentation,
+        panel=_TLS,
+    )
+    for row in settings_of(ControlTlsSettings).values()
+    if row.option
+)
+
+
+def _to_place(context: click.Context, parameter: click.Parameter, value: str) -> Any:
+    """Makes of the value of --control where the control plane is, and how to connect to it."""
+    address = _typed_first(context, parameter, value)
+    if address is None:
+        return None
+    given = {
+        row.key: context.meta.get(row.option.removeprefix("--").replace("-", "_"))
+        for row in settings_of(ControlTlsSettings).values()
+        if row.option
+    }
+    return ControlPlace(address, control_tls_settings(given, os.environ))
+
+
 Control = Annotated[
-    str | None,
+    ControlPlace | None,
     option(
         "--control",
         envvar="LACUNA_CONTROL",
-        callback=_typed_first,
+        parser=ANY_TEXT,
+        callback=_to_place,
+        beside=_CONTROL_TLS,
         help="Address of the control plane: HOST:PORT, or unix:PATH.",
     ),
 ]
+OneControl = Annotated[
+    ControlPlace,
+    option(
+        "--control",
+        envvar="LACUNA_CONTROL",
+        parser=ANY_TEXT,
+        callback=_to_place,
+        beside=_CONTROL_TLS,
+        help="HOST:PORT of the one to ask.",
+    ),
+]
+DEFAULT_CONTROL = ControlPlace("127.0.0.1:7070")
+ControlTlsCert = Annotated[str | None, _CONTROL_TLS[0]]
+ControlTlsKey = Annotated[str | None, _CONTROL_TLS[1]]
+ControlTlsCa = Annotated[str | None, _CONTROL_TLS[2]]
 Data = Annotated[
     Path | None,
     option(

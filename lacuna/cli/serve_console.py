@@ -44,15 +44,15 @@ def console(
     """
     log_to_stderr(verbose, log_format)
     check_installed()
-    address = find_control(control, data)
+    place = find_control(control, data)
     names = host_names(console_hosts)
     with listen(listen_on) as listener:
         from lacuna.console.serving import console_served
         from lacuna.console.sources import of_others
 
         async def serve() -> None:
-            async with client_of(address, SessionLimits(max_partitions=limits.VIEWS)) as client:
-                sources = of_others(client, address, bootstrap)
+            async with client_of(place, SessionLimits(max_partitions=limits.VIEWS)) as client:
+                sources = of_others(client, place, bootstrap)
                 async with console_served(
                     listener, sources, names=names, may_write=console_writes
                 ) as served:

@@ -12,7 +12,7 @@ from typing import Annotated
 import click
 from click.core import ParameterSource
 
-from lacuna.cli.agent_options import AgentOptions, given_settings
+from lacuna.cli.agent_options import AgentOptions, control_tls_given, given_settings
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
@@ -33,6 +33,9 @@ from lacuna.cli.options import (
     Console,
     ConsoleHosts,
     ConsoleWrites,
+    ControlTlsCa,
+    ControlTlsCert,
+    ControlTlsKey,
     CreateBucket,
     Endpoint,
     FlushInterval,
@@ -83,6 +86,9 @@ def up(
     endpoint: Endpoint = None,
     create_bucket: CreateBucket = False,
     journal: Journal = None,
+    control_tls_cert: ControlTlsCert = None,
+    control_tls_key: ControlTlsKey = None,
+    control_tls_ca: ControlTlsCa = None,
     listen: Listen = DEFAULT_LISTEN,
     advertise: Advertise = None,
     zone: Zone = None,
@@ -110,6 +116,7 @@ def up(
     """
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
+    given |= control_tls_given(control_tls_cert, control_tls_key, control_tls_ca)
     configuration = configure(context, config, assignments, given)
     with ExitStack() as stack:
         if moto:

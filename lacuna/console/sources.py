@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lacuna.agent.api import Peer
 from lacuna.agent.clock import SystemWallClock
 from lacuna.console import limits
-from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.client import ControlClient, ControlPlace, made_of
 from lacuna.controlplane.shared_service import RunningNode, ask_status
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus
 from lacuna.embedded import EmbeddedCluster
@@ -54,12 +54,13 @@ async def of_embedded(cluster: EmbeddedCluster, observed: Observed | None) -> So
     )
 
 
-def of_others(control: ControlClient, address: str, agents: Agents) -> Sources:
-    """Return what processes elsewhere have: control planes at `address`, and agents."""
+def of_others(control: ControlClient, place: ControlPlace, agents: Agents) -> Sources:
+    """Return what processes elsewhere have: control planes at a place, and agents."""
+    tls = made_of(place.tls)
 
     async def status() -> Sequence[ControlPlaneStatus]:
-        for each in address.split(","):
-            found = await ask_status(each)
+        for each in place.address.split(","):
+            found = await ask_status(each, tls=tls)
             if found is not None and found.leader:
                 return [found]
         return []

@@ -10,7 +10,16 @@ from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.location import ClusterLocation, find_cluster
 
 #: The options that name a cluster, for reading and for writing.
-LOCATION_OPTIONS: Final = ("data", "control", "store")
+LOCATION_OPTIONS: Final = (
+    "data",
+    "control",
+    "store",
+    "controlplane.ssl.certificate.location",
+    "controlplane.ssl.key.location",
+    "controlplane.ssl.key.password",
+    "controlplane.ssl.ca.location",
+    "controlplane.cluster.principals",
+)
 #: Options that Spark adds for its own use.
 _OF_SPARK: Final = frozenset({"path", "paths", "checkpointlocation", "queryname"})
 #: What Spark adds for a table of its catalog. It passes copies of the table's options with this prefix when the table
@@ -128,12 +137,13 @@ class Options:
 
         Raises PipelineError.
         """
-        data, control, store = (self.text(name) for name in LOCATION_OPTIONS)
+        data, control, store, *_ = (self.text(name) for name in LOCATION_OPTIONS)
         try:
             return find_cluster(
                 data=data,
                 control=control,
                 store=store,
+                tls={name: self.text(name) for name in LOCATION_OPTIONS[3:]},
                 needs_control=needs_control,
                 environment=os.environ,
             )

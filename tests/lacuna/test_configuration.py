@@ -23,9 +23,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from lacuna.addresses import parse_address
 from lacuna.agent.fetch.settings import FetchSettings
+from lacuna.agent.security.settings import SecuritySettings
 from lacuna.cli.app import ENTRIES, app
 from lacuna.cli.configuration import TABLES, keyed_options, options_of
 from lacuna.cli.up import _cluster_settings
+from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.embedded import EmbeddedCluster
 from lacuna.setting import Setting, SettingsError, Value, as_text, settings_of
@@ -69,15 +71,19 @@ def parts_of(main: partial[Any], command: str) -> Iterator[object]:
     if command == "controlplane":
         _, _, configuration, _ = main.args
         yield configuration.service().runtime
+        yield configuration.service().tls
         yield configuration.make(GroupSettings)
         return
     options = main.args[0]
     parts = options.parts()
-    yield from (parts.agent, parts.fetch, parts.produce, parts.housekeeping)
+    yield from (parts.agent, parts.security, parts.fetch, parts.produce, parts.housekeeping)
     yield parts.housekeeping.merge
+    if command == "agent":
+        yield main.args[1].tls
     if command == "up":
         made = _cluster_settings(*main.args[:3])
         yield made.service.runtime
+        yield made.service.tls
         yield made.groups
 
 
@@ -122,6 +128,9 @@ def test_every_setting_reaches_its_part(
 
 
 OPTIONS = {
+    "controlplane.ssl.certificate.location": (["--control-tls-cert=c"], "c"),
+    "controlplane.ssl.key.location": (["--control-tls-key=k"], "k"),
+    "controlplane.ssl.ca.location": (["--control-tls-ca=a"], "a"),
     "broker.rack": (["--zone=a"], "a"),
     "auto.create.topics.enable": (["--no-auto-create"], False),
     "num.partitions": (["--partitions=7"], 7),
@@ -145,9 +154,14 @@ def test_every_option_reaches_its_part(
 async def test_a_cluster_runs_with_what_the_file_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All settings at once, read from the parts of a cluster that is running."""
+    """All settings at once, read from the parts of a cluster that is running; those of TLS name files."""
     monkeypatch.chdir(tmp_path)
-    wanted = {key: other(row) for key, row in ROWS.items()}
+    of_security = {
+        row.key
+        for kind in (SecuritySettings, ControlTlsSettings)
+        for row in settings_of(kind).values()
+    }
+    wanted = {key: other(row) for key, row in ROWS.items() if key not in of_security}
     arguments = [f"--set={key}={as_text(value)}" for key, value in wanted.items()]
     *given, _, _ = started(monkeypatch, "up", "--data=d", "--listen=127.0.0.1:0", *arguments).args
     cluster = EmbeddedCluster(_cluster_settings(*given))
