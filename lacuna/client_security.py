@@ -72,6 +72,11 @@ class ClientSecurity:
         """Whether connections are encrypted."""
         return self.protocol in ("SSL", "SASL_SSL")
 
+    @property
+    def has_sasl(self) -> bool:
+        """Whether the listener asks who connects."""
+        return self.protocol.startswith("SASL_")
+
     @cached_property
     def context(self) -> ssl.SSLContext | None:
         """The context of TLS, or None without it. Raises UserError for files that cannot be used."""
@@ -153,7 +158,7 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity:
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise UserError(f"security.protocol is {protocol!r}: choose among {', '.join(_PROTOCOLS)}")
-    credentials = _credentials(properties) if protocol.startswith("SASL") else None
+    credentials = _credentials(properties) if protocol.startswith("SASL_") else None
     if not protocol.endswith("SSL"):
         return ClientSecurity(protocol=protocol, credentials=credentials)
     for kind in ("ssl.truststore.type", "ssl.keystore.type"):
@@ -172,8 +177,11 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity:
     )
 
 
-def _credentials(properties: Mapping[str, str]) -> Credentials:
+def _credentials(properties: Mapping[str, str]) -> Credentials | None:
+    """Return the credentials, or None if none are given: the console asks for them."""
     mechanism = _either(properties, "sasl.mechanism", "sasl.mechanisms").upper()
+    if not mechanism:
+        return None
     if mechanism not in _MECHANISMS:
         raise UserError(f"sasl.mechanism is {mechanism!r}: choose among {', '.join(_MECHANISMS)}")
     if mechanism == "OAUTHBEARER":

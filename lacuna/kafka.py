@@ -52,6 +52,10 @@ class NotAuthenticated(UserError):
     """An agent, or this client, is not who it should be; another address of the cluster would say the same."""
 
 
+class MechanismRefused(NotAuthenticated):
+    """An agent does not take the SASL mechanism."""
+
+
 @dataclass(frozen=True, slots=True)
 class Agents:
     """Where agents of a cluster are, HOST:PORT with commas between, and how to connect to them."""
@@ -110,8 +114,13 @@ class KafkaConnection:
         self._reader, self._writer = await asyncio.open_connection(
             host, port, ssl=context, server_hostname=None if context is None else host
         )
-        if self._security.credentials is None:
+        if not self._security.has_sasl:
             return
+        if self._security.credentials is None:
+            self._writer.close()
+            raise NotAuthenticated(
+                f"security.protocol is {self._security.protocol}: set sasl.mechanism too, and a user and a password"
+            )
         try:
             await self._authenticate(self._security.credentials, f"{host}:{port}")
         except BaseException:
@@ -126,7 +135,7 @@ class KafkaConnection:
         )
         if chosen.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             enabled = ", ".join(chosen.mechanisms) or "none"
-            raise NotAuthenticated(
+            raise MechanismRefused(
                 f"{address} does not take {mechanism}: set sasl.mechanism to one of {enabled}"
             )
         if chosen.error_code != ErrorCode.NONE:

@@ -1,8 +1,9 @@
 """What the console shows: the cluster's parts, wherever they run."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lacuna.agent.api import Peer
 from lacuna.agent.clock import SystemWallClock
@@ -45,13 +46,20 @@ async def of_embedded(cluster: EmbeddedCluster, observed: Observed | None) -> So
 
     return Sources(
         control=await cluster.connect(limits.VIEWS),
-        agents=lambda: Agents(cluster.bootstraps),
+        agents=lambda: _agents_of(cluster),
         now_ms=cluster.clock.now_ms,
         seconds=time.monotonic,
         status=status,
         observed=observed,
         peers=lambda: [peer for agent in cluster.agents for peer in agent.server.peers()],
     )
+
+
+def _agents_of(cluster: EmbeddedCluster) -> Agents:
+    """Return how to connect to its agents, as whoever logs in if they ask."""
+    access = cluster.agents[0].context.access
+    security = access.to_peers(asyncio.get_running_loop().time())
+    return Agents(cluster.bootstraps, replace(security, credentials=None))
 
 
 def of_others(control: ControlClient, place: ControlPlace, agents: Agents) -> Sources:
