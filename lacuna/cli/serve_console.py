@@ -40,7 +40,8 @@ def console(
     """Runs the web console of a cluster that runs elsewhere.
 
     It asks the control plane for topics, groups and transactions, and an agent for messages, so it needs both.
-    `lacuna up` serves a console by itself. It asks nobody for a password: whoever reaches it can read all records.
+    `lacuna up` serves a console by itself. Where the agents ask for passwords, it does too; elsewhere, whoever reaches
+    it can read all records.
     """
     log_to_stderr(verbose, log_format)
     check_installed()

@@ -54,6 +54,7 @@ class Application:
 
     answers: ASGIApp
     streams: live.Streams
+    asks_for_passwords: bool
 
 
 def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Application:
@@ -102,7 +103,7 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
     if sources.observed is not None:
         routes += _observed(sources.observed)
     routes.append(Route("/{path:path}", answering(_nothing)))
-    return Application(Guard(Starlette(routes=routes), names), streams)
+    return Application(Guard(Starlette(routes=routes), names), streams, needs_login)
 
 
 def _observed(observed: Observed) -> list[Route]:
