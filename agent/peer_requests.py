@@ -225,19 +225,12 @@ class _Line(asyncio.BufferedProtocol):
 
     async def authenticate(self, credentials: Credentials) -> None:
         """Prove to the other agent who this one is, and have it do the same. Raises PeerError."""
-        chosen = SASL_HANDSHAKE_RESPONSE.read(
-            await self._exchange(
-                SASL_HANDSHAKE_REQUEST,
-                1,
-                SaslHandshakeRequest(credentials.mechanism),
-                _MOST_TOKEN_BYTES,
-            ),
-            1,
-        )
-        if chosen.error_code != ErrorCode.NONE:
-            raise PeerError("its first listener does not authenticate agents")
         exchange = credentials.begin()
         try:
+            choice = SaslHandshakeRequest(credentials.mechanism)
+            body = await self._exchange(SASL_HANDSHAKE_REQUEST, 1, choice, _MOST_TOKEN_BYTES)
+            if SASL_HANDSHAKE_RESPONSE.read(body, 1).error_code != ErrorCode.NONE:
+                raise PeerError("its first listener does not authenticate agents")
             token = next(exchange)
             while True:
                 body = await self._exchange(

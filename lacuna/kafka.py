@@ -103,6 +103,8 @@ class KafkaConnection:
                 if self._security.has_tls and isinstance(error, ConnectionError) and not error.args:
                     told = "it ended the TLS handshake: is this a listener with TLS?"
                 failures.append(f"{host}:{port} ({told})")
+            except BootstrapUnavailable as error:  # while it was asked who it is
+                failures.append(f"{host}:{port} ({error})")
             else:
                 return self
         raise BootstrapUnavailable(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from tests.certificates import Authority, Certificate
+from tests.clients.librd import eventually
 from tests.lacuna.test_controlplane_and_agents import running
 
 if TYPE_CHECKING:
@@ -54,10 +57,30 @@ def test_a_cluster_with_certificates(
             )
 
 
-def test_a_control_plane_that_others_reach_warns(tmp_path: Path) -> None:
-    import subprocess
-    import sys
+def test_a_standby_asks_the_leader_with_its_certificate(
+    tmp_path: Path, bucket_url: str, lacuna: Command
+) -> None:
+    authority = Authority(tmp_path)
+    plane, job = authority.issue("plane"), authority.issue("job")
+    planes = (
+        *("controlplane", "--listen=127.0.0.1:0", "--journal=bucket", f"--store={bucket_url}"),
+        "--set=controlplane.cluster.principals=User:CN=plane,O=tests",
+    )
+    own = options(job, authority)
+    with (
+        running("control plane: ", *planes, *options(plane, authority)) as leader,
+        running("control plane: ", *planes, *options(plane, authority)) as standby,
+    ):
 
+        def status(control: str) -> list[str]:
+            out = lacuna("controlplane", "status", "--control", control, *own).out
+            return [line.partition(" ")[2].partition(" ")[0] for line in out.splitlines()]
+
+        eventually(lambda: standby in status(leader)[3:], True)
+        assert status(standby)[0] == leader
+
+
+def test_a_control_plane_that_others_reach_warns(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "lacuna", "controlplane", "--listen", "0.0.0.0:0"),
