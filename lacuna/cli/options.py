@@ -8,12 +8,12 @@ import click
 
 from lacuna.addresses import parse_address
 from lacuna.cli.command_line import TEXT as ANY_TEXT
-from lacuna.cli.command_line import option
+from lacuna.cli.command_line import Described, Settings, option
 from lacuna.cli.running import JSON, TEXT
 from lacuna.client_security import PLAINTEXT, read_client_properties
 from lacuna.controlplane.client import ControlPlace, ControlTlsSettings, control_tls_settings
 from lacuna.kafka import Agents
-from lacuna.setting import settings_of
+from lacuna.setting import Setting, settings_of
 
 #: An option that says where something is, and the options that overrule its other sources when typed.
 _INSTEAD = {
@@ -73,7 +73,7 @@ _COMMAND_CONFIG = option(
 )
 
 
-def to_agents(context: click.Context, _: click.Parameter, value: str | None) -> Agents | None:
+def _to_agents(context: click.Context, _: click.Parameter, value: str | None) -> Agents | None:
     """Makes of the value of --bootstrap where the agents are, and how to connect to them."""
     if value is None:
         return None
@@ -88,7 +88,7 @@ Bootstrap = Annotated[
         "-b",
         envvar="LACUNA_BOOTSTRAP",
         parser=ANY_TEXT,
-        callback=to_agents,
+        callback=_to_agents,
         beside=(_COMMAND_CONFIG,),
         help="Address of any agent, HOST:PORT; several, separated by commas, are tried in turn.",
     ),
@@ -99,7 +99,7 @@ OptionalBootstrap = Annotated[
         "--bootstrap",
         "-b",
         parser=ANY_TEXT,
-        callback=to_agents,
+        callback=_to_agents,
         beside=(_COMMAND_CONFIG,),
         help="Address of a running cluster, HOST:PORT. Without it, the demo starts a temporary one.",
     ),
@@ -109,17 +109,14 @@ DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = Path("data")
 
 _TLS = "TLS to the control plane"
-_CONTROL_TLS = tuple(
-    option(
-        row.option,
-        envvar=row.variable,
-        metavar="FILE",
-        help=row.documentation,
-        panel=_TLS,
-    )
-    for row in settings_of(ControlTlsSettings).values()
-    if row.option
-)
+_CONTROL_ROWS = [row for row in settings_of(ControlTlsSettings).values() if row.option]
+
+
+def _control_tls(row: Setting, *, reads_variable: bool = False) -> Described:
+    settings: Settings = {"metavar": "FILE", "help": row.documentation, "panel": _TLS}
+    if reads_variable:
+        settings["envvar"] = row.variable
+    return option(row.option, **settings)
 
 
 def _to_place(context: click.Context, parameter: click.Parameter, value: str) -> Any:
@@ -129,12 +126,12 @@ def _to_place(context: click.Context, parameter: click.Parameter, value: str) ->
         return None
     given = {
         row.key: context.meta.get(row.option.removeprefix("--").replace("-", "_"))
-        for row in settings_of(ControlTlsSettings).values()
-        if row.option
+        for row in _CONTROL_ROWS
     }
     return ControlPlace(address, control_tls_settings(given, os.environ))
 
 
+_BESIDE_CONTROL = tuple(_control_tls(row, reads_variable=True) for row in _CONTROL_ROWS)
 Control = Annotated[
     ControlPlace | None,
     option(
@@ -142,7 +139,7 @@ Control = Annotated[
         envvar="LACUNA_CONTROL",
         parser=ANY_TEXT,
         callback=_to_place,
-        beside=_CONTROL_TLS,
+        beside=_BESIDE_CONTROL,
         help="Address of the control plane: HOST:PORT, or unix:PATH.",
     ),
 ]
@@ -153,14 +150,15 @@ OneControl = Annotated[
         envvar="LACUNA_CONTROL",
         parser=ANY_TEXT,
         callback=_to_place,
-        beside=_CONTROL_TLS,
+        beside=_BESIDE_CONTROL,
         help="HOST:PORT of the one to ask.",
     ),
 ]
 DEFAULT_CONTROL = ControlPlace("127.0.0.1:7070")
-ControlTlsCert = Annotated[str | None, _CONTROL_TLS[0]]
-ControlTlsKey = Annotated[str | None, _CONTROL_TLS[1]]
-ControlTlsCa = Annotated[str | None, _CONTROL_TLS[2]]
+# Of commands whose settings have other sources, too: these read the variables.
+ControlTlsCert = Annotated[str | None, _control_tls(_CONTROL_ROWS[0])]
+ControlTlsKey = Annotated[str | None, _control_tls(_CONTROL_ROWS[1])]
+ControlTlsCa = Annotated[str | None, _control_tls(_CONTROL_ROWS[2])]
 Data = Annotated[
     Path | None,
     option(
