@@ -103,6 +103,7 @@ def test_agents_share_what_they_read(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("USER_PASSWORD", "secret")
+    caplog.set_level("DEBUG")
     secured = Secured(tmp_path, protocol, has_authority=has_authority)
     with secured.cluster:
         secured.write()
@@ -113,9 +114,13 @@ def test_agents_share_what_they_read(
             for agent in secured.cluster.embedded.agents
             if agent.context.fetch.shared is not None
         ]
+        secret = secured.cluster.embedded.control.cluster.peer_secret
         assert len(taken) == 2
         assert sum(taken) > 0, taken
     assert "was asked for what it reads for the zone" not in caplog.text
+    assert secret
+    assert secret.hex() not in caplog.text
+    assert repr(secret) not in caplog.text
 
 
 async def test_strangers_are_given_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
