@@ -184,11 +184,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         return not serving.is_busy and now - self.last_active > expected
 
     @property
-    def has_expired(self) -> bool:
-        """Whether the client had to authenticate again, and has not."""
-        return self._serving.peer.session.has_expired
-
-    @property
     def owes_offsets(self) -> bool:
         """Whether its last request was AddOffsetsToTxn, so that the offsets are still to come (adr/0018)."""
         return self._serving.owes_offsets

@@ -236,10 +236,7 @@ class AgentServer:
             idle_ms = (
                 settings.max_offsets_wait_ms if connection.owes_offsets else settings.max_idle_ms
             )
-            if connection.has_expired:
-                self.context.metrics.sessions_expired += 1
-                connection.abort()
-            elif connection.last_active < now - idle_ms / 1000 and not connection.is_busy:
+            if connection.last_active < now - idle_ms / 1000 and not connection.is_busy:
                 self.context.metrics.connections_closed_idle += 1
                 connection.abort()
             elif self.budget.is_full and connection.last_active < stalled_since:

@@ -120,6 +120,7 @@ class Serving:
                 return
             session = self.peer.session
             if not session.is_open and not session.admits(frame.api_key):
+                self._context.metrics.sessions_expired += session.has_expired
                 self._connection.close_malformed(_not_admitted(session, frame.api_key))
                 return
             self._frames.popleft()

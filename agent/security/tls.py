@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from lacuna.agent.security.extra import needing_extra
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.errors import UserError
 from lacuna.secret import read_secret
@@ -176,12 +177,13 @@ def _load(context: ssl.SSLContext, certificate: str, key: str, settings: Securit
 
 
 def _load_keystore(context: ssl.SSLContext, settings: SecuritySettings) -> None:
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-        pkcs12,
-    )
+    with needing_extra("ssl.keystore.location"):
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+            pkcs12,
+        )
 
     password = _secret(settings.keystore_password, "ssl.keystore.password")
     try:
@@ -197,7 +199,10 @@ def _load_keystore(context: ssl.SSLContext, settings: SecuritySettings) -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(pem)
         file.flush()
-        context.load_cert_chain(file.name)
+        try:
+            context.load_cert_chain(file.name)
+        except ssl.SSLError as error:
+            raise UserError(f"the keystore {settings.keystore} cannot be used: {error}") from error
 
 
 def _secret(reference: str, setting: str) -> bytes:
@@ -206,9 +211,13 @@ def _secret(reference: str, setting: str) -> bytes:
 
 def _names(certificate: Path) -> Sequence[str]:
     """Return the host names of the first certificate in a PEM file, in small letters."""
-    from cryptography import x509
+    with needing_extra("more than one file in ssl.certificate.location"):
+        from cryptography import x509
 
-    found = x509.load_pem_x509_certificate(certificate.read_bytes())
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UserError(f"the certificate {certificate} cannot be read: {error}") from error
     try:
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

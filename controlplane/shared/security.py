@@ -112,7 +112,11 @@ class Security:
         return values
 
     def news(self, changes: SecurityChanges) -> SecurityChanges:
-        """Return those of the changes that change something."""
+        """Return those of the changes that change something.
+
+        A token that is both removed and added replaces the one that is there, and is none if that is gone."""
+        removed = set(changes.removed_token_ids)
+        added = {each.token_id for each in changes.tokens}
         return SecurityChanges(
             credentials=[each for each in changes.credentials if self._is_news(each)],
             added_acls=[each for each in changes.added_acls if AclEntry.of(each) not in self.acls],
@@ -122,8 +126,13 @@ class Security:
                 for each in changes.quotas
                 if self._quota_after(each) != self.quotas.get(entity_of(each), {})
             ],
-            tokens=[each for each in changes.tokens if self.tokens.get(each.token_id) != each],
-            removed_token_ids=[each for each in changes.removed_token_ids if each in self.tokens],
+            tokens=[
+                each
+                for each in changes.tokens
+                if self.tokens.get(each.token_id) != each
+                and (each.token_id in self.tokens or each.token_id not in removed)
+            ],
+            removed_token_ids=sorted(removed & self.tokens.keys() - added),
         )
 
     def _is_news(self, credential: ScramCredential) -> bool:
@@ -146,14 +155,23 @@ class Security:
 
     def excess(self, changes: SecurityChanges) -> str:
         """Return why the changes would leave more than a cluster keeps, or "" if they would not."""
+        credentials = {(e.user, e.mechanism) for e in changes.credentials if e.stored_key}
+        acls = {AclEntry.of(each) for each in changes.added_acls}
+        quotas = {entity_of(each) for each in changes.quotas if self._quota_after(each)}
+        tokens = {each.token_id for each in changes.tokens}
         bounds = (
-            (len(self.credentials), len(changes.credentials), MOST_CREDENTIALS, "credentials"),
-            (len(self.acls), len(changes.added_acls), MOST_ACLS, "ACLs"),
-            (len(self.quotas), len(changes.quotas), MOST_QUOTAS, "quotas"),
-            (len(self.tokens), len(changes.tokens), MOST_TOKENS, "delegation tokens"),
+            (
+                len(self.credentials),
+                credentials - self.credentials.keys(),
+                MOST_CREDENTIALS,
+                "credentials",
+            ),
+            (len(self.acls), acls - self.acls.keys(), MOST_ACLS, "ACLs"),
+            (len(self.quotas), quotas - self.quotas.keys(), MOST_QUOTAS, "quotas"),
+            (len(self.tokens), tokens - self.tokens.keys(), MOST_TOKENS, "delegation tokens"),
         )
-        for held, added, most, what in bounds:
-            if added and held + added > most:
+        for held, new, most, what in bounds:
+            if new and held + len(new) > most:
                 return f"A cluster keeps at most {most} {what}, and has {held}: remove some first."
         return ""
 
