@@ -9,8 +9,9 @@ import asyncio
 import http.client
 import json
 import logging
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, Final
@@ -41,14 +42,17 @@ Jwk = Mapping[str, str]
 class Jwks:
     """The keys behind one URL."""
 
-    def __init__(self, url: str, refresh_ms: int) -> None:
-        """`url` is https, http or file. Raises UserError for another one, and for a file that cannot be used."""
+    def __init__(
+        self, url: str, refresh_ms: int, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`url` is https, http or file; `now` tells the seconds. Raises UserError for another one, and for a file that cannot be used."""
         self._url = url
+        self._now = now
         self._refresh_seconds = refresh_ms / 1000
         self._keys: Sequence[Jwk] = ()
-        self._due = 0.0
-        self._next = 0.0
-        self._reading: asyncio.Task[None] | None = None
+        self._due = self._next = -math.inf
+        #: The reading that is under way.
+        self.reading: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jwks")
         parts = urlsplit(url)
         if parts.scheme not in ("https", "http", "file") or not (parts.netloc or parts.path):
@@ -66,10 +70,11 @@ class Jwks:
                 self._keys = read_jwks(_read(url))
             except (OSError, ValueError) as error:
                 raise UserError(f"the JWK set {self.name} cannot be used: {error}") from error
+            self._due = now() + self._refresh_seconds
 
     async def find(self, kid: str | None) -> Sequence[Jwk]:
         """Return the keys with this id; without an id, all. Reads the set again if there is none."""
-        now = asyncio.get_running_loop().time()
+        now = self._now()
         if not self._keys:
             await self._read_again(now)
         elif now >= self._due:
@@ -85,15 +90,15 @@ class Jwks:
 
     async def _read_again(self, now: float) -> None:
         self._begin(now)
-        if self._reading is not None:
+        if self.reading is not None:
             # A client that leaves meanwhile must not end what others wait for too.
-            await asyncio.shield(self._reading)
+            await asyncio.shield(self.reading)
 
     def _begin(self, now: float) -> None:
         """Begin to read the set, unless that is being done or was done a moment ago."""
-        if self._reading is None and now >= self._next:
+        if self.reading is None and now >= self._next:
             self._next = now + _SHORTEST_SECONDS
-            self._reading = asyncio.get_running_loop().create_task(self._read_set(), name="jwks")
+            self.reading = asyncio.get_running_loop().create_task(self._read_set(), name="jwks")
 
     async def _read_set(self) -> None:
         loop = asyncio.get_running_loop()
@@ -106,12 +111,12 @@ class Jwks:
                 len(self._keys),
                 error,
             )
-            self._due = loop.time() + _SHORTEST_SECONDS
+            self._due = self._now() + _SHORTEST_SECONDS
         else:
             self._keys = keys
-            self._due = loop.time() + self._refresh_seconds
+            self._due = self._now() + self._refresh_seconds
         finally:
-            self._reading = None
+            self.reading = None
 
 
 class _NoRedirects(HTTPRedirectHandler):

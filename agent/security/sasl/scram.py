@@ -27,6 +27,10 @@ _FINAL: Final = re.compile(rb"(?P<bare>c=[^,]+,r=[^,]+),p=(?P<proof>[^,]+)")
 FindToken = Callable[[str, int], Awaitable[tuple[Verifier, Authenticated] | None]]
 
 
+def _new_nonce() -> bytes:
+    return base64.b64encode(secrets.token_bytes(_NONCE_BYTES))
+
+
 class ScramExchange:
     """One authentication."""
 
@@ -35,16 +39,24 @@ class ScramExchange:
         "_expected",
         "_find_token",
         "_mechanism",
+        "_new_nonce",
         "_nonce",
         "_outcome",
         "_users",
         "_verifier",
     )
 
-    def __init__(self, mechanism: int, users: Users, find_token: FindToken) -> None:
+    def __init__(
+        self,
+        mechanism: int,
+        users: Users,
+        find_token: FindToken,
+        new_nonce: Callable[[], bytes] = _new_nonce,
+    ) -> None:
         self._mechanism = mechanism
         self._users = users
         self._find_token = find_token
+        self._new_nonce = new_nonce
         self._nonce = b""
         self._auth_message = b""
         self._expected = b""
@@ -68,7 +80,7 @@ class ScramExchange:
             raise AuthenticationFailed(f"{user} asks to act as another user, which is not possible")
         verifier = await self._look_up(user, b"tokenauth=true" in match["more"].split(b","))
         self._verifier = verifier or self._users.decoy(user, self._mechanism)
-        self._nonce = match["nonce"] + base64.b64encode(secrets.token_bytes(_NONCE_BYTES))
+        self._nonce = match["nonce"] + self._new_nonce()
         salt = base64.b64encode(self._verifier.salt)
         first = b"r=%b,s=%b,i=%d" % (self._nonce, salt, self._verifier.iterations)
         binding = base64.b64encode(match["gs2"])
