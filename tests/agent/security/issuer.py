@@ -78,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._issuer = issuer
         super().__init__(*args)
 
-    def do_GET(self) -> None:  # noqa: N802 - http.server's name
+    def do_GET(self) -> None:
         self._issuer.served += 1
         status, content = self._issuer.answer or (200, self._issuer.jwks())
         self.send_response(status)

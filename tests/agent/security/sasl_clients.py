@@ -46,7 +46,8 @@ class ScramClient:
     def final(self, server_first: bytes, *, binding: str = "biws", nonce: str = "") -> bytes:
         """The final message; `nonce` takes the place of the server's."""
         said = dict(part.split("=", 1) for part in server_first.decode().split(","))
-        assert said["r"].startswith(self.nonce) and said["r"] != self.nonce
+        assert said["r"].startswith(self.nonce)
+        assert said["r"] != self.nonce
         salt, count = base64.b64decode(said["s"]), int(said["i"])
         salted = hashlib.pbkdf2_hmac(self.hash, self.password, salt, count)
         key = hmac.digest(salted, b"Client Key", self.hash)

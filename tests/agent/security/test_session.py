@@ -58,7 +58,8 @@ class Connection:
 
 async def test_without_sasl_everything_is_served_and_sasl_makes_no_sense() -> None:
     session = Session(Listener(), ManualClock(), {"A": Scripted})
-    assert session.is_open and session.has_authenticated
+    assert session.is_open
+    assert session.has_authenticated
     assert session.principal == ANONYMOUS
     with pytest.raises(NotNow):
         session.choose("A", sends_tokens=False)
@@ -79,7 +80,8 @@ async def test_before_authentication_only_what_it_takes_is_served() -> None:
     await session.authenticate(b"one")
     assert not connection.serves()
     await session.authenticate(b"two")
-    assert connection.serves() and session.is_open
+    assert connection.serves()
+    assert session.is_open
     assert (session.principal, session.is_token, session.mechanism) == (ALICE, False, "A")
 
 
@@ -137,7 +139,8 @@ async def test_who_need_not_authenticate_again_is_told_so_and_stays() -> None:
     connection.clock.advance(1 << 40)
     with pytest.raises(NotNow):
         connection.session.choose("A", sends_tokens=False)
-    assert connection.serves() and not connection.session.is_over
+    assert connection.serves()
+    assert not connection.session.is_over
 
 
 @pytest.mark.parametrize(
@@ -152,12 +155,15 @@ async def test_a_session_lasts_as_long_as_the_shorter_bound(
     expiry_ms = None if credentials_ms is None else now_ms + credentials_ms
     connection.outcome = Authenticated(ALICE, expiry_ms, is_token=True)
     assert await connection.log_in() == expected
-    assert connection.session.is_token and not connection.session.is_open
+    assert connection.session.is_token
+    assert not connection.session.is_open
     connection.clock.advance(expected - 1)
     assert connection.serves()
     connection.clock.advance(1)
-    assert not connection.serves() and connection.session.has_expired
-    assert connection.serves(HANDSHAKE) and connection.serves(AUTHENTICATE)
+    assert not connection.serves()
+    assert connection.session.has_expired
+    assert connection.serves(HANDSHAKE)
+    assert connection.serves(AUTHENTICATE)
 
 
 async def test_credentials_that_have_expired_already_fail() -> None:
@@ -165,7 +171,8 @@ async def test_credentials_that_have_expired_already_fail() -> None:
     connection.outcome = Authenticated(ALICE, connection.clock.now_ms())
     with pytest.raises(AuthenticationFailed, match="have expired"):
         await connection.log_in()
-    assert connection.session.is_over and not connection.serves()
+    assert connection.session.is_over
+    assert not connection.serves()
 
 
 @pytest.mark.parametrize("passed_ms", [4000, 5000, 1 << 40])
@@ -186,7 +193,8 @@ async def test_who_authenticates_again_at_once_is_refused_and_stays() -> None:
     connection.clock.advance(999)
     with pytest.raises(NotNow):
         connection.session.choose("A", sends_tokens=False)
-    assert connection.serves() and not connection.session.is_over
+    assert connection.serves()
+    assert not connection.session.is_over
 
 
 async def test_another_principal_is_refused() -> None:
