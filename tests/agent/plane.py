@@ -54,7 +54,7 @@ async def cluster(
     context = make_context(control, settings, access=access)
     server = AgentServer(context)
     await server.start()
-    await context.lease.start(server.port)
+    await context.lease.start(*server.ports)
     yield Cluster(plane, control, context, server)
     await context.lease.stop_renewing()
     await server.stop()

@@ -73,7 +73,7 @@ def parts_of(main: partial[Any], command: str) -> Iterator[object]:
         return
     options = main.args[0]
     parts = options.parts()
-    yield from (parts.agent, parts.fetch, parts.produce, parts.housekeeping)
+    yield from (parts.agent, parts.security, parts.fetch, parts.produce, parts.housekeeping)
     yield parts.housekeeping.merge
     if command == "up":
         made = _cluster_settings(*main.args[:3])
