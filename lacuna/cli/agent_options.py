@@ -85,15 +85,3 @@ def given_settings(
         "produce.flush.interval.ms": flush_ms,
         "fetch.cache.bytes": None if cache_mib is None else cache_mib * MEBIBYTE,
     }
-
-
-def given_files(
-    tls_cert: str | None, tls_key: str | None, tls_ca: str | None, users_file: str | None
-) -> dict[str, Value | None]:
-    """The same of the files that security needs."""
-    return {
-        "ssl.certificate.location": tls_cert,
-        "ssl.key.location": tls_key,
-        "ssl.ca.location": tls_ca,
-        "sasl.users.file": users_file,
-    }

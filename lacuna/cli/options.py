@@ -224,42 +224,6 @@ CacheMebibytes = Annotated[
         panel=_SPEED,
     ),
 ]
-TlsCertificate = Annotated[
-    str | None,
-    option(
-        "--tls-cert",
-        metavar="PATH",
-        help="PEM file with the certificate of listeners with TLS. Several with commas between, for several names.",
-        panel=_CLIENTS,
-    ),
-]
-TlsKey = Annotated[
-    str | None,
-    option(
-        "--tls-key",
-        metavar="PATH",
-        help="PEM file with the key of the certificate; as many as there are certificates.",
-        panel=_CLIENTS,
-    ),
-]
-TlsAuthorities = Annotated[
-    str | None,
-    option(
-        "--tls-ca",
-        metavar="PATH",
-        help="PEM file with the authorities that sign the certificates of clients and of other agents.",
-        panel=_CLIENTS,
-    ),
-]
-UsersFile = Annotated[
-    str | None,
-    option(
-        "--users-file",
-        metavar="PATH",
-        help='TOML file of users that are there from the start, each as NAME = "file:PATH" of the password.',
-        panel=_CLIENTS,
-    ),
-]
 Journal = Annotated[
     str | None,
     option(

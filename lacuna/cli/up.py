@@ -12,7 +12,7 @@ from typing import Annotated
 import click
 from click.core import ParameterSource
 
-from lacuna.cli.agent_options import AgentOptions, given_files, given_settings
+from lacuna.cli.agent_options import AgentOptions, given_settings
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
@@ -44,10 +44,6 @@ from lacuna.cli.options import (
     NoAutoCreate,
     NoConsole,
     Partitions,
-    TlsAuthorities,
-    TlsCertificate,
-    TlsKey,
-    UsersFile,
     Verbose,
     Workers,
     Zone,
@@ -90,10 +86,6 @@ def up(
     listen: Listen = DEFAULT_LISTEN,
     advertise: Advertise = None,
     zone: Zone = None,
-    tls_cert: TlsCertificate = None,
-    tls_key: TlsKey = None,
-    tls_ca: TlsAuthorities = None,
-    users_file: UsersFile = None,
     partitions: Partitions = None,
     no_auto_create: NoAutoCreate = False,
     workers: Workers = 1,
@@ -118,7 +110,6 @@ def up(
     """
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
-    given |= given_files(tls_cert, tls_key, tls_ca, users_file)
     configuration = configure(context, config, assignments, given)
     with ExitStack() as stack:
         if moto:

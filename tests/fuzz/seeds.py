@@ -38,6 +38,27 @@ def seeds() -> Iterator[tuple[str, bytes]]:
     for version in range(0, 1 << 16, 997):
         yield "requests", version.to_bytes(2, "big") + b"\0\1\0\0\0\1t\0\0\0\1\0\0\0\0"
 
+    yield from (("sasl", each) for each in _tokens())
+    for header in (b'{"alg":"ES256","kid":"k"}', b'{"alg":"none"}', b'{"alg":"HS256"}', b"[[[["):
+        for payload in (_CLAIMS, b'{"exp":1e999,"sub":7,"aud":[1]}'):
+            yield "jwts", b"\1" + header + b"\0" + payload + b"\0" + bytes([255]) * 64
+    yield "jwts", b"\1" + b'{"alg":"none"}' + b"\0" + _CLAIMS + b"\0"
+    yield "jwts", b"\0eyJhbGciOiJub25lIn0.e30."
+
+
+_CLAIMS = b'{"sub":"alice","iat":1700000000,"exp":1700000100,"scope":"a b"}'
+
+
+def _tokens() -> Iterator[bytes]:
+    final = b"c=biws,r=nonceserver,p=" + b"A" * 43 + b"="
+    for first in (b"n,,n=alice,r=nonce", b"n,a=al=2Cice,n=al=2Cice,r=nonce,tokenauth=true"):
+        for second in (final, final[:-9]):
+            yield bytes([0, len(first)]) + first + second
+    for first in (b"\0alice\0secret", b"alice\0alice\0secret", b"\0\0"):
+        yield bytes([1, len(first)]) + first
+    for first in (b"n,,\1auth=Bearer a.b.c\1\1", b"n,a=b,\1auth=Bearer e30.e30.\1k=v\1\1"):
+        yield from (bytes([2, len(first)]) + first + second for second in (b"\1", first))
+
 
 def _message_sets() -> Iterator[bytes]:
     messages = [NewMessage(i, 1_700_000_000_000, b"k%d" % i, b"v" * i) for i in range(4)]
