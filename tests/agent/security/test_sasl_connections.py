@@ -82,9 +82,10 @@ async def door(issuer: Issuer, tmp_path: Path) -> AsyncIterator[Door]:
 async def is_served(client: RawClient) -> bool:
     """Whether an ordinary request is answered; otherwise the connection has closed."""
     try:
-        return (await client.ask(LIST_GROUPS, 0)).error_code == 0
+        answer = await client.ask(LIST_GROUPS, 0)
     except (asyncio.IncompleteReadError, ConnectionError):
         return False
+    return bool(answer.error_code == 0)
 
 
 def framed(token: bytes) -> bytes:
@@ -140,14 +141,13 @@ async def test_requests_that_come_along_with_a_wrong_token_are_not_served(door: 
 async def test_a_failure_tells_the_client_nothing_and_closes(
     door: Door, user: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for log_in_wrongly in (
-        lambda client: log_in(client, ScramClient(user, "wrong-secret")),
-        lambda client: log_in_plain(client, user, "wrong-secret"),
-    ):
+    for mechanism in ("SCRAM-SHA-256", "PLAIN"):
         client = await door.connect()
-        answer = await log_in_wrongly(client)
+        if mechanism == "PLAIN":
+            answer = await log_in_plain(client, user, "wrong-secret")
+        else:
+            answer = await log_in(client, ScramClient(user, "wrong-secret"))
         assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-        mechanism = caplog.messages[-1].partition(" by ")[2].partition(" ")[0]
         assert answer.error_message == (
             "Authentication failed during authentication due to invalid credentials with SASL "
             f"mechanism {mechanism}"

@@ -81,9 +81,10 @@ async def connect(
 async def is_served(client: RawClient) -> bool:
     """Whether requests are answered; with TLS 1.3 a client learns only now that its certificate is refused."""
     try:
-        return (await client.ask(18, 0)).error_code == 0
+        answer = await client.ask(18, 0)
     except (OSError, asyncio.IncompleteReadError):
         return False
+    return bool(answer.error_code == 0)
 
 
 async def principals(server: AgentServer) -> set[str]:
@@ -391,8 +392,8 @@ async def test_slow_handshakes_count_as_connections_and_hold_up_nobody(files: Fi
             for each in (client, other):
                 await each.close()
         finally:
-            for each in slow:
-                each.close()
+            for silent in slow:
+                silent.close()
 
 
 def test_a_keystore_has_a_key_with_a_certificate(files: Files, tmp_path: Path) -> None:
