@@ -78,6 +78,16 @@ def _add_connections(families: Families, context: AgentContext, budget_taken: in
             "lacuna_connections_closed", "Connections that the agent closed.", count, reason=reason
         )
     families.counter(
+        "lacuna_authentications_failed",
+        "Clients whose TLS handshake or authentication failed.",
+        metrics.authentications_failed,
+    )
+    families.counter(
+        "lacuna_sessions_expired",
+        "Connections closed, because the client had to authenticate again and did not.",
+        metrics.sessions_expired,
+    )
+    families.counter(
         "lacuna_received_bytes", "Bytes received from clients.", metrics.bytes_received
     )
     families.counter("lacuna_sent_bytes", "Bytes sent to clients.", metrics.bytes_sent)
