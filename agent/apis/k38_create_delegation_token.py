@@ -60,7 +60,8 @@ def _invalid(call: Call, request: CreateDelegationTokenRequest) -> int:
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     if not _may_own(call, _owner(call, request)):
         return ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
-    if any(each.principal_type != USER for each in request.renewers):
+    kinds = {_owner(call, request).kind, *(each.principal_type for each in request.renewers)}
+    if kinds != {USER}:
         return ErrorCode.INVALID_PRINCIPAL_TYPE
     if len(request.renewers) > _MOST_RENEWERS:
         return ErrorCode.INVALID_REQUEST

@@ -5,7 +5,8 @@ Of these only those that concern one of the owners that the request names, if it
 
 from lacuna.agent.admin.delegation_tokens import NOTES, is_allowed, is_concerned
 from lacuna.agent.api import Api, Call
-from lacuna.agent.security.principal import Principal, parse_principal
+from lacuna.agent.security.principal import Principal
+from lacuna.agent.security.tokens import principal_of
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.security_pb2 import DelegationToken
@@ -49,14 +50,14 @@ def _may_describe(call: Call, token: DelegationToken) -> bool:
 
 def _described(call: Call, token: DelegationToken) -> DescribedDelegationToken:
     return DescribedDelegationToken(
-        *parse_principal(token.owner),
-        *parse_principal(token.requester),
+        *principal_of(token.owner),
+        *principal_of(token.requester),
         token.issued_ms,
         token.expiry_ms,
         token.max_ms,
         token.token_id,
         call.context.access.tokens.hmac(token.token_id),
-        [DescribedDelegationTokenRenewer(*parse_principal(each)) for each in token.renewers],
+        [DescribedDelegationTokenRenewer(*principal_of(each)) for each in token.renewers],
     )
 
 

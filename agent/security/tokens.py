@@ -11,7 +11,7 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from lacuna.agent.security.principal import parse_principal
+from lacuna.agent.security.principal import Principal
 from lacuna.agent.security.sasl.mechanism import Authenticated
 from lacuna.agent.security.sasl.users import Verifier, verifier
 from lacuna.agent.security.settings import SecuritySettings
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 _LEAST_KEY_BYTES: Final = 16
 _MOST_REMEMBERED: Final = 1024
+
+
+def principal_of(text: str) -> Principal:
+    """Return the principal that a token has as text: exactly that, where names begin or end with spaces too."""
+    kind, _, name = text.partition(":")
+    return Principal(kind, name)
 
 
 class DelegationTokens:
@@ -87,4 +93,4 @@ class DelegationTokens:
                 self._verifiers.popitem(last=False)
         else:
             self._verifiers.move_to_end((token_id, mechanism))
-        return known, Authenticated(parse_principal(token.owner), token.expiry_ms, is_token=True)
+        return known, Authenticated(principal_of(token.owner), token.expiry_ms, is_token=True)

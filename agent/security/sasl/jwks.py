@@ -45,7 +45,9 @@ class Jwks:
     def __init__(
         self, url: str, refresh_ms: int, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """`url` is https, http or file; `now` tells the seconds. Raises UserError for another one, and for a file that cannot be used."""
+        """`url` is https, http or file; `now` tells the seconds.
+
+        Raises UserError for another URL, and for a file that cannot be used."""
         self._url = url
         self._now = now
         self._refresh_seconds = refresh_ms / 1000

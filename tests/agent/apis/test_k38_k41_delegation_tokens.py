@@ -7,10 +7,21 @@ from typing import Any
 
 import pytest
 
+from lacuna.agent.admin.delegation_tokens import is_allowed
+from lacuna.agent.api import Call, Peer
+from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.security.listeners import Listener, Protocol
+from lacuna.agent.security.principal import ANONYMOUS, Principal
+from lacuna.agent.security.session import Session
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages.alter_user_scram_credentials import (
+    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from lacuna.wire.messages.create_delegation_token import (
     CREATE_DELEGATION_TOKEN_REQUEST,
     CREATE_DELEGATION_TOKEN_RESPONSE,
@@ -34,13 +45,14 @@ from lacuna.wire.messages.renew_delegation_token import (
     RENEW_DELEGATION_TOKEN_RESPONSE,
     RenewDelegationTokenRequest,
 )
-from tests.agent.harness import RawClient
+from tests.agent.harness import RawClient, ScriptedControl, make_context
 from tests.agent.plane import Cluster, cluster
 from tests.agent.security.sasl_clients import ScramClient, log_in, log_in_plain
 
 SASL = Listener("SASL_PLAINTEXT", Protocol.SASL_PLAINTEXT)
 OPEN = Listener()
 HOUR = 3_600_000
+USERS = ("alice", "bob", "carol", " alice ")
 NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 DISABLED = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 NOT_FOUND = ErrorCode.DELEGATION_TOKEN_NOT_FOUND
@@ -78,7 +90,7 @@ async def tokens(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterato
     (tmp_path / "key").write_text("0123456789abcdef")
     (tmp_path / "password").write_text("secret")
     (tmp_path / "users.toml").write_text(
-        "".join(f'{name} = "file:{tmp_path}/password"\n' for name in ("alice", "bob", "carol"))
+        "".join(f'"{name}" = "file:{tmp_path}/password"\n' for name in USERS)
     )
     security = SecuritySettings(
         mechanisms="SCRAM-SHA-256,SCRAM-SHA-512,PLAIN",
@@ -157,11 +169,25 @@ async def test_a_token_logs_in_as_its_owner(tokens: Tokens) -> None:
         assert answer.error_code == ErrorCode.NONE
         assert 0 < answer.session_lifetime_ms <= 2 * HOUR
         assert (await client.ask(16, 0)).error_code == ErrorCode.NONE
-    (session,) = {
-        (str(peer.session.principal), peer.session.is_token)
-        for peer in tokens.running.server.peers()
-    } - {("User:alice", False)}
-    assert session == ("User:alice", True)
+    assert sessions(tokens) == {("User:alice", False), ("User:alice", True)}
+
+
+def sessions(tokens: Tokens) -> set[tuple[str, bool]]:
+    """Who is connected, and whether with a token."""
+    peers = tokens.running.server.peers()
+    return {(str(peer.session.principal), peer.session.is_token) for peer in peers}
+
+
+async def test_spaces_belong_to_names(tokens: Tokens) -> None:
+    """Or " alice " would get a token for alice."""
+    almost = await tokens.client(" alice ")
+    made = await create(almost)
+    _, answer = await tokens.by_token(made.token_id, password(made))
+    assert answer.error_code == ErrorCode.NONE
+    assert sessions(tokens) == {("User: alice ", False), ("User: alice ", True)}
+    alice = await tokens.client("alice")
+    assert list((await describe(alice)).tokens) == []
+    assert await renew(alice, made.hmac) == (MISMATCH, -1)
 
 
 async def test_what_is_no_token_fails_as_a_wrong_password_does(tokens: Tokens) -> None:
@@ -179,8 +205,8 @@ async def test_what_is_no_token_fails_as_a_wrong_password_does(tokens: Tokens) -
     assert len({each.error_message for each in answers}) == 1
 
 
-async def test_who_has_a_token_may_not_ask_about_tokens(tokens: Tokens) -> None:
-    """Nor may who is not known at all."""
+async def test_who_has_a_token_may_not_ask_about_tokens_or_set_passwords(tokens: Tokens) -> None:
+    """Nor may who is not known at all ask about tokens."""
     made = await create(await tokens.client("alice"))
     with_token, _ = await tokens.by_token(made.token_id, password(made))
     for client in (with_token, await tokens.client()):
@@ -188,6 +214,34 @@ async def test_who_has_a_token_may_not_ask_about_tokens(tokens: Tokens) -> None:
         assert await renew(client, made.hmac) == (NOT_ALLOWED, -1)
         assert await expire(client, made.hmac) == (NOT_ALLOWED, -1)
         assert (await describe(client)).error_code == NOT_ALLOWED
+    change = ScramCredentialUpsertion("alice", 1, 4096, b"salt", b"password")
+    altered = await with_token.call(
+        ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+        ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+        0,
+        AlterUserScramCredentialsRequest((), [change]),
+    )
+    assert [each.error_code for each in altered.results] == [NOT_ALLOWED]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "principal", "is_token", "expected"),
+    [
+        (Protocol.PLAINTEXT, ANONYMOUS, False, False),
+        (Protocol.SSL, ANONYMOUS, False, False),
+        (Protocol.SSL, Principal("User", "CN=app"), False, True),
+        (Protocol.SASL_PLAINTEXT, Principal("User", "alice"), False, True),
+        (Protocol.SASL_SSL, Principal("User", "alice"), False, True),
+        (Protocol.SASL_SSL, Principal("User", "alice"), True, False),
+    ],
+)
+def test_over_which_connections_tokens_may_be_asked_for(
+    protocol: Protocol, principal: Principal, is_token: bool, expected: bool
+) -> None:
+    session = Session(Listener("L", protocol), SystemWallClock(), principal=principal)
+    session.is_token = is_token
+    peer = Peer(host="h", port=1, session=session)
+    assert is_allowed(Call(make_context(ScriptedControl()), peer, 3)) == expected
 
 
 @pytest.mark.parametrize("tokens", [""], indirect=True)
@@ -205,6 +259,7 @@ async def test_tokens_that_cannot_be_made(tokens: Tokens) -> None:
     alice = await tokens.client("alice")
     for given, code in (
         ({"renewers": [CreatableRenewers("Group", "g")]}, ErrorCode.INVALID_PRINCIPAL_TYPE),
+        ({"owner": ("Group", "alice")}, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
         ({"owner": ("User", "bob")}, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
         ({"renewers": [BOB] * 101}, ErrorCode.INVALID_REQUEST),
     ):

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import logging
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from lacuna.agent.security.access import Access
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.principal import Principal
+from lacuna.agent.security.sasl import jwks
 from lacuna.agent.security.sasl.jwks import Jwks, read_jwks
 from lacuna.agent.security.sasl.jwts import (
     Claims,
@@ -434,6 +436,37 @@ async def test_keys_stay_in_use_while_the_set_cannot_be_read(
         issuer.answer = None
     (said,) = caplog.messages
     assert "cannot be read, so the keys that are known stay in use (1)" in said
+
+
+async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers nothing."""
+    await writer.drain()
+
+
+async def trickling(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers for ever."""
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    with contextlib.suppress(ConnectionError):
+        while True:
+            writer.write(b" ")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"), [(silent, "timed out"), (trickling, "did not arrive within 0.2 seconds")]
+)
+async def test_an_issuer_that_does_not_answer_is_not_waited_for(
+    answer: Any, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(jwks, "_PIECE_SECONDS", 0.1)
+    monkeypatch.setattr(jwks, "_ALL_SECONDS", 0.2)
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        keys = Jwks(f"http://127.0.0.1:{port}/keys", 3_600_000)
+        async with asyncio.timeout(60):
+            assert await keys.find("a") == []
+    assert reason in caplog.text
 
 
 async def test_a_url_shows_no_secret(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> None:
