@@ -22,9 +22,12 @@ from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.security import Security
 from lacuna.errors import UserError
+from tests.agent.doors import event_loop_policy  # noqa: F401 - a fixture
 from tests.agent.harness import RawClient, ScriptedControl, make_context, serving
 from tests.agent.security.certificates import Authority, Pair
 from tests.doubles.clock import ManualClock
+
+pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy. fixture")
 
 TLS_1_1 = ssl.TLSVersion.TLSv1_1
 TLS_1_2 = ssl.TLSVersion.TLSv1_2
