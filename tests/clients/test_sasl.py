@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import subprocess
 import time
 import uuid
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ from lacuna.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.agent.security.certificates import Authority
 from tests.agent.security.issuer import AUDIENCE, NAME, Issuer
+
+from .jvm import compiled, needs_jdk
 
 VALUES: Final = [b"%d" % number for number in range(20)]
 SESSION_MS: Final = 2000
@@ -78,6 +81,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     authority = Authority()
     certificate, key = authority.issue().write(folder, "agent")
     (folder / "password").write_text("bootstrap")
+    (folder / "token-key").write_text("of sixteen bytes or more")
     users = folder / "users.toml"
     users.write_text(f'admin = "file:{folder}/password"\n')
     with Issuer() as issuer:
@@ -87,6 +91,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
             users_file=str(users),
             mechanisms="SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
             max_reauth_ms=SESSION_MS,
+            token_key=f"file:{folder}/token-key",
             oauth_jwks=issuer.url,
             oauth_issuer=NAME,
             oauth_audience=AUDIENCE,
@@ -229,6 +234,22 @@ def test_a_client_goes_on_when_its_session_ends(guarded: Guarded, mechanism: str
     assert metrics.requests[SASL_AUTHENTICATE] >= begun[0] + 2
     assert metrics.connections_accepted == begun[1]
     assert metrics.sessions_expired == 0
+
+
+@pytest.mark.java
+@pytest.mark.slow
+@needs_jdk
+def test_java_with_a_password_and_a_delegation_token(guarded: Guarded) -> None:
+    """Which Java alone knows; both producers authenticate again, and the token ends (tests/java)."""
+    arguments = [guarded.bootstrap, guarded.ca, "alice", "secret", str(SESSION_MS), guarded.topic()]
+    done = subprocess.run(
+        [*compiled(), "lacuna.Authentication", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.stdout == "ok\n", done.stderr[-2000:]
 
 
 def test_a_wrong_password_is_told(guarded: Guarded) -> None:
