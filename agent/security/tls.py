@@ -9,6 +9,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -40,15 +41,19 @@ class Tls:
         self._files = _files_of(settings)
         self._stamp = self._look()
         self._looked_at = 0.0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tls")
+        #: The last look at the files, which may be under way.
+        self.look: Future[None] | None = None
         self._contexts = self._make()
 
     def context(self, now: float, *, with_sasl: bool = False) -> ssl.SSLContext:
         """Return the context for a connection that begins at `now` (loop time, seconds).
 
-        Clients of listeners with SASL are not asked for a certificate. Looks at the files once a second at most."""
-        if now >= self._looked_at + _LOOK_SECONDS:
+        Clients of listeners with SASL are not asked for a certificate. Looks at the files once a second at most, in a
+        thread: a password may come from a command, which takes its time."""
+        if now >= self._looked_at + _LOOK_SECONDS and (self.look is None or self.look.done()):
             self._looked_at = now
-            self._reload()
+            self.look = self._thread.submit(self._reload)
         return self._contexts[with_sasl]
 
     def client_context(self) -> ssl.SSLContext:
