@@ -3,10 +3,11 @@
 import asyncio
 import logging
 import os
+import resource
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_polic
 TLS_1_1 = ssl.TLSVersion.TLSv1_1
 TLS_1_2 = ssl.TLSVersion.TLSv1_2
 TLS_1_3 = ssl.TLSVersion.TLSv1_3
+MANY_FILES = 4096
 SUBJECT = "CN=client,O=Tests"
 
 
@@ -377,6 +379,18 @@ async def test_who_leaves_in_the_middle_is_forgotten(files: Files) -> None:
         await served.close()
 
 
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """As many open files as both ends of a thousand connections are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < MANY_FILES:
+        pytest.skip(f"needs {MANY_FILES} open files (ulimit -n)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, MANY_FILES), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_files")
 async def test_slow_handshakes_count_as_connections_and_hold_up_nobody(files: Files) -> None:
     """A thousand that send nothing: others shake hands meanwhile, and beyond the bound all are refused."""
     count = 1000
