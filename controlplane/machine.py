@@ -26,6 +26,7 @@ from lacuna.controlplane.verbs import (
     commits,
     compaction,
     housekeeping,
+    internal,
     losses,
     merging,
     outcomes,
@@ -88,6 +89,7 @@ VERBS: Final[Mapping[str, _Decide]] = {
     "alter_topic_configs": topics.alter_topic_configs,
     "commit_segment": commits.commit_segment,
     "read_partitions": reading.read_partitions,
+    "read_internal": internal.read_internal,
     "delete_records": housekeeping.delete_records,
     "plan_merge": merging.plan_merge,
     "swap_extents": swapping.swap_extents,
@@ -129,6 +131,7 @@ LOOKS: Final = frozenset(
         "renew_lease",
         "describe_leases",
         "read_partitions",
+        "read_internal",
         "plan_merge",
         "plan_compaction",
         "describe_producers",
@@ -227,6 +230,7 @@ def tick(state: State, context: Context) -> Decision:
     housekeeping.tick_pins(turn)
     presence.tick_presence(turn)
     deadlines.tick_groups(turn)
+    internal.tick_internal(turn)
     return turn.end(None)
 
 
@@ -248,6 +252,8 @@ def replay(state: State, record: JournalRecord) -> None:
         )
     if record.now_ms > state.clock_ms:
         state.clock_ms = record.now_ms
+    if record.begins_internal_topics:
+        internal.replay_beginning(state)
     REPLAYS[event](state, getattr(message, event), record.now_ms)
 
 
@@ -256,5 +262,6 @@ def found(state: State, cluster_id: str, context: Context) -> Decision:
     if not cluster_id:
         raise ValueError("a cluster needs an id; make one from 16 random bytes")
     turn = Turn(state, context)
-    turn.journal(JournalRecord(cluster_founded=ClusterFounded(cluster_id=cluster_id)))
+    founded = ClusterFounded(cluster_id=cluster_id)
+    turn.journal(JournalRecord(cluster_founded=founded, begins_internal_topics=True))
     return turn.end(None)

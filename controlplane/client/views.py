@@ -227,6 +227,8 @@ class ClusterView:
         self.agents: tuple[Agent, ...] = ()  # agents that clients are sent to
         self.hidden_agents: tuple[Agent, ...] = ()  # agents that clients are not sent to
         self.hidden_lease_ids: frozenset[int] = frozenset()
+        #: The numbers of the internal topics that have records.
+        self.internal_topics: frozenset[int] = frozenset()
         self.sessions = 0  # how many sessions have sent a snapshot
         self.is_current = False
         self._feed = feed
@@ -254,6 +256,7 @@ class ClusterView:
             self.topics_by_name = {}
             self.cluster_id = delta.cluster_id
             self.peer_secret = delta.peer_secret
+            self.internal_topics = frozenset()
             self.sessions += 1
         for topic_id in delta.deleted_topic_ids:
             deleted = self.topics_by_id.pop(topic_id, None)
@@ -266,6 +269,7 @@ class ClusterView:
             self.agents = tuple(delta.agents)
             self.hidden_agents = tuple(delta.hidden_agents)
             self.hidden_lease_ids = frozenset(delta.hidden_lease_ids)
+        self.internal_topics |= frozenset(delta.internal_topics)
         self.version = delta.version
         self.is_current = True
         self._ready.settle()

@@ -52,6 +52,7 @@ _TRANSACTIONAL_FIELDS = (
     "ended_producer_id",
     "ended_producer_epoch",
     "is_ended_by_coordinator",
+    "log_offset",
 )
 
 
@@ -69,6 +70,8 @@ def snapshot(state: State) -> bytes:
         pins=_pins(state.segments),
         groups=state.groups.to_snapshot().SerializeToString(deterministic=True),
     )
+    if state.internal.has_begun:
+        message.internal_topics.CopyFrom(state.internal.to_snapshot())
     for name in _COUNTERS:
         setattr(message, name, getattr(state, name))
     return message.SerializeToString(deterministic=True)
@@ -98,6 +101,8 @@ def restore(snapshot: bytes) -> State:
         _read_transactional_id(state, each)
     _read_segments(state.segments, message.segments, message.pins)
     state.groups = Groups.from_snapshot(GroupsSnapshot.FromString(message.groups))
+    if message.HasField("internal_topics"):
+        state.internal.restore(message.internal_topics)
     return state
 
 

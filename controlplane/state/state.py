@@ -3,10 +3,12 @@
 from collections import OrderedDict
 from typing import Final
 
+from lacuna.controlplane.shared.internal_topics import internal_by_id
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.horizons import Horizons
+from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.state.partition import Partition, deleted_delta
 from lacuna.controlplane.state.segments import SegmentTable
 from lacuna.controlplane.state.settings import LEASE_DURATION_MS
@@ -126,13 +128,26 @@ class State:
         filed = self.window_hours.setdefault(hour, {})
         filed.setdefault(partition.key, set()).add(producer_id)
 
+    @property
+    def internal(self) -> InternalTopics:
+        """The internal topics, most of whose records are about groups."""
+        return self.groups.offsets.internal
+
+    def topic_name(self, topic_id: bytes) -> str:
+        """Return the name of a topic, which may be internal. Raises KeyError if there is no such topic."""
+        internal = internal_by_id(topic_id)
+        return self.topics[topic_id].name if internal is None else internal.name
+
     # Watching.
 
     def watch(self, key: PartitionKey) -> PartitionDelta:
         """Count one more watcher of a partition; return a delta with all of it, or one that says that it is deleted."""
         self.watched[key] = self.watched.get(key, 0) + 1
         found = self.partitions.get(key)
-        return deleted_delta(key) if found is None else found.snapshot_delta()
+        if found is not None:
+            return found.snapshot_delta()
+        internal = self.internal.find(key)
+        return deleted_delta(key) if internal is None else internal.delta(key)
 
     def unwatch(self, key: PartitionKey) -> None:
         """Count one watcher less; without watchers no deltas are made. Raises KeyError if there was none."""
@@ -154,6 +169,7 @@ class State:
             is_snapshot=True,
             cluster_id=self.cluster_id,
             topics=[topic.message() for topic in self.topics.values()],
+            internal_topics=self.internal.existing(),
         )
         self.put_agents(delta)
         return delta

@@ -102,14 +102,16 @@ class GroupRecord(_message.Message):
     def __init__(self, group_generation: _Optional[_Union[GroupGeneration, _Mapping]] = ..., group_deleted: _Optional[_Union[GroupDeleted, _Mapping]] = ..., offsets_written: _Optional[_Union[OffsetsWritten, _Mapping]] = ..., txn_offsets_pended: _Optional[_Union[TxnOffsetsPended, _Mapping]] = ..., offsets_expired: _Optional[_Union[OffsetsExpired, _Mapping]] = ..., consumer_group_step: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]] = ..., group_configs_changed: _Optional[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]] = ...) -> None: ...
 
 class KeptOffset(_message.Message):
-    __slots__ = ("offset", "written_at_ms", "sequence")
+    __slots__ = ("offset", "written_at_ms", "sequence", "log_offset")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     WRITTEN_AT_MS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    LOG_OFFSET_FIELD_NUMBER: _ClassVar[int]
     offset: _groups_pb2.CommittedOffset
     written_at_ms: int
     sequence: int
-    def __init__(self, offset: _Optional[_Union[_groups_pb2.CommittedOffset, _Mapping]] = ..., written_at_ms: _Optional[int] = ..., sequence: _Optional[int] = ...) -> None: ...
+    log_offset: int
+    def __init__(self, offset: _Optional[_Union[_groups_pb2.CommittedOffset, _Mapping]] = ..., written_at_ms: _Optional[int] = ..., sequence: _Optional[int] = ..., log_offset: _Optional[int] = ...) -> None: ...
 
 class KeptOffsets(_message.Message):
     __slots__ = ("group_id", "offsets")

@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JournalRecord(_message.Message):
-    __slots__ = ("now_ms", "format_version", "cluster_founded", "agent_joined", "leases_ended", "job_lease_opened", "loss_accepted", "leases_used_late", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "pin_prolonged", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "group")
+    __slots__ = ("now_ms", "format_version", "cluster_founded", "agent_joined", "leases_ended", "job_lease_opened", "loss_accepted", "leases_used_late", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "pin_prolonged", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "group", "begins_internal_topics")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FOUNDED_FIELD_NUMBER: _ClassVar[int]
@@ -36,6 +36,7 @@ class JournalRecord(_message.Message):
     TRANSACTIONAL_IDS_EXPIRED_FIELD_NUMBER: _ClassVar[int]
     PRODUCERS_EXPIRED_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
+    BEGINS_INTERNAL_TOPICS_FIELD_NUMBER: _ClassVar[int]
     now_ms: int
     format_version: int
     cluster_founded: ClusterFounded
@@ -61,7 +62,8 @@ class JournalRecord(_message.Message):
     transactional_ids_expired: TransactionalIdsExpired
     producers_expired: ProducersExpired
     group: _group_records_pb2.GroupRecord
-    def __init__(self, now_ms: _Optional[int] = ..., format_version: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., loss_accepted: _Optional[_Union[LossAccepted, _Mapping]] = ..., leases_used_late: _Optional[_Union[LeasesUsedLate, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ...) -> None: ...
+    begins_internal_topics: bool
+    def __init__(self, now_ms: _Optional[int] = ..., format_version: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., loss_accepted: _Optional[_Union[LossAccepted, _Mapping]] = ..., leases_used_late: _Optional[_Union[LeasesUsedLate, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ..., begins_internal_topics: _Optional[bool] = ...) -> None: ...
 
 class ClusterFounded(_message.Message):
     __slots__ = ("cluster_id",)

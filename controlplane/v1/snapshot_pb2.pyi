@@ -1,4 +1,5 @@
 from lacuna.controlplane.v1 import cluster_pb2 as _cluster_pb2
+from lacuna.controlplane.v1 import internal_pb2 as _internal_pb2
 from lacuna.controlplane.v1 import log_pb2 as _log_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -87,7 +88,7 @@ class TransactionPartitionSnapshot(_message.Message):
     def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., ranges: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TransactionalIdSnapshot(_message.Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "last_producer_epoch", "previous_producer_id", "transaction_timeout_ms", "state", "transaction", "start_time_ms", "last_update_ms", "ended_producer_id", "ended_producer_epoch", "is_ended_by_coordinator", "partitions", "group_ids")
+    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "last_producer_epoch", "previous_producer_id", "transaction_timeout_ms", "state", "transaction", "start_time_ms", "last_update_ms", "ended_producer_id", "ended_producer_epoch", "is_ended_by_coordinator", "partitions", "group_ids", "log_offset")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +104,7 @@ class TransactionalIdSnapshot(_message.Message):
     IS_ENDED_BY_COORDINATOR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     GROUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    LOG_OFFSET_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     producer_id: int
     producer_epoch: int
@@ -118,7 +120,8 @@ class TransactionalIdSnapshot(_message.Message):
     is_ended_by_coordinator: bool
     partitions: _containers.RepeatedCompositeFieldContainer[TransactionPartitionSnapshot]
     group_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_producer_epoch: _Optional[int] = ..., previous_producer_id: _Optional[int] = ..., transaction_timeout_ms: _Optional[int] = ..., state: _Optional[str] = ..., transaction: _Optional[int] = ..., start_time_ms: _Optional[int] = ..., last_update_ms: _Optional[int] = ..., ended_producer_id: _Optional[int] = ..., ended_producer_epoch: _Optional[int] = ..., is_ended_by_coordinator: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[TransactionPartitionSnapshot, _Mapping]]] = ..., group_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    log_offset: int
+    def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., last_producer_epoch: _Optional[int] = ..., previous_producer_id: _Optional[int] = ..., transaction_timeout_ms: _Optional[int] = ..., state: _Optional[str] = ..., transaction: _Optional[int] = ..., start_time_ms: _Optional[int] = ..., last_update_ms: _Optional[int] = ..., ended_producer_id: _Optional[int] = ..., ended_producer_epoch: _Optional[int] = ..., is_ended_by_coordinator: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[TransactionPartitionSnapshot, _Mapping]]] = ..., group_ids: _Optional[_Iterable[str]] = ..., log_offset: _Optional[int] = ...) -> None: ...
 
 class SegmentsSnapshot(_message.Message):
     __slots__ = ("lease_ids", "sequences", "object_sizes", "live_extents", "replaced_ms")
@@ -145,7 +148,7 @@ class PinsSnapshot(_message.Message):
     def __init__(self, pin_ids: _Optional[_Iterable[int]] = ..., starts_ms: _Optional[_Iterable[int]] = ..., ends_ms: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class StateSnapshot(_message.Message):
-    __slots__ = ("cluster_id", "clock_ms", "cluster_version", "next_lease_id", "next_node_id", "next_producer_id", "next_transaction", "next_pin_id", "format_version", "nodes", "leases", "ended_lease_ids", "ended_lease_ms", "topics", "transactional_ids", "segments", "pins", "groups")
+    __slots__ = ("cluster_id", "clock_ms", "cluster_version", "next_lease_id", "next_node_id", "next_producer_id", "next_transaction", "next_pin_id", "format_version", "nodes", "leases", "ended_lease_ids", "ended_lease_ms", "topics", "transactional_ids", "segments", "pins", "internal_topics", "groups")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -163,6 +166,7 @@ class StateSnapshot(_message.Message):
     TRANSACTIONAL_IDS_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     PINS_FIELD_NUMBER: _ClassVar[int]
+    INTERNAL_TOPICS_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     clock_ms: int
@@ -181,5 +185,6 @@ class StateSnapshot(_message.Message):
     transactional_ids: _containers.RepeatedCompositeFieldContainer[TransactionalIdSnapshot]
     segments: SegmentsSnapshot
     pins: PinsSnapshot
+    internal_topics: _internal_pb2.InternalTopicsSnapshot
     groups: bytes
-    def __init__(self, cluster_id: _Optional[str] = ..., clock_ms: _Optional[int] = ..., cluster_version: _Optional[int] = ..., next_lease_id: _Optional[int] = ..., next_node_id: _Optional[int] = ..., next_producer_id: _Optional[int] = ..., next_transaction: _Optional[int] = ..., next_pin_id: _Optional[int] = ..., format_version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[_cluster_pb2.Agent, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[LeaseSnapshot, _Mapping]]] = ..., ended_lease_ids: _Optional[_Iterable[int]] = ..., ended_lease_ms: _Optional[_Iterable[int]] = ..., topics: _Optional[_Iterable[_Union[TopicSnapshot, _Mapping]]] = ..., transactional_ids: _Optional[_Iterable[_Union[TransactionalIdSnapshot, _Mapping]]] = ..., segments: _Optional[_Union[SegmentsSnapshot, _Mapping]] = ..., pins: _Optional[_Union[PinsSnapshot, _Mapping]] = ..., groups: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, cluster_id: _Optional[str] = ..., clock_ms: _Optional[int] = ..., cluster_version: _Optional[int] = ..., next_lease_id: _Optional[int] = ..., next_node_id: _Optional[int] = ..., next_producer_id: _Optional[int] = ..., next_transaction: _Optional[int] = ..., next_pin_id: _Optional[int] = ..., format_version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[_cluster_pb2.Agent, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[LeaseSnapshot, _Mapping]]] = ..., ended_lease_ids: _Optional[_Iterable[int]] = ..., ended_lease_ms: _Optional[_Iterable[int]] = ..., topics: _Optional[_Iterable[_Union[TopicSnapshot, _Mapping]]] = ..., transactional_ids: _Optional[_Iterable[_Union[TransactionalIdSnapshot, _Mapping]]] = ..., segments: _Optional[_Union[SegmentsSnapshot, _Mapping]] = ..., pins: _Optional[_Union[PinsSnapshot, _Mapping]] = ..., internal_topics: _Optional[_Union[_internal_pb2.InternalTopicsSnapshot, _Mapping]] = ..., groups: _Optional[bytes] = ...) -> None: ...

@@ -217,3 +217,4 @@ def go_on_as(
     found.producer_epoch = producer_epoch
     found.last_update_ms = now_ms
     state.expirations.set(found.transactional_id, now_ms + TRANSACTIONAL_ID_EXPIRATION_MS)
+    found.log_offset = state.internal.take_transaction(found.transactional_id)

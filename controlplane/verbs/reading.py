@@ -19,6 +19,7 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     TransactionsDescribed,
     TransactionsListed,
 )
+from lacuna.controlplane.verbs import internal
 from lacuna.controlplane.verbs.housekeeping import partition_state
 from lacuna.controlplane.verbs.turn import Turn
 
@@ -41,11 +42,13 @@ def read_partitions(turn: Turn, command: ReadPartitions) -> Reply:
     """Return the current offsets of partitions (the confirming read of S7)."""
     answers = []
     for wanted in command.partitions:
-        partition = turn.state.partitions.get(key_of(wanted))
-        if partition is None:
-            answers.append(PartitionState(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        else:
+        key = key_of(wanted)
+        partition = turn.state.partitions.get(key)
+        if partition is not None:
             answers.append(partition_state(partition))
+        else:
+            unknown = PartitionState(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            answers.append(internal.partition_state(turn.state, key) or unknown)
     return Reply(partitions_read=PartitionsRead(partitions=answers))
 
 
@@ -53,8 +56,11 @@ def describe_producers(turn: Turn, command: DescribeProducers) -> Reply:
     """Describe the producers with an idempotence window in each partition, ordered by producer id."""
     answers = []
     for wanted in command.partitions:
-        partition = turn.state.partitions.get(key_of(wanted))
-        if partition is None:
+        key = key_of(wanted)
+        partition = turn.state.partitions.get(key)
+        if partition is None and turn.state.internal.find(key) is not None:
+            answers.append(PartitionProducers())
+        elif partition is None:
             answers.append(PartitionProducers(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         else:
             answers.append(PartitionProducers(producers=_producers(partition)))

@@ -5,6 +5,11 @@ from collections import Counter
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.internal_topics import (
+    INTERNAL_BY_NAME,
+    READ_ONLY,
+    internal_by_id,
+)
 from lacuna.controlplane.shared.topic_configs import (
     InvalidConfig,
     alter,
@@ -134,6 +139,8 @@ def _check_name(name: str) -> None:
         problem = f"the length of '{shorten(name)}' is longer than the max allowed length {MAX_TOPIC_NAME}"
     elif not _LEGAL_NAME.fullmatch(name):
         problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    elif name in INTERNAL_BY_NAME:
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     elif name in KAFKAS_OWN:
         problem = f"'{name}' is an internal topic of Kafka, which Lacuna does not have"
     else:
@@ -151,7 +158,8 @@ def delete_topics(turn: Turn, command: DeleteTopics) -> Reply:
     for topic_id in command.topic_ids:
         topic = turn.state.topics.get(topic_id)
         if topic is None or topic_id in removed:
-            code = ErrorCode.UNKNOWN_TOPIC_ID
+            is_internal = internal_by_id(topic_id) is not None
+            code = ErrorCode.POLICY_VIOLATION if is_internal else ErrorCode.UNKNOWN_TOPIC_ID
             results.append(TopicResult(topic_id=topic_id, error_code=code))
             continue
         removed[topic_id] = None
@@ -214,6 +222,8 @@ def _check_increase(state: State, wanted: CreatePartitionsTopic) -> TopicState:
 
 def _find(state: State, name: str) -> TopicState:
     topic = state.topics_by_name.get(name)
+    if topic is None and name in INTERNAL_BY_NAME:
+        raise Refused(ErrorCode.POLICY_VIOLATION, f"The topic cannot be changed: {READ_ONLY}.")
     if topic is None:
         message = f"The topic '{shorten(name)}' does not exist."
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
@@ -279,7 +289,7 @@ def replay_topics_removed(state: State, record: TopicsRemoved, now_ms: int) -> N
         del state.topics_by_plain_name[plain(topic.name)]
         for partition in topic.partitions:
             _remove_partition(state, partition, now_ms)
-        state.groups.forget_topic(topic_id)
+        state.groups.forget_topic(topic_id, topic.name, now_ms)
         delta.deleted_topic_ids.append(topic_id)
     gone = set(record.topic_ids)
     for producer in state.producers.values():
