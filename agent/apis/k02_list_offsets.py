@@ -19,10 +19,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from lacuna.agent.api import Api, Call
+from lacuna.agent.fetch import internal
 from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.loading import ExtentError, ExtentGoneError
 from lacuna.agent.fetch.lookup import TimedOffset, first_at_or_after, latest_by_time
 from lacuna.agent.fetch.service import log
+from lacuna.agent.internal import is_internal
 from lacuna.agent.partitions import find_partitions, read_partitions
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.log_pb2 import PartitionState
@@ -120,6 +122,10 @@ async def _by_time(
     for is_last in (False, True):
         await view.ready()
         try:
+            if is_internal(view.topic_id) and timestamp == MAX_TIMESTAMP:
+                return await internal.latest_by_time(context.control, view)
+            if is_internal(view.topic_id):
+                return await internal.first_at_or_after(context.control, view, timestamp)
             if timestamp == MAX_TIMESTAMP:
                 return await latest_by_time(context.fetch.cache, view, is_committed)
             return await first_at_or_after(context.fetch.cache, view, timestamp, is_committed)

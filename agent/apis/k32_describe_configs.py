@@ -16,6 +16,7 @@ from lacuna.agent import placement
 from lacuna.agent.admin import configs
 from lacuna.agent.admin.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from lacuna.agent.api import Api, Call
+from lacuna.agent.internal import topic_by_name
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -91,7 +92,7 @@ def _configs(
         if not is_legal(name):
             message = f"Topic name is invalid: {shorten(name)!r}"
             return _Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
-        topic = context.control.cluster.topics_by_name.get(name)
+        topic = topic_by_name(context.control.cluster, name)
         if topic is None:
             return _Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         return configs.of_topic(topic.configs)
