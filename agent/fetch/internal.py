@@ -20,11 +20,10 @@ from lacuna.controlplane.shared.internal_topics import (
 )
 from lacuna.controlplane.v1.consumer_groups_pb2 import TopicIdPartitions
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration
+from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration, InternalKey
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
 from lacuna.controlplane.v1.internal_pb2 import (
     InternalEntry,
-    InternalKey,
     InternalPartitionRead,
     InternalPosition,
     InternalTransaction,

@@ -6,7 +6,6 @@ They are not in the control plane's list of topics. Their names, ids and kinds o
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final
-from uuid import NAMESPACE_OID, uuid5
 
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 
@@ -16,15 +15,19 @@ TRANSACTION_STATE: Final = "__transaction_state"
 #: Kafka's offsets.topic.num.partitions and transaction.state.log.num.partitions, by default.
 PARTITION_COUNT: Final = 50
 
-#: The number of a topic in messages of the control plane is its place here.
+#: The number of a topic in messages of the control plane is its place here. The ids are UUIDs of version 5 of
+#: "lacuna:" and the name, in the namespace of OIDs.
 INTERNAL_TOPICS: Final = tuple(
     Topic(
-        topic_id=uuid5(NAMESPACE_OID, f"lacuna:{name}").bytes,
+        topic_id=bytes.fromhex(topic_id),
         name=name,
         partition_count=PARTITION_COUNT,
         configs={"cleanup.policy": "compact"},
     )
-    for name in (CONSUMER_OFFSETS, TRANSACTION_STATE)
+    for name, topic_id in (
+        (CONSUMER_OFFSETS, "41b1c33be34959518285dca966c2f979"),
+        (TRANSACTION_STATE, "e06e514bddb757f88e6f24a956495d27"),
+    )
 )
 OFFSETS_NUMBER: Final = 0
 TRANSACTIONS_NUMBER: Final = 1

@@ -23,7 +23,7 @@ from lacuna.controlplane.shared.internal_topics import (
 )
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
-from lacuna.controlplane.v1.internal_pb2 import (
+from lacuna.controlplane.v1.group_records_pb2 import (
     InternalGroupRecord,
     InternalKey,
     InternalTombstone,
@@ -245,11 +245,12 @@ class InternalTopics:
                 )
                 for place, tombstone in self.tombstones.items()
             ],
+            has_begun=self.has_begun,
         )
 
     def restore(self, snapshot: InternalTopicsSnapshot) -> None:
         """Take over what a snapshot has."""
-        self.has_begun = True
+        self.has_begun = snapshot.has_begun
         _set_offsets(self.offsets, snapshot.offsets_high_watermarks)
         _set_offsets(self.transactions, snapshot.transactions_high_watermarks)
         for record in snapshot.group_records:

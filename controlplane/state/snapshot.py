@@ -70,8 +70,6 @@ def snapshot(state: State) -> bytes:
         pins=_pins(state.segments),
         groups=state.groups.to_snapshot().SerializeToString(deterministic=True),
     )
-    if state.internal.has_begun:
-        message.internal_topics.CopyFrom(state.internal.to_snapshot())
     for name in _COUNTERS:
         setattr(message, name, getattr(state, name))
     return message.SerializeToString(deterministic=True)
@@ -101,8 +99,6 @@ def restore(snapshot: bytes) -> State:
         _read_transactional_id(state, each)
     _read_segments(state.segments, message.segments, message.pins)
     state.groups = Groups.from_snapshot(GroupsSnapshot.FromString(message.groups))
-    if message.HasField("internal_topics"):
-        state.internal.restore(message.internal_topics)
     return state
 
 

@@ -134,9 +134,9 @@ class State:
         return self.groups.offsets.internal
 
     def topic_name(self, topic_id: bytes) -> str:
-        """Return the name of a topic, which may be internal. Raises KeyError if there is no such topic."""
-        internal = internal_by_id(topic_id)
-        return self.topics[topic_id].name if internal is None else internal.name
+        """Return the name of a topic, which may be internal; "" if there is no such topic."""
+        topic = self.topics.get(topic_id) or internal_by_id(topic_id)
+        return "" if topic is None else topic.name
 
     # Watching.
 

@@ -27,31 +27,23 @@ from lacuna.controlplane.v1 import group_records_pb2 as lacuna_dot_controlplane_
 from lacuna.controlplane.v1 import groups_pb2 as lacuna_dot_controlplane_dot_v1_dot_groups__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%lacuna/controlplane/v1/internal.proto\x12\x0f\x63ontrolplane.v1\x1a,lacuna/controlplane/v1/consumer_groups.proto\x1a*lacuna/controlplane/v1/group_records.proto\x1a#lacuna/controlplane/v1/groups.proto\"^\n\x0bInternalKey\x12\x0c\n\x04kind\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x11\n\tpartition\x18\x05 \x01(\x05\"\xf5\x01\n\x13InternalTransaction\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x02 \x01(\x05\x12\x1c\n\x14previous_producer_id\x18\x03 \x01(\x03\x12\x1e\n\x16transaction_timeout_ms\x18\x04 \x01(\x05\x12\r\n\x05state\x18\x05 \x01(\t\x12\x15\n\rstart_time_ms\x18\x06 \x01(\x03\x12\x16\n\x0elast_update_ms\x18\x07 \x01(\x03\x12\x0e\n\x06topics\x18\x08 \x03(\t\x12\x12\n\npartitions\x18\t \x03(\x05\x12\x11\n\tgroup_ids\x18\n \x03(\t\"\xc6\x03\n\rInternalEntry\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\r\n\x05\x61t_ms\x18\x02 \x01(\x03\x12)\n\x03key\x18\x03 \x01(\x0b\x32\x1c.controlplane.v1.InternalKey\x12\x35\n\tcommitted\x18\x04 \x01(\x0b\x32 .controlplane.v1.CommittedOffsetH\x00\x12\x36\n\ngeneration\x18\x05 \x01(\x0b\x32 .controlplane.v1.GroupGenerationH\x00\x12\x0f\n\x05\x65poch\x18\x06 \x01(\x05H\x00\x12=\n\x0csubscription\x18\x07 \x01(\x0b\x32%.controlplane.v1.ConsumerSubscriptionH\x00\x12\x31\n\x06target\x18\x08 \x01(\x0b\x32\x1f.controlplane.v1.ConsumerTargetH\x00\x12\x33\n\x07\x63urrent\x18\t \x01(\x0b\x32 .controlplane.v1.ConsumerCurrentH\x00\x12;\n\x0btransaction\x18\n \x01(\x0b\x32$.controlplane.v1.InternalTransactionH\x00\x42\x07\n\x05value\"W\n\x10InternalPosition\x12\r\n\x05topic\x18\x01 \x01(\x05\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x11\n\tmax_bytes\x18\x04 \x01(\x05\"W\n\x0cReadInternal\x12\x34\n\tpositions\x18\x01 \x03(\x0b\x32!.controlplane.v1.InternalPosition\x12\x11\n\tmax_bytes\x18\x02 \x01(\x05\"t\n\x15InternalPartitionRead\x12\x16\n\x0ehigh_watermark\x18\x01 \x01(\x03\x12\x12\n\nend_offset\x18\x02 \x01(\x03\x12/\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1e.controlplane.v1.InternalEntry\"J\n\x0cInternalRead\x12:\n\npartitions\x18\x01 \x03(\x0b\x32&.controlplane.v1.InternalPartitionRead\"\x7f\n\x11InternalTombstone\x12\r\n\x05topic\x18\x01 \x01(\x05\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\r\n\x05\x61t_ms\x18\x04 \x01(\x03\x12)\n\x03key\x18\x05 \x01(\x0b\x32\x1c.controlplane.v1.InternalKey\"_\n\x13InternalGroupRecord\x12)\n\x03key\x18\x01 \x01(\x0b\x32\x1c.controlplane.v1.InternalKey\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\r\n\x05\x61t_ms\x18\x03 \x01(\x03\"\xd4\x01\n\x16InternalTopicsSnapshot\x12\x1f\n\x17offsets_high_watermarks\x18\x01 \x03(\x03\x12$\n\x1ctransactions_high_watermarks\x18\x02 \x03(\x03\x12;\n\rgroup_records\x18\x03 \x03(\x0b\x32$.controlplane.v1.InternalGroupRecord\x12\x36\n\ntombstones\x18\x04 \x03(\x0b\x32\".controlplane.v1.InternalTombstoneb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%lacuna/controlplane/v1/internal.proto\x12\x0f\x63ontrolplane.v1\x1a,lacuna/controlplane/v1/consumer_groups.proto\x1a*lacuna/controlplane/v1/group_records.proto\x1a#lacuna/controlplane/v1/groups.proto\"\xf5\x01\n\x13InternalTransaction\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x02 \x01(\x05\x12\x1c\n\x14previous_producer_id\x18\x03 \x01(\x03\x12\x1e\n\x16transaction_timeout_ms\x18\x04 \x01(\x05\x12\r\n\x05state\x18\x05 \x01(\t\x12\x15\n\rstart_time_ms\x18\x06 \x01(\x03\x12\x16\n\x0elast_update_ms\x18\x07 \x01(\x03\x12\x0e\n\x06topics\x18\x08 \x03(\t\x12\x12\n\npartitions\x18\t \x03(\x05\x12\x11\n\tgroup_ids\x18\n \x03(\t\"\xc6\x03\n\rInternalEntry\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\r\n\x05\x61t_ms\x18\x02 \x01(\x03\x12)\n\x03key\x18\x03 \x01(\x0b\x32\x1c.controlplane.v1.InternalKey\x12\x35\n\tcommitted\x18\x04 \x01(\x0b\x32 .controlplane.v1.CommittedOffsetH\x00\x12\x36\n\ngeneration\x18\x05 \x01(\x0b\x32 .controlplane.v1.GroupGenerationH\x00\x12\x0f\n\x05\x65poch\x18\x06 \x01(\x05H\x00\x12=\n\x0csubscription\x18\x07 \x01(\x0b\x32%.controlplane.v1.ConsumerSubscriptionH\x00\x12\x31\n\x06target\x18\x08 \x01(\x0b\x32\x1f.controlplane.v1.ConsumerTargetH\x00\x12\x33\n\x07\x63urrent\x18\t \x01(\x0b\x32 .controlplane.v1.ConsumerCurrentH\x00\x12;\n\x0btransaction\x18\n \x01(\x0b\x32$.controlplane.v1.InternalTransactionH\x00\x42\x07\n\x05value\"W\n\x10InternalPosition\x12\r\n\x05topic\x18\x01 \x01(\x05\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x11\n\tmax_bytes\x18\x04 \x01(\x05\"W\n\x0cReadInternal\x12\x34\n\tpositions\x18\x01 \x03(\x0b\x32!.controlplane.v1.InternalPosition\x12\x11\n\tmax_bytes\x18\x02 \x01(\x05\"t\n\x15InternalPartitionRead\x12\x16\n\x0ehigh_watermark\x18\x01 \x01(\x03\x12\x12\n\nend_offset\x18\x02 \x01(\x03\x12/\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1e.controlplane.v1.InternalEntry\"J\n\x0cInternalRead\x12:\n\npartitions\x18\x01 \x03(\x0b\x32&.controlplane.v1.InternalPartitionReadb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lacuna.controlplane.v1.internal_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_INTERNALKEY']._serialized_start=185
-  _globals['_INTERNALKEY']._serialized_end=279
-  _globals['_INTERNALTRANSACTION']._serialized_start=282
-  _globals['_INTERNALTRANSACTION']._serialized_end=527
-  _globals['_INTERNALENTRY']._serialized_start=530
-  _globals['_INTERNALENTRY']._serialized_end=984
-  _globals['_INTERNALPOSITION']._serialized_start=986
-  _globals['_INTERNALPOSITION']._serialized_end=1073
-  _globals['_READINTERNAL']._serialized_start=1075
-  _globals['_READINTERNAL']._serialized_end=1162
-  _globals['_INTERNALPARTITIONREAD']._serialized_start=1164
-  _globals['_INTERNALPARTITIONREAD']._serialized_end=1280
-  _globals['_INTERNALREAD']._serialized_start=1282
-  _globals['_INTERNALREAD']._serialized_end=1356
-  _globals['_INTERNALTOMBSTONE']._serialized_start=1358
-  _globals['_INTERNALTOMBSTONE']._serialized_end=1485
-  _globals['_INTERNALGROUPRECORD']._serialized_start=1487
-  _globals['_INTERNALGROUPRECORD']._serialized_end=1582
-  _globals['_INTERNALTOPICSSNAPSHOT']._serialized_start=1585
-  _globals['_INTERNALTOPICSSNAPSHOT']._serialized_end=1797
+  _globals['_INTERNALTRANSACTION']._serialized_start=186
+  _globals['_INTERNALTRANSACTION']._serialized_end=431
+  _globals['_INTERNALENTRY']._serialized_start=434
+  _globals['_INTERNALENTRY']._serialized_end=888
+  _globals['_INTERNALPOSITION']._serialized_start=890
+  _globals['_INTERNALPOSITION']._serialized_end=977
+  _globals['_READINTERNAL']._serialized_start=979
+  _globals['_READINTERNAL']._serialized_end=1066
+  _globals['_INTERNALPARTITIONREAD']._serialized_start=1068
+  _globals['_INTERNALPARTITIONREAD']._serialized_end=1184
+  _globals['_INTERNALREAD']._serialized_start=1186
+  _globals['_INTERNALREAD']._serialized_end=1260
 # @@protoc_insertion_point(module_scope)

@@ -9,20 +9,6 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class InternalKey(_message.Message):
-    __slots__ = ("kind", "name", "member_id", "topic", "partition")
-    KIND_FIELD_NUMBER: _ClassVar[int]
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    kind: int
-    name: str
-    member_id: str
-    topic: str
-    partition: int
-    def __init__(self, kind: _Optional[int] = ..., name: _Optional[str] = ..., member_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
-
 class InternalTransaction(_message.Message):
     __slots__ = ("producer_id", "producer_epoch", "previous_producer_id", "transaction_timeout_ms", "state", "start_time_ms", "last_update_ms", "topics", "partitions", "group_ids")
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -61,7 +47,7 @@ class InternalEntry(_message.Message):
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     offset: int
     at_ms: int
-    key: InternalKey
+    key: _group_records_pb2.InternalKey
     committed: _groups_pb2.CommittedOffset
     generation: _group_records_pb2.GroupGeneration
     epoch: int
@@ -69,7 +55,7 @@ class InternalEntry(_message.Message):
     target: _consumer_groups_pb2.ConsumerTarget
     current: _consumer_groups_pb2.ConsumerCurrent
     transaction: InternalTransaction
-    def __init__(self, offset: _Optional[int] = ..., at_ms: _Optional[int] = ..., key: _Optional[_Union[InternalKey, _Mapping]] = ..., committed: _Optional[_Union[_groups_pb2.CommittedOffset, _Mapping]] = ..., generation: _Optional[_Union[_group_records_pb2.GroupGeneration, _Mapping]] = ..., epoch: _Optional[int] = ..., subscription: _Optional[_Union[_consumer_groups_pb2.ConsumerSubscription, _Mapping]] = ..., target: _Optional[_Union[_consumer_groups_pb2.ConsumerTarget, _Mapping]] = ..., current: _Optional[_Union[_consumer_groups_pb2.ConsumerCurrent, _Mapping]] = ..., transaction: _Optional[_Union[InternalTransaction, _Mapping]] = ...) -> None: ...
+    def __init__(self, offset: _Optional[int] = ..., at_ms: _Optional[int] = ..., key: _Optional[_Union[_group_records_pb2.InternalKey, _Mapping]] = ..., committed: _Optional[_Union[_groups_pb2.CommittedOffset, _Mapping]] = ..., generation: _Optional[_Union[_group_records_pb2.GroupGeneration, _Mapping]] = ..., epoch: _Optional[int] = ..., subscription: _Optional[_Union[_consumer_groups_pb2.ConsumerSubscription, _Mapping]] = ..., target: _Optional[_Union[_consumer_groups_pb2.ConsumerTarget, _Mapping]] = ..., current: _Optional[_Union[_consumer_groups_pb2.ConsumerCurrent, _Mapping]] = ..., transaction: _Optional[_Union[InternalTransaction, _Mapping]] = ...) -> None: ...
 
 class InternalPosition(_message.Message):
     __slots__ = ("topic", "partition", "offset", "max_bytes")
@@ -106,39 +92,3 @@ class InternalRead(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[InternalPartitionRead]
     def __init__(self, partitions: _Optional[_Iterable[_Union[InternalPartitionRead, _Mapping]]] = ...) -> None: ...
-
-class InternalTombstone(_message.Message):
-    __slots__ = ("topic", "partition", "offset", "at_ms", "key")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_FIELD_NUMBER: _ClassVar[int]
-    AT_MS_FIELD_NUMBER: _ClassVar[int]
-    KEY_FIELD_NUMBER: _ClassVar[int]
-    topic: int
-    partition: int
-    offset: int
-    at_ms: int
-    key: InternalKey
-    def __init__(self, topic: _Optional[int] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., at_ms: _Optional[int] = ..., key: _Optional[_Union[InternalKey, _Mapping]] = ...) -> None: ...
-
-class InternalGroupRecord(_message.Message):
-    __slots__ = ("key", "offset", "at_ms")
-    KEY_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_FIELD_NUMBER: _ClassVar[int]
-    AT_MS_FIELD_NUMBER: _ClassVar[int]
-    key: InternalKey
-    offset: int
-    at_ms: int
-    def __init__(self, key: _Optional[_Union[InternalKey, _Mapping]] = ..., offset: _Optional[int] = ..., at_ms: _Optional[int] = ...) -> None: ...
-
-class InternalTopicsSnapshot(_message.Message):
-    __slots__ = ("offsets_high_watermarks", "transactions_high_watermarks", "group_records", "tombstones")
-    OFFSETS_HIGH_WATERMARKS_FIELD_NUMBER: _ClassVar[int]
-    TRANSACTIONS_HIGH_WATERMARKS_FIELD_NUMBER: _ClassVar[int]
-    GROUP_RECORDS_FIELD_NUMBER: _ClassVar[int]
-    TOMBSTONES_FIELD_NUMBER: _ClassVar[int]
-    offsets_high_watermarks: _containers.RepeatedScalarFieldContainer[int]
-    transactions_high_watermarks: _containers.RepeatedScalarFieldContainer[int]
-    group_records: _containers.RepeatedCompositeFieldContainer[InternalGroupRecord]
-    tombstones: _containers.RepeatedCompositeFieldContainer[InternalTombstone]
-    def __init__(self, offsets_high_watermarks: _Optional[_Iterable[int]] = ..., transactions_high_watermarks: _Optional[_Iterable[int]] = ..., group_records: _Optional[_Iterable[_Union[InternalGroupRecord, _Mapping]]] = ..., tombstones: _Optional[_Iterable[_Union[InternalTombstone, _Mapping]]] = ...) -> None: ...

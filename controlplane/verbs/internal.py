@@ -30,9 +30,9 @@ from lacuna.controlplane.state.transactional import TransactionalId
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep, ConsumerTarget
 from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.group_records_pb2 import InternalKey
 from lacuna.controlplane.v1.internal_pb2 import (
     InternalEntry,
-    InternalKey,
     InternalPartitionRead,
     InternalPosition,
     InternalRead,
@@ -88,7 +88,7 @@ def _changed(step: ConsumerGroupStep, before: ConsumerGroup | None) -> Iterator[
 
 def drop_group(state: State, group_id: str, now_ms: int) -> None:
     """Write tombstones for all records about a group, except its offsets."""
-    keys = [*state.internal.group_records.get(group_id, ())]
+    keys = sorted(state.internal.group_records.get(group_id, ()))
     state.internal.drop_group(group_id, keys, now_ms)
 
 
@@ -168,7 +168,7 @@ def read_internal(turn: Turn, command: ReadInternal) -> Reply:
     """Return records of internal partitions from offsets on."""
     turn.state.internal.read_ms = turn.now_ms
     left = command.max_bytes
-    partitions = []
+    partitions: list[InternalPartitionRead] = []
     for position in command.positions:
         is_first = not any(each.entries for each in partitions)
         read = _read(turn, position, min(position.max_bytes, left), at_least_one=is_first)

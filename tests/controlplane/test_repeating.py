@@ -12,6 +12,7 @@ import pytest
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.client.repeating import NOT_REPEATED, may_be_repeated
+from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.v1.cluster_pb2 import (
     AlterTopicConfigs,
     ConfigChange,
@@ -51,6 +52,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     SyncGroup,
     TxnOffsetCommit,
 )
+from lacuna.controlplane.v1.internal_pb2 import InternalPosition, ReadInternal
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.log_pb2 import (
     CommitSegment,
@@ -233,6 +235,7 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
     "plan_compaction": lambda scene: PlanCompaction(
         partitions=[scene.partition("a-0")], small_bytes=1 << 20
     ),
+    "read_internal": lambda _: ReadInternal(positions=[InternalPosition()]),
     "init_producer_id": lambda scene: InitProducerId(
         has_transactional_id=True, transaction_timeout_ms=60_000, **_ids(scene)
     ),
@@ -281,7 +284,14 @@ def test_there_is_a_command_of_every_verb() -> None:
 
 
 def _effect(scene: Scene, verb: str) -> object:
-    """What a command of this verb has changed. Each commit of offsets has a number, which nobody sees."""
+    """What a command of this verb has changed.
+
+    Each commit of offsets has a number, which nobody sees, and takes an offset of __consumer_offsets, as in Kafka.
+    InitProducerId takes one of __transaction_state.
+    """
+    if verb == "init_producer_id":
+        scene.state.transactional_ids["t"].log_offset = 0
+        scene.state.groups.offsets.internal = InternalTopics()
     if verb in ("offset_commit", "txn_offset_commit"):
         return scene.reply("offset_fetch", COMMANDS["offset_fetch"](scene))
     return machine.snapshot(scene.state)

@@ -102,15 +102,16 @@ class Offsets:
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Commit a producer's pending offsets, or drop them if its transaction was aborted.
 
-        As in Kafka, an offset that was committed after the pending one was written is kept.
+        As in Kafka, an offset that was committed after the pending one was written is kept. The order is that of
+        the keys, so that each gets the same `log_offset` after a restart: a snapshot has them in that order.
         """
-        for group_id, offsets in self.pending.pop(producer_id, {}).items():
+        for group_id, offsets in sorted(self.pending.pop(producer_id, {}).items()):
             self._unindex(group_id, producer_id)
             if not committed:
                 continue
             kept = self.committed.setdefault(group_id, {})
             partition = self.internal.partition_of_group(group_id)
-            for key, offset in offsets.items():
+            for key, offset in sorted(offsets.items()):
                 previous = kept.get(key)
                 if previous is None or previous.sequence < offset.sequence:
                     kept[key] = offset
@@ -118,14 +119,14 @@ class Offsets:
 
     def forget_group(self, group_id: str, name_of: Callable[[bytes], str], now_ms: int) -> None:
         """Drop a deleted group's offsets, including the pending ones. `name_of` returns the name of a topic id."""
-        for key in self.committed.pop(group_id, {}):
+        for key in sorted(self.committed.pop(group_id, {})):
             self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
         for producer_id in list(self.pending_producers.get(group_id, ())):
             self._drop_pending(producer_id, group_id)
 
     def forget_topic(self, topic_id: bytes, name: str, now_ms: int) -> None:
         """Drop a deleted topic's offsets, including the pending ones (S6). The topic was called `name`."""
-        for group_id, offsets in list(self.committed.items()):
+        for group_id, offsets in sorted(self.committed.items()):
             for key in _drop_topic(offsets, topic_id):
                 self.internal.drop_offset(group_id, key, name, now_ms)
             if not offsets:
@@ -171,6 +172,7 @@ class Offsets:
     def to_snapshot(self, snapshot: GroupsSnapshot) -> None:
         """Add everything to a snapshot, in an order that depends only on the content."""
         snapshot.last_sequence = self.last_sequence
+        snapshot.internal_topics.CopyFrom(self.internal.to_snapshot())
         for group_id, offsets in sorted(self.committed.items()):
             snapshot.offsets.append(KeptOffsets(group_id=group_id, offsets=_kept(offsets)))
         for producer_id, groups in sorted(self.pending.items()):
@@ -185,6 +187,8 @@ class Offsets:
     def from_snapshot(cls, snapshot: GroupsSnapshot) -> "Offsets":
         """Restore the offsets from a snapshot."""
         offsets = cls(last_sequence=snapshot.last_sequence)
+        if snapshot.HasField("internal_topics"):
+            offsets.internal.restore(snapshot.internal_topics)
         for group in snapshot.offsets:
             _load(offsets.committed.setdefault(group.group_id, {}), group.offsets)
         for pending in snapshot.pending:
@@ -216,7 +220,7 @@ class Offsets:
 
 
 def _drop_topic(offsets: OffsetsOfGroup, topic_id: bytes) -> list[PartitionKey]:
-    dropped = [key for key in offsets if key[0] == topic_id]
+    dropped = sorted(key for key in offsets if key[0] == topic_id)
     for key in dropped:
         del offsets[key]
     return dropped

@@ -144,6 +144,7 @@ class Bench:
         """A snapshot of any moment and the journal behind it give the state, too."""
         final = durable(self.groups)
         state, restored = State(), State()
+        state.topics = restored.topics = self.state.topics  # tombstones have their names
         for position, event in enumerate(self.journal):
             restored.groups = Groups.from_snapshot(state.groups.to_snapshot())
             for later in self.journal[position:]:
@@ -155,6 +156,7 @@ class Bench:
         """A new process's state."""
         state = State()
         state.groups = Groups(settings=self.settings)
+        state.topics = self.state.topics  # tombstones have their names
         for event in self.journal:
             event(state)
         return state.groups
@@ -369,7 +371,8 @@ class Bench:
     def do_delete_topic(self, topic: str) -> str:
         topic_id = topic.encode() * 16
         self.delete_partitions(topic_id)
-        self.outcome(lambda state: state.groups.forget_topic(topic_id))
+        now_ms = self.now_ms
+        self.outcome(lambda state: state.groups.forget_topic(topic_id, topic, now_ms))
         return ""
 
     def do_fetch(self, *words: str) -> str:
