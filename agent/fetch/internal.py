@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lacuna.agent.fetch.sessions import Interest
     from lacuna.controlplane.client import ControlClient, PartitionView
 
-#: How much is read at a time, at most: the control plane does nothing else meanwhile.
+#: How much is asked for at a time, at most; the control plane gives less.
 MAX_BYTES: Final = 1 << 20
 _LEADER_EPOCH: Final = 0
 _MAX_INT32: Final = 2**31 - 1

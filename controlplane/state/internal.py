@@ -113,6 +113,14 @@ class InternalPartition:
             self.newest[key] = offset
         return offset
 
+    def take_for_offset(self, group_id: str, partition: PartitionKey) -> int:
+        """Return the next offset, which is now that of a committed offset."""
+        if self.newest is not None:
+            return self.take(OffsetKey(group_id, partition))
+        offset = self.next_offset
+        self.next_offset = offset + 1
+        return offset
+
     def delta(self, key: PartitionKey) -> PartitionDelta:
         """Return the delta for watchers. It is all that a view shows, so none depends on the one before."""
         return PartitionDelta(

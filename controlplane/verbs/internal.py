@@ -46,8 +46,10 @@ from lacuna.controlplane.verbs.turn import Turn
 
 #: For how long after the last read the lists for readers are kept.
 LISTED_MS: Final = 60_000
-#: At most so many entries of a partition are looked at in one read.
-_MAX_ENTRIES: Final = 2_000
+#: A command is answered with at most so much, and looks at so many entries of a partition: nothing else is decided
+#: meanwhile, and this takes some ten milliseconds.
+_MAX_BYTES: Final = 64 << 10
+_MAX_ENTRIES: Final = 1_000
 _OF_MEMBERS: Final = (Kind.SUBSCRIPTION, Kind.TARGET, Kind.CURRENT)
 
 
@@ -165,9 +167,9 @@ def partition_state(state: State, key: PartitionKey) -> PartitionState | None:
 
 
 def read_internal(turn: Turn, command: ReadInternal) -> Reply:
-    """Return records of internal partitions from offsets on."""
+    """Return records of internal partitions from offsets on; none of further ones once the answer is full."""
     turn.state.internal.read_ms = turn.now_ms
-    left = command.max_bytes
+    left = min(command.max_bytes, _MAX_BYTES)
     partitions: list[InternalPartitionRead] = []
     for position in command.positions:
         is_first = not any(each.entries for each in partitions)
@@ -188,6 +190,10 @@ def _read(
             f"there is no partition {position.partition} of internal topic {position.topic}"
         )
     partition = state.internal.topics[position.topic][position.partition]
+    if max_bytes <= 0 and not at_least_one:
+        return InternalPartitionRead(
+            high_watermark=partition.next_offset, end_offset=position.offset
+        )
     if partition.newest is None:
         partition.newest = dict(_listed(state, position.topic, position.partition))
     answer = InternalPartitionRead(high_watermark=partition.next_offset)

@@ -78,10 +78,17 @@ Name = Annotated[str, argument(help="Name of the topic.", show_default=False)]
 @app.adds("list", shows=True)
 @asynchronous
 async def list_topics(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Lists the topics, with ids and numbers of partitions."""
+    """Lists the topics, with ids and numbers of partitions.
+
+    __consumer_offsets and __transaction_state, which agents make for tools that read them, are left out.
+    """
     async with KafkaConnection(bootstrap) as connection:
         topics = await topic_metadata(connection, None)
-    rows = ((topic.name, len(topic.partitions), UUID(bytes=topic.topic_id)) for topic in topics)
+    rows = (
+        (topic.name, len(topic.partitions), UUID(bytes=topic.topic_id))
+        for topic in topics
+        if not topic.is_internal
+    )
     table(("topic", "partitions", "topic id"), sorted(rows))
 
 

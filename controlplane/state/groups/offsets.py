@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
-from lacuna.controlplane.state.internal import NO_LOG_OFFSET, InternalTopics, OffsetKey
+from lacuna.controlplane.state.internal import NO_LOG_OFFSET, InternalTopics
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.group_records_pb2 import (
     GroupsSnapshot,
@@ -90,7 +90,7 @@ class Offsets:
         for committed in record.offsets:
             key = key_of(committed.partition)
             offsets[key] = self._stored(
-                committed, record.written_at_ms, partition.take(OffsetKey(group_id, key))
+                committed, record.written_at_ms, partition.take_for_offset(group_id, key)
             )
 
     def pend(self, record: TxnOffsetsPended) -> None:
@@ -115,7 +115,7 @@ class Offsets:
                 previous = kept.get(key)
                 if previous is None or previous.sequence < offset.sequence:
                     kept[key] = offset
-                    offset.log_offset = partition.take(OffsetKey(group_id, key))
+                    offset.log_offset = partition.take_for_offset(group_id, key)
 
     def forget_group(self, group_id: str, name_of: Callable[[bytes], str], now_ms: int) -> None:
         """Drop a deleted group's offsets, including the pending ones. `name_of` returns the name of a topic id."""
