@@ -80,7 +80,7 @@ async def read_all(
         error = ErrorCode.KAFKA_STORAGE_ERROR
         return {interest: failed(interest.partition, error, 0) for interest in plans}
     return {
-        interest: PartitionData(interest.partition, records=_buffers(plan.asked_offset, read))
+        interest: PartitionData(interest.partition, records=_buffers(plan, read))
         for (interest, plan), read in zip(plans.items(), reads, strict=True)
     }
 
@@ -129,12 +129,17 @@ async def _read(
     return (await control.call(Command(read_internal=command))).internal_read.partitions
 
 
-def _buffers(asked_offset: int, read: InternalPartitionRead) -> tuple[bytes, ...]:
-    """Return the records that were read as a batch, or a filler if there is only a hole."""
-    if read.entries:
-        return (_batch(read.entries, read.end_offset),)
-    if read.end_offset > asked_offset:
-        return (filler(asked_offset, read.end_offset),)
+def _buffers(plan: "FetchPlan", read: InternalPartitionRead) -> tuple[bytes, ...]:
+    """Return the records that were read as a batch, or a filler if there is only a hole.
+
+    The control plane may know more than the view, whose end the answer says.
+    """
+    end_offset = min(read.end_offset, plan.end_offset)
+    entries = [entry for entry in read.entries if entry.offset < end_offset]
+    if entries:
+        return (_batch(entries, end_offset),)
+    if end_offset > plan.asked_offset:
+        return (filler(plan.asked_offset, end_offset),)
     return ()
 
 
