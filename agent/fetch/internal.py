@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from lacuna.agent.fetch.answers import failed
+from lacuna.agent.fetch.answers import READ_UNCOMMITTED, failed
 from lacuna.agent.fetch.lookup import TimedOffset
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -77,12 +77,17 @@ async def read_all(
     try:
         reads = await _read(control, positions, min(max_bytes, MAX_BYTES))
     except (CommandRefused, ControlPlaneUnavailable):
-        error = ErrorCode.KAFKA_STORAGE_ERROR
-        return {interest: failed(interest.partition, error, 0) for interest in plans}
+        return refuse_all(plans)
     return {
         interest: PartitionData(interest.partition, records=_buffers(plan, read))
         for (interest, plan), read in zip(plans.items(), reads, strict=True)
     }
+
+
+def refuse_all(interests: "Iterable[Interest]") -> "dict[Interest, PartitionData]":
+    """Return an error after which clients ask again, for each interest."""
+    error = ErrorCode.KAFKA_STORAGE_ERROR
+    return {interest: failed(interest.partition, error, READ_UNCOMMITTED) for interest in interests}
 
 
 async def first_at_or_after(

@@ -92,7 +92,7 @@ class FetchService:
         opened.watch.read_at(request.isolation_level)
         try:
             plans, limit, is_reading_on = await self._planner.plan(request, opened)
-            made = await self._read_internal(plans, limit)
+            made = await self._read_internal(plans, limit, is_reading_on)
             limit -= sum(map(size_of, made.values()))
             gathered = await self._gather(request, plans, is_reading_on)
             records = await self._emit(request, plans, gathered, limit, made)
@@ -164,14 +164,16 @@ class FetchService:
         return min(request.max_bytes, self.settings.max_response_bytes, share)
 
     async def _read_internal(
-        self, plans: dict[Interest, FetchPlan], max_bytes: int
+        self, plans: dict[Interest, FetchPlan], max_bytes: int, is_reading_on: bool
     ) -> dict[Interest, PartitionData]:
-        """Return the records of internal topics, which are not in the store."""
+        """Return the records of internal topics, which are not in the store, or errors without a control plane."""
         planned = {
             interest: plan
             for interest, plan in plans.items()
             if plan.promise and is_internal(plan.partition[0])
         }
+        if is_reading_on:
+            return internal.refuse_all(planned)
         return await internal.read_all(self._control, planned, max_bytes) if planned else {}
 
     async def _gather(

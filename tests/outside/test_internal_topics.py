@@ -162,6 +162,24 @@ def test_offsets_of_a_transaction_arrive_when_it_is_committed(
         state = TRANSACTION_LOG_VALUE.read(memoryview(value)[2:], 1).transaction_status
 
 
+def test_records_keep_their_offsets_over_a_crash(lacuna_private_cluster: Cluster) -> None:
+    cluster = lacuna_private_cluster
+    cluster.create_topic("orders")
+    member = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g"})
+    for offset in range(3):
+        member.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
+    member.close()
+    cluster.kill()
+    cluster.start()
+    tail = Tool(cluster, OFFSETS, "g")
+    assert tail.end == 3
+    tail.where.offset = 0
+    tail.consumer.assign([tail.where])
+    message = tail.next()
+    assert (message.offset(), committed(message)) == (2, ("g", "orders", 0, 2))
+    tail.consumer.close()
+
+
 def test_internal_topics_are_described_as_internal(
     lacuna_cluster: Cluster,
     lacuna_topic: Callable[..., str],
