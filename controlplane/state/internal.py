@@ -35,8 +35,6 @@ from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 TOMBSTONES_MS: Final = 86_400_000
 MAX_TOMBSTONES: Final = 50_000
 
-NO_LOG_OFFSET: Final = -1
-
 
 class OffsetKey(NamedTuple):
     """The key of a committed offset."""
@@ -253,12 +251,11 @@ class InternalTopics:
                 )
                 for place, tombstone in self.tombstones.items()
             ],
-            has_begun=self.has_begun,
         )
 
     def restore(self, snapshot: InternalTopicsSnapshot) -> None:
         """Take over what a snapshot has."""
-        self.has_begun = snapshot.has_begun
+        self.has_begun = True
         _set_offsets(self.offsets, snapshot.offsets_high_watermarks)
         _set_offsets(self.transactions, snapshot.transactions_high_watermarks)
         for record in snapshot.group_records:

@@ -52,7 +52,6 @@ _TRANSACTIONAL_FIELDS = (
     "ended_producer_id",
     "ended_producer_epoch",
     "is_ended_by_coordinator",
-    "log_offset",
 )
 
 
@@ -65,7 +64,7 @@ def snapshot(state: State) -> bytes:
         ended_lease_ids=state.ended_leases.keys(),
         ended_lease_ms=state.ended_leases.values(),
         topics=[_topic(topic) for topic in state.topics.values()],
-        transactional_ids=[_transactional_id(each) for each in state.transactional_ids.values()],
+        transactional_ids=_transactional_ids(state),
         segments=_segments(state.segments),
         pins=_pins(state.segments),
         groups=state.groups.to_snapshot().SerializeToString(deterministic=True),
@@ -223,6 +222,17 @@ def _read_windows(partition: Partition, message: PartitionSnapshot) -> None:
 # Transactional ids
 
 
+def _transactional_ids(state: State) -> list[TransactionalIdSnapshot]:
+    has_offsets = state.internal.has_begun
+    messages = []
+    for found in state.transactional_ids.values():
+        message = _transactional_id(found)
+        if has_offsets:
+            message.log_offset = found.log_offset
+        messages.append(message)
+    return messages
+
+
 def _transactional_id(found: TransactionalId) -> TransactionalIdSnapshot:
     message = TransactionalIdSnapshot(
         state=found.state.value,
@@ -243,6 +253,7 @@ def _read_transactional_id(state: State, message: TransactionalIdSnapshot) -> No
     found = TransactionalId(message.transactional_id)
     for name in _TRANSACTIONAL_FIELDS:
         setattr(found, name, getattr(message, name))
+    found.log_offset = message.log_offset
     found.enter(TransactionState(message.state))
     found.group_ids = dict.fromkeys(message.group_ids)
     for each in message.partitions:

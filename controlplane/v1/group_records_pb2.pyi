@@ -170,18 +170,16 @@ class InternalGroupRecord(_message.Message):
     def __init__(self, key: _Optional[_Union[InternalKey, _Mapping]] = ..., offset: _Optional[int] = ..., at_ms: _Optional[int] = ...) -> None: ...
 
 class InternalTopicsSnapshot(_message.Message):
-    __slots__ = ("offsets_high_watermarks", "transactions_high_watermarks", "group_records", "tombstones", "has_begun")
+    __slots__ = ("offsets_high_watermarks", "transactions_high_watermarks", "group_records", "tombstones")
     OFFSETS_HIGH_WATERMARKS_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONS_HIGH_WATERMARKS_FIELD_NUMBER: _ClassVar[int]
     GROUP_RECORDS_FIELD_NUMBER: _ClassVar[int]
     TOMBSTONES_FIELD_NUMBER: _ClassVar[int]
-    HAS_BEGUN_FIELD_NUMBER: _ClassVar[int]
     offsets_high_watermarks: _containers.RepeatedScalarFieldContainer[int]
     transactions_high_watermarks: _containers.RepeatedScalarFieldContainer[int]
     group_records: _containers.RepeatedCompositeFieldContainer[InternalGroupRecord]
     tombstones: _containers.RepeatedCompositeFieldContainer[InternalTombstone]
-    has_begun: bool
-    def __init__(self, offsets_high_watermarks: _Optional[_Iterable[int]] = ..., transactions_high_watermarks: _Optional[_Iterable[int]] = ..., group_records: _Optional[_Iterable[_Union[InternalGroupRecord, _Mapping]]] = ..., tombstones: _Optional[_Iterable[_Union[InternalTombstone, _Mapping]]] = ..., has_begun: _Optional[bool] = ...) -> None: ...
+    def __init__(self, offsets_high_watermarks: _Optional[_Iterable[int]] = ..., transactions_high_watermarks: _Optional[_Iterable[int]] = ..., group_records: _Optional[_Iterable[_Union[InternalGroupRecord, _Mapping]]] = ..., tombstones: _Optional[_Iterable[_Union[InternalTombstone, _Mapping]]] = ...) -> None: ...
 
 class GroupsSnapshot(_message.Message):
     __slots__ = ("generations", "offsets", "pending", "last_sequence", "consumer_groups", "configs", "internal_topics")

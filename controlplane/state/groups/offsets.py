@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
-from lacuna.controlplane.state.internal import NO_LOG_OFFSET, InternalTopics
+from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.group_records_pb2 import (
     GroupsSnapshot,
@@ -29,15 +29,14 @@ class StoredOffset:
     metadata: str
     written_at_ms: int
     sequence: int
-    log_offset: int = NO_LOG_OFFSET
+    log_offset: int = 0
 
     def to_kept(self, key: PartitionKey) -> KeptOffset:
-        """Return the message that snapshots hold."""
+        """Return the message that snapshots hold, without `log_offset`."""
         return KeptOffset(
             offset=self.to_committed(key),
             written_at_ms=self.written_at_ms,
             sequence=self.sequence,
-            log_offset=self.log_offset,
         )
 
     def to_committed(self, key: PartitionKey) -> CommittedOffset:
@@ -55,7 +54,7 @@ class StoredOffset:
         committed: CommittedOffset,
         written_at_ms: int,
         sequence: int,
-        log_offset: int = NO_LOG_OFFSET,
+        log_offset: int = 0,
     ) -> "StoredOffset":
         """Read the message that journal records and snapshots hold, adding when and where it was written."""
         return cls(
@@ -172,14 +171,19 @@ class Offsets:
     def to_snapshot(self, snapshot: GroupsSnapshot) -> None:
         """Add everything to a snapshot, in an order that depends only on the content."""
         snapshot.last_sequence = self.last_sequence
-        snapshot.internal_topics.CopyFrom(self.internal.to_snapshot())
+        has_begun = self.internal.has_begun
+        if has_begun:
+            snapshot.internal_topics.CopyFrom(self.internal.to_snapshot())
         for group_id, offsets in sorted(self.committed.items()):
-            snapshot.offsets.append(KeptOffsets(group_id=group_id, offsets=_kept(offsets)))
+            kept = _kept(offsets, has_log_offsets=has_begun)
+            snapshot.offsets.append(KeptOffsets(group_id=group_id, offsets=kept))
         for producer_id, groups in sorted(self.pending.items()):
             for group_id, offsets in sorted(groups.items()):
                 snapshot.pending.append(
                     PendingOffsets(
-                        producer_id=producer_id, group_id=group_id, offsets=_kept(offsets)
+                        producer_id=producer_id,
+                        group_id=group_id,
+                        offsets=_kept(offsets, has_log_offsets=False),
                     )
                 )
 
@@ -196,7 +200,7 @@ class Offsets:
         return offsets
 
     def _stored(
-        self, committed: CommittedOffset, written_at_ms: int, log_offset: int = NO_LOG_OFFSET
+        self, committed: CommittedOffset, written_at_ms: int, log_offset: int = 0
     ) -> StoredOffset:
         self.last_sequence += 1
         return StoredOffset.from_committed(committed, written_at_ms, self.last_sequence, log_offset)
@@ -226,8 +230,14 @@ def _drop_topic(offsets: OffsetsOfGroup, topic_id: bytes) -> list[PartitionKey]:
     return dropped
 
 
-def _kept(offsets: OffsetsOfGroup) -> list[KeptOffset]:
-    return [offset.to_kept(key) for key, offset in sorted(offsets.items())]
+def _kept(offsets: OffsetsOfGroup, *, has_log_offsets: bool) -> list[KeptOffset]:
+    kept = []
+    for key, offset in sorted(offsets.items()):
+        message = offset.to_kept(key)
+        if has_log_offsets:
+            message.log_offset = offset.log_offset
+        kept.append(message)
+    return kept
 
 
 def _load(offsets: OffsetsOfGroup, kept: Iterable[KeptOffset]) -> None:

@@ -408,6 +408,7 @@ def test_an_older_journal_begins_the_topics_with_one_record() -> None:
     assert not older.internal.has_begun
     before = len(groups.journal)
     groups.state.internal.has_begun = False
+    assert machine.snapshot(older) == machine.snapshot(groups.state)
     assert groups.tick(250) == ["leases_ended"]
     assert groups.tick(250) == []
     for data in groups.journal[before:]:
