@@ -2,10 +2,17 @@
 
 from array import array
 
-from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.shared.history import History, next_second_ms
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.state.formats import SNAPSHOT_FORMAT, LaterFormatError
 from lacuna.controlplane.state.groups.store import Groups
-from lacuna.controlplane.state.partition import BATCH_NUMBERS, Partition, ProducerWindow
+from lacuna.controlplane.state.partition import (
+    BATCH_NUMBERS,
+    Partition,
+    ProducerWindow,
+    history_of,
+    spread_of,
+)
 from lacuna.controlplane.state.segments import LiveSegments, Pin, SegmentTable
 from lacuna.controlplane.state.settings import (
     HOUR_MS,
@@ -159,6 +166,7 @@ def _partition(partition: Partition) -> PartitionSnapshot:
         compacted_to=partition.compacted_to,
         compact_again_ms=partition.compact_again_ms,
         vacated_to=partition.vacated_to,
+        history=partition.history.message(),
     )
 
 
@@ -168,15 +176,19 @@ def _read_topic(state: State, message: TopicSnapshot) -> None:
     state.topics_by_name[topic.name] = topic
     state.topics_by_plain_name[plain(topic.name)] = topic
     for each in message.partitions:
-        partition = _read_partition(topic.topic_id, each)
+        partition = _read_partition(state, (topic.topic_id, each.partition), each)
         topic.partitions.append(partition)
         state.partitions[partition.key] = partition
         for producer_id, window in partition.producers.items():
             state.file_window(partition, producer_id, window.last_used_ms // HOUR_MS)
 
 
-def _read_partition(topic_id: bytes, message: PartitionSnapshot) -> Partition:
-    partition = Partition((topic_id, message.partition))
+def _read_partition(state: State, key: PartitionKey, message: PartitionSnapshot) -> Partition:
+    if message.HasField("history"):
+        history = History.of(message.history, spread_of(key))
+    else:  # an earlier version kept none
+        history = history_of(key, next_second_ms(state.clock_ms))
+    partition = Partition(key, history)
     partition.version = message.version
     partition.log_start_offset = message.log_start_offset
     partition.high_watermark = message.high_watermark

@@ -68,7 +68,7 @@ class ExtentColumns(_message.Message):
     def __init__(self, lease_ids: _Optional[bytes] = ..., sequences: _Optional[bytes] = ..., positions: _Optional[bytes] = ..., sizes: _Optional[bytes] = ..., base_offsets: _Optional[bytes] = ..., next_offsets: _Optional[bytes] = ..., max_timestamps: _Optional[bytes] = ..., producer_ids: _Optional[bytes] = ..., producer_epochs: _Optional[bytes] = ..., transactions: _Optional[bytes] = ..., flags: _Optional[bytes] = ...) -> None: ...
 
 class PartitionDelta(_message.Message):
-    __slots__ = ("partition", "from_version", "version", "is_snapshot", "is_deleted", "log_start_offset", "high_watermark", "last_stable_offset", "appended", "dead", "extents", "swaps", "dropped_below", "vacated_to")
+    __slots__ = ("partition", "from_version", "version", "is_snapshot", "is_deleted", "log_start_offset", "high_watermark", "last_stable_offset", "appended", "dead", "extents", "swaps", "dropped_below", "vacated_to", "history")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FROM_VERSION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -83,6 +83,7 @@ class PartitionDelta(_message.Message):
     SWAPS_FIELD_NUMBER: _ClassVar[int]
     DROPPED_BELOW_FIELD_NUMBER: _ClassVar[int]
     VACATED_TO_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     from_version: int
     version: int
@@ -97,7 +98,20 @@ class PartitionDelta(_message.Message):
     swaps: _containers.RepeatedCompositeFieldContainer[ExtentSwap]
     dropped_below: int
     vacated_to: int
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_version: _Optional[int] = ..., version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., is_deleted: _Optional[bool] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., appended: _Optional[bytes] = ..., dead: _Optional[bytes] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., swaps: _Optional[_Iterable[_Union[ExtentSwap, _Mapping]]] = ..., dropped_below: _Optional[int] = ..., vacated_to: _Optional[int] = ...) -> None: ...
+    history: StableHistory
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_version: _Optional[int] = ..., version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., is_deleted: _Optional[bool] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., appended: _Optional[bytes] = ..., dead: _Optional[bytes] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., swaps: _Optional[_Iterable[_Union[ExtentSwap, _Mapping]]] = ..., dropped_below: _Optional[int] = ..., vacated_to: _Optional[int] = ..., history: _Optional[_Union[StableHistory, _Mapping]] = ...) -> None: ...
+
+class StableHistory(_message.Message):
+    __slots__ = ("seconds", "offsets", "settled_ms", "thinned_at")
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_MS_FIELD_NUMBER: _ClassVar[int]
+    THINNED_AT_FIELD_NUMBER: _ClassVar[int]
+    seconds: _containers.RepeatedScalarFieldContainer[int]
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    settled_ms: int
+    thinned_at: int
+    def __init__(self, seconds: _Optional[_Iterable[int]] = ..., offsets: _Optional[_Iterable[int]] = ..., settled_ms: _Optional[int] = ..., thinned_at: _Optional[int] = ...) -> None: ...
 
 class ExtentSwap(_message.Message):
     __slots__ = ("first_offset", "end_offset", "extents")
@@ -178,6 +192,48 @@ class PartitionsRead(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionState]
     def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionState, _Mapping]]] = ...) -> None: ...
+
+class ReadAsOf(_message.Message):
+    __slots__ = ("partitions", "at_ms")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
+    at_ms: int
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., at_ms: _Optional[int] = ...) -> None: ...
+
+class PartitionAsOf(_message.Message):
+    __slots__ = ("error_code", "end_offset", "log_start_offset", "last_stable_offset")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    end_offset: int
+    log_start_offset: int
+    last_stable_offset: int
+    def __init__(self, error_code: _Optional[int] = ..., end_offset: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., last_stable_offset: _Optional[int] = ...) -> None: ...
+
+class AsOfRead(_message.Message):
+    __slots__ = ("as_of_ms", "known_from_ms", "partitions")
+    AS_OF_MS_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FROM_MS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    as_of_ms: int
+    known_from_ms: int
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionAsOf]
+    def __init__(self, as_of_ms: _Optional[int] = ..., known_from_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionAsOf, _Mapping]]] = ...) -> None: ...
+
+class ReadHistories(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
+
+class HistoriesRead(_message.Message):
+    __slots__ = ("histories",)
+    HISTORIES_FIELD_NUMBER: _ClassVar[int]
+    histories: _containers.RepeatedCompositeFieldContainer[StableHistory]
+    def __init__(self, histories: _Optional[_Iterable[_Union[StableHistory, _Mapping]]] = ...) -> None: ...
 
 class DeleteRecordsPartition(_message.Message):
     __slots__ = ("partition", "before_offset")

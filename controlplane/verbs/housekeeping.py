@@ -99,7 +99,9 @@ def replay_log_starts_moved(state: State, record: LogStartsMoved, now_ms: int) -
     for move in record.moves:
         partition = state.partitions[key_of(move.partition)]
         is_known = is_accounted_for(partition) or first_offset(partition) <= move.log_start_offset
+        partition.note_stable(now_ms)
         partition.log_start_offset = move.log_start_offset
+        partition.history.drop_below(move.log_start_offset)
         dropped = partition.extents.drop_below(move.log_start_offset)
         partition.size_bytes -= sum(dropped.sizes)
         partition.dead.drop_below(move.log_start_offset)

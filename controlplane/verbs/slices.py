@@ -848,7 +848,10 @@ class _Replay:
     def append_extents(
         self, partition: object, first: cython.Py_ssize_t, last: cython.Py_ssize_t
     ) -> cython.int:
-        """Append the extents whose rows are in [first, last) to the partition."""
+        """Append the extents whose rows are in [first, last) to the partition, whose last stable offset may move."""
+        history = partition.history
+        if self.now_ms >= cython.cast(cython.longlong, history.settled_ms):
+            history.note(partition.last_stable_offset, self.now_ms)
         table = partition.extents
         size: cython.longlong = 0
         while first < last:

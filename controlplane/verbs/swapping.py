@@ -220,7 +220,8 @@ def _swap(state: State, record: PartitionSwap, now_ms: int) -> None:
     gone = (extents.lease_ids[start:stop], extents.sequences[start:stop])
     log_start_offset = max(partition.log_start_offset, record.log_start_offset)
     is_known = is_accounted_for(partition) and not takes_live(partition, swap, log_start_offset)
-    partition.log_start_offset = log_start_offset
+    partition.log_start_offset = log_start_offset  # not beyond the last stable offset
+    partition.history.drop_below(log_start_offset)
     partition.size_bytes += sum(swap.extents.sizes) - sum(extents.sizes[start:stop])
     extents.replace(swap.first_offset, swap.end_offset, swap.extents)
     partition.dead.remove(swap.first_offset, swap.end_offset)

@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.history import next_second_ms
 from lacuna.controlplane.shared.topic_configs import (
     InvalidConfig,
     alter,
@@ -13,7 +14,7 @@ from lacuna.controlplane.shared.topic_configs import (
     shorten,
 )
 from lacuna.controlplane.shared.topic_names import KAFKAS_OWN
-from lacuna.controlplane.state.partition import Partition, deleted_delta
+from lacuna.controlplane.state.partition import Partition, deleted_delta, history_of
 from lacuna.controlplane.state.settings import (
     DEFAULT_PARTITIONS,
     MAX_NEW_PARTITIONS,
@@ -249,7 +250,7 @@ def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
 # Replays
 
 
-def replay_topics_added(state: State, record: TopicsAdded, _now_ms: int) -> None:
+def replay_topics_added(state: State, record: TopicsAdded, now_ms: int) -> None:
     """Add empty topics."""
     delta = state.cluster_changed()
     for added in record.topics:
@@ -257,13 +258,17 @@ def replay_topics_added(state: State, record: TopicsAdded, _now_ms: int) -> None
         state.topics[topic.topic_id] = topic
         state.topics_by_name[topic.name] = topic
         state.topics_by_plain_name[plain(topic.name)] = topic
-        _add_partitions(state, topic, added.partition_count)
+        _add_partitions(state, topic, added.partition_count, now_ms)
         delta.topics.append(topic.message())
 
 
-def _add_partitions(state: State, topic: TopicState, count: int) -> None:
+def _add_partitions(state: State, topic: TopicState, count: int, now_ms: int) -> None:
+    is_new = not topic.partitions
     for index in range(len(topic.partitions), count):
-        partition = Partition((topic.topic_id, index))
+        key = (topic.topic_id, index)
+        partition = Partition(key, history_of(key, next_second_ms(now_ms)))
+        if not is_new:
+            partition.history.begin_empty()
         topic.partitions.append(partition)
         state.partitions[partition.key] = partition
         if partition.key in state.watched:
@@ -298,12 +303,12 @@ def _remove_partition(state: State, partition: Partition, now_ms: int) -> None:
         state.changes.append(deleted_delta(partition.key))
 
 
-def replay_partitions_added(state: State, record: PartitionsAdded, _now_ms: int) -> None:
+def replay_partitions_added(state: State, record: PartitionsAdded, now_ms: int) -> None:
     """Add partitions to topics."""
     delta = state.cluster_changed()
     for topic_id, count in zip(record.topic_ids, record.partition_counts, strict=True):
         topic = state.topics[topic_id]
-        _add_partitions(state, topic, count)
+        _add_partitions(state, topic, count, now_ms)
         delta.topics.append(topic.message())
 
 

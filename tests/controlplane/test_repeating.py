@@ -62,6 +62,8 @@ from lacuna.controlplane.v1.log_pb2 import (
     PlanCollection,
     PlanCompaction,
     PlanMerge,
+    ReadAsOf,
+    ReadHistories,
     ReadPartitions,
     SegmentId,
     SegmentSlice,
@@ -216,6 +218,10 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
     "describe_leases": lambda _: DescribeLeases(),
     "commit_segment": Scene.segment,
     "read_partitions": lambda scene: ReadPartitions(partitions=[scene.partition("a-0")]),
+    "read_as_of": lambda scene: ReadAsOf(
+        partitions=[scene.partition("a-0")], at_ms=scene.now_ms + 1_000
+    ),
+    "read_histories": lambda scene: ReadHistories(partitions=[scene.partition("a-0")]),
     "delete_records": lambda scene: DeleteRecords(
         partitions=[DeleteRecordsPartition(partition=scene.partition("a-0"), before_offset=1)]
     ),
