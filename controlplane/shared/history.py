@@ -40,7 +40,8 @@ class History:
     """The last stable offsets of a partition at whole seconds.
 
     From `seconds[i]` on it was `offsets[i]`, until some time in the second before `seconds[i + 1]`, if no entry between
-    the two was dropped. From `settled_ms`, a whole second, until now it has not moved, but it may have before. Entries were last dropped at the second `thinned_at`. All times are the control plane's.
+    the two was dropped. From `settled_ms`, a whole second, until now it has not moved, but it may have before. Entries
+    were last dropped at the second `thinned_at`. All times are the control plane's.
     """
 
     __slots__ = ("_most", "offsets", "seconds", "settled_ms", "thinned_at")
@@ -62,9 +63,9 @@ class History:
                 self._thin()
         self.settled_ms = next_second_ms(now_ms)
 
-    def begin_empty(self) -> None:
-        """Note that there was nothing to see at any time before, of a partition that is added to a topic."""
-        self.seconds.append(0)
+    def begin_empty(self, second: int) -> None:
+        """Note that from a second on there was nothing to see, of a new partition."""
+        self.seconds.append(second)
         self.offsets.append(0)
 
     def drop_below(self, log_start_offset: int) -> None:

@@ -267,8 +267,8 @@ def _add_partitions(state: State, topic: TopicState, count: int, now_ms: int) ->
     for index in range(len(topic.partitions), count):
         key = (topic.topic_id, index)
         partition = Partition(key, history_of(key, next_second_ms(now_ms)))
-        if not is_new:
-            partition.history.begin_empty()
+        # Before its topic, nothing is known of a partition; before it was added to one, there was none.
+        partition.history.begin_empty(now_ms // 1000 if is_new else 0)
         topic.partitions.append(partition)
         state.partitions[partition.key] = partition
         if partition.key in state.watched:

@@ -41,6 +41,11 @@ ENTRIES: Final = {
         "lacuna.cli.consume:consume",
         "Prints the records of a topic, from one offset or time until another.",
     ),
+    "time-travel": Entry(
+        "lacuna.cli.time_travel:time_travel",
+        "Shows what a read_committed consumer could see of a topic at a past time.",
+        shows=True,
+    ),
     "groups": Entry(
         "lacuna.cli.groups:app",
         "Lists, describes, resets and deletes consumer groups, and shows how far they are behind.",

@@ -152,7 +152,7 @@ def test_what_is_below_the_log_start_is_dropped_but_the_newest() -> None:
 
 def test_of_a_partition_that_was_added_nothing_could_be_seen_before() -> None:
     log = Log()
-    log.history.begin_empty()
+    log.history.begin_empty(0)
     log.change(10_000, 5)
     assert known_from([log.history]) == 0
     assert log.at(1) == log.at(log.now_ms // 1000) == 0

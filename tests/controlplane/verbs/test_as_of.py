@@ -118,9 +118,10 @@ def test_a_time_before_the_topic_is_not_known() -> None:
     past = Past()
     answer = past.read(900_000)
     assert answer.as_of_ms == 0
-    assert answer.known_from_ms == 1_001_000
+    assert answer.known_from_ms == 1_000_000
     assert not answer.partitions
-    assert past.read(1_001_000).as_of_ms == 1_001_000
+    assert past.read(1_000_000).as_of_ms == 1_000_000
+    assert past.ends(1_000_000) == [0, 0]
 
 
 def test_a_partition_that_was_added_later_was_empty_before() -> None:
