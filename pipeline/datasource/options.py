@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from lacuna.controlplane.shared.times import past_time_of
+from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.location import ClusterLocation, find_cluster
 
@@ -93,6 +95,16 @@ class Options:
         if found is None or found[2] not in _UNITS:
             raise OptionError(f"option {name}={value}: write a duration such as 30s, 15m or 1h")
         return int(found[1]) * _UNITS[found[2]]
+
+    def past_ms(self, name: str) -> int | None:
+        """A time that has passed, in milliseconds since 1970, or None if it was not given."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            return past_time_of(value, wall_clock_ms())
+        except ValueError as error:
+            raise OptionError(f"option {name}={value}: {error}") from None
 
     def json(self, name: str) -> Any:
         """A JSON value, or None if it was not given."""
