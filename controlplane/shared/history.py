@@ -41,10 +41,11 @@ class History:
 
     From `seconds[i]` on it was `offsets[i]`, until some time in the second before `seconds[i + 1]`, if no entry between
     the two was dropped. From `settled_ms`, a whole second, until now it has not moved, but it may have before. Entries
-    were last dropped at the second `thinned_at`. All times are the control plane's.
+    were last dropped at the second `thinned_at`; once there are `most`, it is time again. All times are the control
+    plane's.
     """
 
-    __slots__ = ("_most", "offsets", "seconds", "settled_ms", "thinned_at")
+    __slots__ = ("most", "offsets", "seconds", "settled_ms", "thinned_at")
 
     def __init__(self, settled_ms: int, spread: int = 0) -> None:
         """An empty history, of a partition whose last stable offset is known from `settled_ms` on."""
@@ -52,15 +53,16 @@ class History:
         self.offsets: array[int] = array("q")
         self.settled_ms = settled_ms
         self.thinned_at = 0
-        self._most = MOST_ENTRIES - spread % _SPREAD
+        self.most = MOST_ENTRIES - spread % _SPREAD
 
     def note(self, last_stable_offset: int, now_ms: int) -> None:
         """Note where the last stable offset is before it may move. `now_ms` must not be below `settled_ms`."""
-        if not self.offsets or self.offsets[-1] != last_stable_offset:
+        offsets = self.offsets
+        if not offsets or offsets[-1] != last_stable_offset:
             self.seconds.append(self.settled_ms // 1000)
-            self.offsets.append(last_stable_offset)
-            if len(self.seconds) >= self._most:
-                self._thin()
+            offsets.append(last_stable_offset)
+            if len(offsets) >= self.most:
+                self.thin()
         self.settled_ms = next_second_ms(now_ms)
 
     def begin_empty(self, second: int) -> None:
@@ -89,7 +91,7 @@ class History:
             return last_stable_offset
         return self.offsets[bisect_right(self.seconds, second) - 1]
 
-    def _thin(self) -> None:
+    def thin(self) -> None:
         """Drop the entries that answer for no multiple of the width of their time."""
         seconds = self.seconds
         self.thinned_at = seconds[-1]
@@ -101,7 +103,7 @@ class History:
         kept.append(len(seconds) - 1)
         self.seconds = array("q", map(seconds.__getitem__, kept))
         self.offsets = array("q", map(self.offsets.__getitem__, kept))
-        excess = len(kept) + _ROOM - self._most
+        excess = len(kept) + _ROOM - self.most
         if excess > 0:
             self._drop_first(excess)
 

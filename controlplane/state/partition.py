@@ -70,6 +70,7 @@ class Partition:
         "message",
         "ongoing",
         "producers",
+        "settled_ms",
         "size_bytes",
         "vacated_to",
         "version",
@@ -78,6 +79,8 @@ class Partition:
     def __init__(self, key: PartitionKey, history: History) -> None:
         self.key = key
         self.history = history
+        #: That of the history, which is looked at for every slice.
+        self.settled_ms = history.settled_ms
         self.message = TopicPartition(topic_id=key[0], partition=key[1])
         self.version = 1
         self.log_start_offset = 0
@@ -107,8 +110,9 @@ class Partition:
 
     def note_stable(self, now_ms: int) -> None:
         """Note the last stable offset in the history, before it may move."""
-        if now_ms >= self.history.settled_ms:
+        if now_ms >= self.settled_ms:
             self.history.note(self.last_stable_offset, now_ms)
+            self.settled_ms = self.history.settled_ms
 
     def kill(self, ranges: "array[int]") -> "array[int]":
         """Make the ranges first, end, first, end, … dead, except those below the log start; return the dead ones."""
