@@ -7,6 +7,7 @@ from lacuna.controlplane.client.in_process import InProcessClient
 from lacuna.controlplane.client.past import AsOf, not_known, read_as_of
 from lacuna.controlplane.client.protocol import ControlClient
 from lacuna.controlplane.client.session import SessionClient, SessionLimits
+from lacuna.controlplane.client.times import past_time_of, show_time
 from lacuna.controlplane.client.views import ClusterView, PartitionView
 
 __all__ = [
@@ -22,5 +23,7 @@ __all__ = [
     "SessionLimits",
     "confirm",
     "not_known",
+    "past_time_of",
     "read_as_of",
+    "show_time",
 ]

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lacuna.controlplane.client.protocol import ControlClient
+from lacuna.controlplane.client.times import show_time
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.controlplane.shared.times import show_time
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PartitionAsOf, ReadAsOf

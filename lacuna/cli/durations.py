@@ -1,6 +1,6 @@
 """Parses durations such as 250ms, 30s, 10m, 24h, 7d."""
 
-from lacuna.controlplane.shared.times import seconds_of
+from lacuna.controlplane.client.times import seconds_of
 from lacuna.errors import UserError
 
 

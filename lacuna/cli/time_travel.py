@@ -8,7 +8,7 @@ from lacuna.cli.console import asynchronous, table
 from lacuna.cli.options import Control, Data
 from lacuna.cli.records.points import parse_at
 from lacuna.control import open_control
-from lacuna.controlplane.shared.times import show_time
+from lacuna.controlplane.client.times import show_time
 from lacuna.travel import travel
 
 

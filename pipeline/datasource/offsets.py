@@ -3,9 +3,8 @@
 import logging
 from collections.abc import Collection, Iterable, Mapping
 
-from lacuna.controlplane.client import not_known
+from lacuna.controlplane.client import not_known, show_time
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.controlplane.shared.times import show_time
 from lacuna.logstore.records.columns import ColumnBuilder
 from lacuna.pipeline.datasource.bounds import (
     EARLIEST,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from lacuna.controlplane.shared.times import past_time_of
+from lacuna.controlplane.client import past_time_of
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.location import ClusterLocation, find_cluster

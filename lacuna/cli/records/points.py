@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final
 
 from lacuna.cli.durations import parse_duration
-from lacuna.controlplane.shared.times import past_time_of, time_of
+from lacuna.controlplane.client.times import past_time_of, time_of
 from lacuna.errors import UserError
 
 _OFFSET: Final = re.compile(r"[0-9]{1,19}", re.ASCII)

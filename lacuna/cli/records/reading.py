@@ -20,8 +20,8 @@ from lacuna.cli.topics import (
     topic_offsets,
 )
 from lacuna.controlplane.client import not_known
+from lacuna.controlplane.client.times import show_time
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.times import show_time
 from lacuna.errors import UserError
 from lacuna.kafka import KafkaConnection
 
