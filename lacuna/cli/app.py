@@ -43,7 +43,7 @@ ENTRIES: Final = {
     ),
     "time-travel": Entry(
         "lacuna.cli.time_travel:time_travel",
-        "Shows what a read_committed consumer could see of a topic at a past time.",
+        "Shows what a read_committed consumer could see of a topic at a past time, and what has come since.",
         shows=True,
     ),
     "groups": Entry(
