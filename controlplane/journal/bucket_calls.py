@@ -19,6 +19,7 @@ from lacuna.logstore.objects import (
     StoreUnavailableError,
     VersionedObject,
 )
+from lacuna.logstore.objects.cells import is_encrypted
 
 T = TypeVar("T")
 
@@ -49,9 +50,11 @@ class Bucket:
     async def load(self, key: str) -> VersionedObject | None:
         """Return a whole object with its ETag, or None if there is none."""
         try:
-            return await self._repeated(self._writers, lambda: self._store.load(key))
+            found = await self._repeated(self._writers, lambda: self._store.load(key))
         except ObjectNotFoundError:
             return None
+        self._check_readable(found.data)
+        return found
 
     async def create(self, key: str, data: bytes, *, is_urgent: bool = True) -> bool:
         """Create an object; return whether it holds `data` now, and not what somebody else has created.
@@ -83,9 +86,11 @@ class Bucket:
     async def read(self, key: str) -> bytes | None:
         """Return a whole object, or None if there is none."""
         try:
-            return bytes(await self._repeated(self._readers, lambda: self._store.get_all(key)))
+            data = bytes(await self._repeated(self._readers, lambda: self._store.get_all(key)))
         except ObjectNotFoundError:
             return None
+        self._check_readable(data)
+        return data
 
     async def read_beginning(self, key: str, size: int) -> bytes | None:
         """Return the first `size` bytes of an object, fewer if it is shorter, or None if there is none."""
@@ -106,6 +111,14 @@ class Bucket:
     async def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; a missing one is no error."""
         await self._repeated(self._readers, lambda: self._store.delete(keys))
+
+    def _check_readable(self, data: bytes) -> None:
+        """Raise JournalRefused for an object that only the cluster's keys make readable."""
+        if is_encrypted(data):
+            raise JournalRefused(
+                f"{self.name}: the journal is encrypted: name the file with the cluster's keys (--encryption-keys, or "
+                "LACUNA_ENCRYPTION_KEYS)"
+            )
 
     async def _repeated(self, threads: ThreadPoolExecutor, call: Callable[[], T]) -> T:
         async with self._deadline() as attempts:

@@ -80,6 +80,23 @@ class ShortReadError(ObjectStoreError):
         )
 
 
+class DamagedObjectError(ObjectStoreError):
+    """Bytes of an encrypted object are not what was written under its name. None of them is returned.
+
+    The damage is within `size` bytes at `position` of the object; `reason` describes it.
+    """
+
+    def __init__(self, key: str, position: int, size: int, reason: str) -> None:
+        super().__init__(key, position, size, reason)
+        self.key = key
+        self.position = position
+        self.size = size
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"object {self.key!r} is damaged at position {self.position}: {self.reason}"
+
+
 class StoreUnavailableError(ObjectStoreError):
     """The store failed for now. Worth a retry; whether a put took place is unknown."""
 

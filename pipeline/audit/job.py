@@ -144,6 +144,7 @@ class _Audit:
         """Lists the bucket and checks the cluster's marker."""
         self._progress.stage("listing")
         cluster_id = self._source.cluster_id
+        check_encryption(self._store)
         marker = check_marker_bytes(self._store, cluster_id)
         inventory = take_inventory(self._store, cluster_id)
         if marker is not None and not inventory.segments:
