@@ -13,6 +13,7 @@ from lacuna.cli.agent_options import AgentOptions, given_settings
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
+from lacuna.cli.encryption import with_given_keys
 from lacuna.cli.errors import fail
 from lacuna.cli.options import (
     DEFAULT_LISTEN,
@@ -21,6 +22,8 @@ from lacuna.cli.options import (
     Bucket,
     CacheMebibytes,
     CreateBucket,
+    EncryptionKeyCommand,
+    EncryptionKeys,
     Endpoint,
     FlushInterval,
     Health,
@@ -29,6 +32,8 @@ from lacuna.cli.options import (
     NoAutoCreate,
     Objects,
     Partitions,
+    S3Sse,
+    S3SseKmsKeyId,
     Verbose,
     Workers,
     Zone,
@@ -58,6 +63,10 @@ def agent(
     create_bucket: CreateBucket = False,
     objects: Objects = None,
     store: AgentStore = None,
+    encryption_keys: EncryptionKeys = None,
+    encryption_key_command: EncryptionKeyCommand = None,
+    s3_sse: S3Sse = None,
+    s3_sse_kms_key_id: S3SseKmsKeyId = None,
     listen: Listen = DEFAULT_LISTEN,
     advertise: Advertise = None,
     zone: Zone = None,
@@ -86,7 +95,14 @@ def agent(
         fail("no place for the records was given: use one of --bucket, --objects and --store")
     if endpoint and not bucket:
         fail("--endpoint needs --bucket: name the bucket")
-    url = store or (bucket_url(bucket, endpoint) if bucket else folder_url(objects or Path()))
+    if s3_sse and not bucket:
+        fail("--s3-sse needs --bucket: with --store, write ?sse=… into its URL")
+    url = store or (
+        bucket_url(bucket, endpoint, s3_sse, s3_sse_kms_key_id)
+        if bucket
+        else folder_url(objects or Path())
+    )
+    url = with_given_keys(context, url, encryption_keys, encryption_key_command)
     options = AgentOptions(
         url=url,
         create_bucket=create_bucket,

@@ -14,6 +14,7 @@ from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import Configuration, configure, print_configuration
 from lacuna.cli.console import asynchronous, tell
 from lacuna.cli.copying import copy
+from lacuna.cli.encryption import with_given_keys
 from lacuna.cli.errors import fail
 from lacuna.cli.losses import go_on_with_shared, go_on_without
 from lacuna.cli.notifying import SERVING, notify
@@ -22,6 +23,8 @@ from lacuna.cli.options import (
     LEASE_MS,
     AcceptLoss,
     CreateBucket,
+    EncryptionKeyCommand,
+    EncryptionKeys,
     Health,
     LeaseMs,
     LogFormat,
@@ -81,6 +84,8 @@ def controlplane(
         ),
     ] = None,
     create_bucket: CreateBucket = False,
+    encryption_keys: EncryptionKeys = None,
+    encryption_key_command: EncryptionKeyCommand = None,
     lease_ms: LeaseMs = LEASE_MS,
     data: Annotated[
         Path,
@@ -117,7 +122,10 @@ def controlplane(
     if advertise:
         parse_address(advertise)
     if journal:
-        shared = SharedJournalOptions(journal, store or "", lease_ms / 1000)
+        url = store or ""
+        if url:
+            url = with_given_keys(context, url, encryption_keys, encryption_key_command)
+        shared = SharedJournalOptions(journal, url, lease_ms / 1000)
         serving = partial(
             _one_of_several, listen, advertise or "", shared, create_bucket, configuration, health
         )

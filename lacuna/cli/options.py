@@ -8,12 +8,15 @@ import click
 from lacuna.addresses import parse_address
 from lacuna.cli.command_line import option
 from lacuna.cli.running import JSON, TEXT
+from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
 
 #: An option that says where something is, and the options that overrule its other sources when typed.
 _INSTEAD = {
     "control": ("data",),
     "data": ("control", "store"),
     "bucket": ("moto", "objects", "store"),
+    "encryption_keys": ("encryption_key_command",),
+    "encryption_key_command": ("encryption_keys",),
     "endpoint": ("moto", "objects", "store"),
     "create_bucket": ("moto",),
     "objects": ("bucket", "store"),
@@ -148,6 +151,59 @@ Store = Annotated[str | None, option("--store", help=_STORE_HELP, panel=_RECORDS
 AgentStore = Annotated[
     str | None,
     option("--store", key="store", callback=_typed_first, help=_STORE_HELP, panel=_RECORDS),
+]
+_ENCRYPTION = "Encryption at rest"
+EncryptionKeys = Annotated[
+    Path | None,
+    option(
+        "--encryption-keys",
+        key="encryption.keys",
+        callback=_typed_first,
+        parser=folder,
+        metavar="PATH",
+        help="File with the cluster's keys: encrypt what is written to the store, and read it with them.",
+        panel=_ENCRYPTION,
+    ),
+]
+EncryptionKeyCommand = Annotated[
+    str | None,
+    option(
+        "--encryption-key-command",
+        envvar=COMMAND_VARIABLE,
+        callback=_typed_first,
+        help="Or a command that prints what would be in that file, for keys that are in a KMS or a vault.",
+        panel=_ENCRYPTION,
+    ),
+]
+JobKeys = Annotated[
+    Path | None,
+    option(
+        "--encryption-keys",
+        parser=folder,
+        metavar="PATH",
+        help="File with the cluster's keys, if its objects are encrypted; on each machine that Spark runs on. Without "
+        "it: the file that the data folder or LACUNA_ENCRYPTION_KEYS names, or what the command in "
+        "LACUNA_ENCRYPTION_KEY_COMMAND prints.",
+    ),
+]
+S3Sse = Annotated[
+    str | None,
+    option(
+        "--s3-sse",
+        key="s3.sse",
+        metavar="AES256|aws:kms|aws:kms:dsse",
+        help="With --bucket: have S3 encrypt what it stores. With --store: its option sse.",
+        panel=_ENCRYPTION,
+    ),
+]
+S3SseKmsKeyId = Annotated[
+    str | None,
+    option(
+        "--s3-sse-kms-key-id",
+        key="s3.sse.kms.key.id",
+        help="The KMS key for that, if not the bucket's: its id or ARN.",
+        panel=_ENCRYPTION,
+    ),
 ]
 Listen = Annotated[
     str,

@@ -17,6 +17,7 @@ from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
 from lacuna.cli.console_options import Wanted, host_names
+from lacuna.cli.encryption import with_given_keys
 from lacuna.cli.errors import fail
 from lacuna.cli.greeting import greeting
 from lacuna.cli.losses import go_on_with_shared, go_on_without
@@ -34,6 +35,8 @@ from lacuna.cli.options import (
     ConsoleHosts,
     ConsoleWrites,
     CreateBucket,
+    EncryptionKeyCommand,
+    EncryptionKeys,
     Endpoint,
     FlushInterval,
     Health,
@@ -44,6 +47,8 @@ from lacuna.cli.options import (
     NoAutoCreate,
     NoConsole,
     Partitions,
+    S3Sse,
+    S3SseKmsKeyId,
     Verbose,
     Workers,
     Zone,
@@ -83,6 +88,10 @@ def up(
     endpoint: Endpoint = None,
     create_bucket: CreateBucket = False,
     journal: Journal = None,
+    encryption_keys: EncryptionKeys = None,
+    encryption_key_command: EncryptionKeyCommand = None,
+    s3_sse: S3Sse = None,
+    s3_sse_kms_key_id: S3SseKmsKeyId = None,
     listen: Listen = DEFAULT_LISTEN,
     advertise: Advertise = None,
     zone: Zone = None,
@@ -119,7 +128,14 @@ def up(
             fail("--endpoint and --create-bucket need --bucket: name the bucket")
         elif journal == BUCKET and not bucket:
             fail("--journal bucket keeps the journal in the bucket: name it with --bucket")
-        url = bucket_url(bucket, endpoint) if bucket else folder_url(data / "objects")
+        elif s3_sse and not bucket:
+            fail("--s3-sse needs --bucket: only S3 encrypts by itself")
+        url = (
+            bucket_url(bucket, endpoint, s3_sse, s3_sse_kms_key_id)
+            if bucket
+            else folder_url(data / "objects")
+        )
+        url = with_given_keys(context, url, encryption_keys, encryption_key_command)
         options = AgentOptions(
             url=url,
             create_bucket=create_bucket,

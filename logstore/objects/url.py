@@ -82,28 +82,26 @@ def check_url(url: str) -> None:
 
 
 def with_options(url: str, **options: str) -> str:
-    """The URL with these options too, but for those that are empty. Raises `StoreMisconfiguredError`.
-
-    One that the URL has already may not be another.
-    """
+    """The URL with these options, but for those that are empty. Raises `StoreMisconfiguredError`."""
     parts = _checked(url)
+    given = {name: value for name, value in options.items() if value}
+    if not given:
+        return url
     there = dict(parse_qsl(parts.query, keep_blank_values=True))
-    for name, value in options.items():
-        if value and there.setdefault(name, value) != value:
-            raise StoreMisconfiguredError(
-                f"the option {name} is {value}, and {there[name]} in the URL of the store: leave one of them out"
-            )
-    return parts._replace(query=urlencode(there, safe=":/")).geturl() if there else url
+    changed = parts._replace(query=urlencode({**there, **given}, safe=":/")).geturl()
+    _options(_checked(changed))
+    return changed
+
+
+def has_keys(url: str) -> bool:
+    """Whether the URL names the keys with which its objects are encrypted. Raises `StoreMisconfiguredError`."""
+    return KEYS_OPTION in dict(parse_qsl(_checked(url).query, keep_blank_values=True))
 
 
 def with_keys(url: str, environment: Mapping[str, str] = os.environ) -> str:
     """The URL with the keys that the environment names, if it names none itself."""
-    parts = _checked(url)
-    has_none = KEYS_OPTION not in dict(parse_qsl(parts.query, keep_blank_values=True))
     keys = keys_option(environment.get(KEYS_VARIABLE, ""), environment.get(COMMAND_VARIABLE, ""))
-    return (
-        with_options(url, **{KEYS_OPTION: keys}) if has_none and parts.scheme != "memory" else url
-    )
+    return url if has_keys(url) else with_options(url, **{KEYS_OPTION: keys})
 
 
 def keys_option(path: str, command: str) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.objects import ObjectStoreError
 from lacuna.logstore.segments import ForeignStoreError, SegmentId, segments_prefix
+from lacuna.logstore.segments.marker import check_encryption
 from lacuna.pipeline.audit.findings import Findings
 from lacuna.pipeline.audit.inventory import (
     Inventory,
