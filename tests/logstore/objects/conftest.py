@@ -9,7 +9,7 @@ import pytest
 from lacuna.logstore.objects import DirectoryStore, MemoryStore, ObjectStore
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.pack_puts import PackLimits
-from lacuna.logstore.objects.s3 import S3Store
+from lacuna.logstore.objects.s3 import S3Store, ServerSideEncryption
 from lacuna.moto import MotoServer
 from tests.doubles.keys import some_keys
 
@@ -28,13 +28,19 @@ def open_s3(moto_endpoint: str) -> Iterator[Callable[..., S3Store]]:
     bucket = f"bucket-{next(_buckets)}"
     stores: list[S3Store] = []
 
-    def open_one(prefix: str = "some/prefix", *, create: bool = True) -> S3Store:
+    def open_one(
+        prefix: str = "some/prefix",
+        *,
+        create: bool = True,
+        encryption: ServerSideEncryption | None = None,
+    ) -> S3Store:
         store = S3Store(
             bucket,
             prefix,
             endpoint=moto_endpoint,
             access_key_id="test",
             secret_access_key="test",
+            encryption=encryption,
         )
         stores.append(store)
         if create:
