@@ -67,7 +67,7 @@ def parse_keys(text: str, where: str) -> ClusterKeys:
     """Parse keys, which messages say are from `where`. Raises `StoreMisconfiguredError`."""
     try:
         values: Any = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreMisconfiguredError(
             f'{where} is neither TOML nor JSON: write current = "ID" and a table [keys]'
         ) from error
@@ -80,7 +80,7 @@ def parse_keys(text: str, where: str) -> ClusterKeys:
     if not isinstance(table, dict) or not table:
         raise StoreMisconfiguredError(f"{where} has no table [keys] with keys by their ids")
     keys = {key_id: _key(key_id, value, where) for key_id, value in table.items()}
-    if current not in keys:
+    if not isinstance(current, str) or current not in keys:
         raise StoreMisconfiguredError(
             f"{where}: current must be the id of one of its keys, {', '.join(keys)}"
         )

@@ -42,6 +42,7 @@ def test_keys_in_toml_and_in_json() -> None:
         (f'current = "k1"\n[keys]\nk1 = "*{KEY[1:]}"', "key 'k1' is not 32 bytes in base64"),
         ('current = "k1"\n[keys]\nk1 = 7', "key 'k1' is not 32 bytes in base64"),
         (f'current = "a/b"\n[keys]\n"a/b" = "{KEY}"', "'a/b' is not the id of a key"),
+        (f'current = []\n[keys]\nk1 = "{KEY}"', "current must be the id of one of its keys"),
         (f'current = "k1"\nplaintext = "no"\n[keys]\nk1 = "{KEY}"', 'plaintext must be "read" or "refuse"'),
         (f'curent = "k1"\n[keys]\nk1 = "{KEY}"', "there is no 'curent'"),
     ],
