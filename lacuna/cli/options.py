@@ -8,7 +8,6 @@ import click
 from lacuna.addresses import parse_address
 from lacuna.cli.command_line import option
 from lacuna.cli.running import JSON, TEXT
-from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
 
 #: An option that says where something is, and the options that overrule its other sources when typed.
 _INSTEAD = {
@@ -169,7 +168,7 @@ EncryptionKeyCommand = Annotated[
     str | None,
     option(
         "--encryption-key-command",
-        envvar=COMMAND_VARIABLE,
+        key="encryption.key.command",
         callback=_typed_first,
         help="Or a command that prints what would be in that file, for keys that are in a KMS or a vault.",
         panel=_ENCRYPTION,
@@ -190,7 +189,7 @@ S3Sse = Annotated[
     str | None,
     option(
         "--s3-sse",
-        key="s3.sse",
+        key="s3.sse.type",
         metavar="AES256|aws:kms|aws:kms:dsse",
         help="With --bucket: have S3 encrypt what it stores. With --store: its option sse.",
         panel=_ENCRYPTION,
@@ -200,7 +199,7 @@ S3SseKmsKeyId = Annotated[
     str | None,
     option(
         "--s3-sse-kms-key-id",
-        key="s3.sse.kms.key.id",
+        key="s3.sse.key",
         help="The KMS key for that, if not the bucket's: its id or ARN.",
         panel=_ENCRYPTION,
     ),

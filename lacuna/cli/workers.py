@@ -24,6 +24,7 @@ from lacuna.cli.configuration import variables
 from lacuna.cli.errors import fail
 from lacuna.cli.notifying import SOCKET, STOPPING, notify
 from lacuna.cli.running import READY, SUPERVISED, say_ready
+from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
 from lacuna.observing.siblings import Siblings
 
 #: Set in the environment of a worker, which shares its port, to its number.
@@ -109,7 +110,7 @@ class Supervisor:
         arguments. If the process ends instead, it has said why on standard error, and this command ends too.
         """
         # The arguments say it all: a worker must not read its parent's sources a second time.
-        read = variables()
+        read = variables() - {COMMAND_VARIABLE}  # where the command for the keys is looked for
         environment = {name: value for name, value in os.environ.items() if name not in read}
         environment.pop(SOCKET, None)  # this process speaks for all of them
         environment |= {SUPERVISED: "1", **secrets}

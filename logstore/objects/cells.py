@@ -13,10 +13,11 @@ name and an object that was cut off are all noticed. The size of an object follo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from lacuna.logstore.objects.reading import grow
 from lacuna.logstore.objects.store import DamagedObjectError, Part
 
 if TYPE_CHECKING:
@@ -58,20 +59,23 @@ def size_of(key: str, stored_size: int) -> int:
 
 def seal(
     key: str, parts: Sequence[Part], key_id: str, cluster_key: bytes, salt: bytes
-) -> list[bytes]:
-    """Encrypt the object `key`, which is the concatenated parts; return what is to be stored, in parts.
+) -> bytearray:
+    """Encrypt the object `key`, which is the concatenated parts; return what is to be stored.
 
     No two objects may have the same salt, which is `SALT_SIZE` random bytes.
     """
     cipher = _cipher(cluster_key, salt, key)
-    sealed = []
     with memoryview(parts[0] if len(parts) == 1 else b"".join(parts)) as data:
         begins = range(0, max(len(data), 1), CELL_SIZE)
-        for number, begin in enumerate(begins):
-            flags = _LAST if begin == begins[-1] else 0
-            prefix = _PREFIX.pack(_MAGIC, _VERSION, flags, key_id.encode(), salt)
-            part = data[begin : begin + CELL_SIZE]
-            sealed += [prefix, cipher.encrypt(_nonce(number), part, prefix)]
+        sealed = grow(bytearray(), len(data) + len(begins) * _OVERHEAD)
+        with memoryview(sealed) as out:
+            for number, begin in enumerate(begins):
+                flags = _LAST if begin == begins[-1] else 0
+                prefix = _PREFIX.pack(_MAGIC, _VERSION, flags, key_id.encode(), salt)
+                cell = out[number * STORED_CELL_SIZE : (number + 1) * STORED_CELL_SIZE]
+                cell[: _PREFIX.size] = prefix
+                part = data[begin : begin + CELL_SIZE]
+                cipher.encrypt_into(_nonce(number), part, prefix, cell[_PREFIX.size :])
     return sealed
 
 
@@ -81,26 +85,29 @@ def unseal(key: str, first: int, stored: Part, find_key: FindKey) -> tuple[bytea
     Return their bytes, and whether the last of them is the object's last. Raises `DamagedObjectError`, and what
     `find_key` raises for the id of a key that is not known.
     """
-    out = bytearray()
-    beginning = b""
+    begins = range(0, len(stored), STORED_CELL_SIZE)
+    if not begins:
+        raise _damaged(key, first, "nothing is stored of it")
+    if len(stored) - begins[-1] < _OVERHEAD:
+        raise _damaged(key, first + len(begins) - 1, "it is not encrypted, or cut off")
+    data = grow(bytearray(), len(stored) - len(begins) * _OVERHEAD)
     is_last = False
-    with memoryview(stored) as cells:
-        if not cells:
-            raise _damaged(key, first, "nothing is stored of it")
-        for number, begin in enumerate(range(0, len(cells), STORED_CELL_SIZE), first):
+    with memoryview(stored) as cells, memoryview(data) as out:
+        beginning = bytes(cells[: _PREFIX.size])
+        cipher = _opened(key, first, beginning, find_key)
+        for number, begin in enumerate(begins):
             cell = cells[begin : begin + STORED_CELL_SIZE]
-            if is_last:
-                raise _damaged(key, number, "more is stored after the last cell")
             prefix = bytes(cell[: _PREFIX.size])
-            if number == first:
-                cipher, beginning = _opened(key, number, prefix, find_key), prefix
-            is_last = prefix[7:8] == bytes((_LAST,))
+            if is_last:
+                raise _damaged(key, first + number, "more is stored after the last cell")
             if prefix[:7] != beginning[:7] or prefix[8:] != beginning[8:]:
-                raise _damaged(key, number, "it begins otherwise than the cell before it")
-            out += _decrypt(key, number, cipher, prefix, cell)
-            if not is_last and len(cell) < STORED_CELL_SIZE:
-                raise _damaged(key, number, "it is cut off")
-    return out, is_last
+                raise _damaged(key, first + number, "it begins otherwise than the cell before it")
+            part = out[number * CELL_SIZE : (number + 1) * CELL_SIZE]
+            _decrypt(key, first + number, cipher, prefix, cell[_PREFIX.size :], part)
+            is_last = prefix[7] == _LAST
+    if not is_last and len(stored) % STORED_CELL_SIZE:
+        raise _damaged(key, first + len(begins) - 1, "it is cut off")
+    return data, is_last
 
 
 def unseal_all(key: str, stored: Part, find_key: FindKey) -> bytearray:
@@ -113,7 +120,7 @@ def unseal_all(key: str, stored: Part, find_key: FindKey) -> bytearray:
 
 def _opened(key: str, number: int, prefix: bytes, find_key: FindKey) -> AESGCM:
     """The cipher for an object of which a cell has this prefix."""
-    if len(prefix) < _PREFIX.size or not is_encrypted(prefix):
+    if not is_encrypted(prefix):
         raise _damaged(
             key, number, "it is not encrypted, which is refused, or its beginning is damaged"
         )
@@ -129,13 +136,13 @@ def _opened(key: str, number: int, prefix: bytes, find_key: FindKey) -> AESGCM:
     return _cipher(find_key(name), salt, key)
 
 
-def _decrypt(key: str, number: int, cipher: AESGCM, prefix: bytes, cell: memoryview) -> bytes:
+def _decrypt(
+    key: str, number: int, cipher: AESGCM, prefix: bytes, sealed: memoryview, out: memoryview
+) -> None:
     from cryptography.exceptions import InvalidTag
 
-    if len(cell) < _OVERHEAD:
-        raise _damaged(key, number, "it is cut off")
     try:
-        return cipher.decrypt(_nonce(number), cell[_PREFIX.size :], prefix)
+        cipher.decrypt_into(_nonce(number), sealed, prefix, out)
     except InvalidTag:
         raise _damaged(
             key,
@@ -154,13 +161,22 @@ def _damaged(key: str, number: int, reason: str) -> DamagedObjectError:
 
 @lru_cache(maxsize=256)
 def _cipher(cluster_key: bytes, salt: bytes, key: str) -> AESGCM:
-    """The cipher of one object; those of the objects that were read last are kept."""
+    """The cipher of one object; those of the objects that were used last are kept."""
+    aead, derive = _primitives()
+    return aead(derive(cluster_key, salt, _PURPOSE + key.encode()))
+
+
+@cache
+def _primitives() -> tuple[type[AESGCM], Callable[[bytes, bytes, bytes], bytes]]:
+    """AES-GCM, and HKDF-SHA256 of (key, salt, purpose)."""
     # cryptography is an extra
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    purpose = _PURPOSE + key.encode()
-    return AESGCM(
-        HKDF(algorithm=SHA256(), length=KEY_SIZE, salt=salt, info=purpose).derive(cluster_key)
-    )
+    sha256 = SHA256()
+
+    def derive(key: bytes, salt: bytes, purpose: bytes) -> bytes:
+        return HKDF(algorithm=sha256, length=KEY_SIZE, salt=salt, info=purpose).derive(key)
+
+    return AESGCM, derive

@@ -56,8 +56,8 @@ class ClusterKeys:
 class KeySource(Protocol):
     """Where the keys of a cluster come from. Thread-safe."""
 
-    def now(self) -> ClusterKeys:
-        """The keys as they are now."""
+    def now(self, age: float = 0.0) -> ClusterKeys:
+        """The keys as they are now, or were at most `age` seconds ago."""
 
     def key(self, key_id: str) -> bytes:
         """The key with this id. Raises `StoreMisconfiguredError` if there is none."""
@@ -113,19 +113,24 @@ class KeyFile:
     If it cannot be read again, the earlier keys are kept and a warning says why. Raises `StoreMisconfiguredError`.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, clock: Callable[[], float] = monotonic) -> None:
         self._path = path
+        self._clock = clock
         self._lock = threading.Lock()
         self._seen: _State | None
         self._seen, self._keys = self._read()
+        self._looked = clock()
         if os.name == "posix" and os.stat(path).st_mode & 0o077:
             log.warning(
                 "others than its owner may read or change %s, which holds the cluster's keys: chmod 600 it",
                 path,
             )
 
-    def now(self) -> ClusterKeys:
+    def now(self, age: float = 0.0) -> ClusterKeys:
+        if age and self._clock() - self._looked < age:
+            return self._keys
         with self._lock:
+            self._looked = self._clock()
             try:
                 if self._state() != self._seen:
                     self._seen, self._keys = self._read()
@@ -178,7 +183,7 @@ class KeyCommand:
         self._keys = self._run()
         self._ran = clock()
 
-    def now(self) -> ClusterKeys:
+    def now(self, age: float = 0.0) -> ClusterKeys:  # noqa: ARG002 - they change when the command runs
         return self._keys
 
     def key(self, key_id: str) -> bytes:

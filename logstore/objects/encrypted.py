@@ -47,6 +47,8 @@ Inner = TypeVar("Inner", bound=ObjectStore)
 T = TypeVar("T")
 U = TypeVar("U")
 
+_AGE_SECONDS: Final = 1.0
+"""So soon readers know that plaintext is no longer read."""
 _PAGE_KEYS: Final = 1000
 _BEGINNING: Final = 8
 _KNOWN_KINDS: Final = 10_000
@@ -96,7 +98,7 @@ class EncryptedStore(Generic[Inner]):
         self.inner.check()
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
-        self.inner.put(key, parts if key in self._plain else self._seal(key, parts))
+        self.inner.put(key, parts if key in self._plain else [self._seal(key, parts)])
         self._forget([key])
         self.metrics.count_put(sum(map(len, parts)))
 
@@ -162,14 +164,16 @@ class EncryptedStore(Generic[Inner]):
         self._readers.shutdown()
         self.inner.close()
 
-    def _seal(self, key: str, parts: Sequence[Part]) -> Sequence[bytes]:
+    def _seal(self, key: str, parts: Sequence[Part]) -> bytearray:
         keys = self.keys.now()
         salt = self._random_bytes(SALT_SIZE)
         return seal(key, parts, keys.current, keys.keys[keys.current], salt)
 
     def _unseal_all(self, key: str, stored: bytearray) -> bytearray:
         """Decrypt a whole object, if it is encrypted or must be."""
-        if key in self._plain or (not is_encrypted(stored) and self.keys.now().reads_plaintext):
+        if key in self._plain or (
+            not is_encrypted(stored) and self.keys.now(_AGE_SECONDS).reads_plaintext
+        ):
             return stored
         return unseal_all(key, stored, self.keys.key)
 
@@ -218,7 +222,7 @@ class EncryptedStore(Generic[Inner]):
         """Whether an object is not encrypted, and may be so. Raises `ObjectNotFoundError` at times."""
         if key in self._plain:
             return True
-        if not self.keys.now().reads_plaintext:
+        if not self.keys.now(_AGE_SECONDS).reads_plaintext:
             return False
         with self._lock:
             known = self._is_plain.get(key)
@@ -273,7 +277,7 @@ class EncryptedConditionalStore(EncryptedStore[ConditionalStore]):
         return new
 
     def _sealed(self, key: str, data: bytes) -> bytes:
-        return data if key in self._plain else b"".join(self._seal(key, [data]))
+        return data if key in self._plain else bytes(self._seal(key, [data]))
 
 
 def _join(reads: Sequence[RangeRead]) -> Iterator[_Joined]:

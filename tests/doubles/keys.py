@@ -19,7 +19,7 @@ class FixedKeys:
 
     keys: ClusterKeys
 
-    def now(self) -> ClusterKeys:
+    def now(self, age: float = 0.0) -> ClusterKeys:
         return self.keys
 
     def key(self, key_id: str) -> bytes:

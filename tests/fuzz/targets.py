@@ -57,7 +57,7 @@ _RULES: Final = ProduceRules(
 )
 _, _SEGMENT = small_segment()
 _PAYLOAD: Final = bytes(CELL_SIZE) + b"the last cell"
-SEALED: Final = b"".join(seal(KEY, [_PAYLOAD], "k1", made_up("k1"), bytes(24)))
+SEALED: Final = bytes(seal(KEY, [_PAYLOAD], "k1", made_up("k1"), bytes(24)))
 """An encrypted object of two cells."""
 
 

@@ -74,6 +74,16 @@ def test_a_file_is_read_again_once_it_has_changed(
     assert file.now().current == "k1"
 
 
+def test_readers_look_at_the_file_once_a_second(tmp_path: Path) -> None:
+    path = write_keys(tmp_path / "keys", ["k1"], plaintext="read")
+    time = 0.0
+    file = KeyFile(str(path), lambda: time)
+    write_keys(path, ["k1"], plaintext="refuse")
+    assert file.now(1.0).reads_plaintext
+    time = 1.0
+    assert not file.now(1.0).reads_plaintext
+
+
 def test_a_file_that_others_can_read_is_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
