@@ -25,7 +25,7 @@ venv:
 	@.ci/venv.sh '$(PYTHON)' '$(VENV)' $(if $(filter file,$(origin PYTHON)),,asked)
 
 $(VENV)/.run-ready: pyproject.toml setup.py | venv
-	$(PIP) --editable '.[console,demo]' $(BUILD)
+	$(PIP) --editable '.[console,demo,security]' $(BUILD)
 	@touch $@
 
 $(VENV)/.ready: pyproject.toml setup.py | venv

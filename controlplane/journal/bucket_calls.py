@@ -7,10 +7,16 @@ from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Final, TypeVar
 
-from lacuna.controlplane.journal.journal import JournalError, JournalRefused, JournalUnreachable
+from lacuna.controlplane.journal.journal import (
+    JournalCorrupt,
+    JournalError,
+    JournalRefused,
+    JournalUnreachable,
+)
 from lacuna.logstore.objects import (
     ConditionalStore,
     ConditionFailedError,
+    DamagedObjectError,
     ObjectInfo,
     ObjectNotFoundError,
     ObjectStoreError,
@@ -38,6 +44,7 @@ class Bucket:
 
     Each call raises JournalUnreachable after `answer_timeout` seconds without success, in which it is repeated, and
     JournalRefused if the store does not let us in. After either, what was to be written may have been, or may be later.
+    What is read raises JournalCorrupt if it was changed in an encrypted bucket, and JournalRefused without the keys.
     """
 
     def __init__(self, store: ConditionalStore, name: str, answer_timeout: float) -> None:
@@ -136,6 +143,8 @@ class Bucket:
                 raise JournalRefused(f"{self.name}: {error}") from error
             except (ConditionFailedError, ObjectNotFoundError, ShortReadError):
                 raise
+            except DamagedObjectError as error:
+                raise JournalCorrupt(f"{self.name}: {error}") from error
             except ObjectStoreError as error:
                 raise JournalError(f"{self.name}: {error}") from error
             await asyncio.sleep(attempts.pause())

@@ -119,6 +119,7 @@ class EncryptedStore(Generic[Inner]):
     def get_into(
         self, reads: Sequence[RangeRead], buffer: WritableBuffer
     ) -> list[ObjectStoreError | None]:
+        reads = tuple(reads)
         outcomes: list[ObjectStoreError | None] = [None] * len(reads)
         joined = list(_join(reads))
 
