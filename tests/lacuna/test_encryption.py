@@ -10,6 +10,7 @@ import pytest
 
 from lacuna.logstore.objects import DirectoryStore, open_store
 from lacuna.logstore.objects.cells import is_encrypted
+from lacuna.logstore.objects.s3 import S3Store
 from lacuna.logstore.objects.url import with_options
 from lacuna.moto import CREDENTIALS
 from lacuna.stores import folder_url
@@ -150,7 +151,11 @@ def test_a_journal_in_the_bucket_is_encrypted_too(
         read = clients.consume(cluster.bootstrap, "a-topic", 2)
         assert read == [(0, "secret"), (1, "another")]
         bare = open_store(bucket_url)
+        assert isinstance(bare, S3Store)
         objects = {info.key: bytes(bare.get_all(info.key)) for info in bare.list()}
+        for key in objects:
+            head = bare._client.head_object(Bucket=bare._bucket, Key=bare._name(key))
+            assert head["ServerSideEncryption"] == "AES256"
         bare.close()
     assert sum(key.startswith("journal/") for key in objects) > 2
     for key, found in objects.items():
@@ -160,3 +165,29 @@ def test_a_journal_in_the_bucket_is_encrypted_too(
     ran = lacuna("controlplane", *options, **CREDENTIALS)
     assert ran.code == 1
     assert "the journal is encrypted: name the file with the cluster's keys" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["up", "--s3-sse=AES256"], "--s3-sse needs --bucket"),
+        (["up", "--bucket=b", "--s3-sse=aes"], "sse is 'aes': choose AES256, aws:kms, aws:kms:dsse"),
+        (["up", "--bucket=b", "--s3-sse-kms-key-id=k"], "sse is '': choose AES256"),
+        (["agent", "--control=:1", "--store=s3://b", "--s3-sse=AES256"], "write ?sse=… into its URL"),
+        (["up", "--encryption-keys=none.toml"], "none.toml, cannot be read: No such file"),
+        (
+            ["up", "--encryption-keys=keys", "--encryption-key-command=print"],
+            "two places for the same keys: leave one of them out",
+        ),
+        (["up", "--encryption-key-command=false"], "the command for the cluster's keys ended with code 1"),
+    ],
+)  # fmt: skip
+def test_options_that_cannot_work(refused: Refusal, arguments: list[str], message: str) -> None:
+    assert message in refused(*arguments)
+
+
+def test_a_typed_file_of_keys_overrules_a_command_of_the_environment(
+    tmp_path: Path, refused: Refusal
+) -> None:
+    said = refused("up", "--encryption-keys=none", LACUNA_ENCRYPTION_KEY_COMMAND="false")
+    assert f"{tmp_path}/none, cannot be read" in said
