@@ -92,7 +92,7 @@ class EncryptedStore(Generic[Inner]):
         self._random_bytes = random_bytes
         self._readers = ThreadPoolExecutor(inner.reads_at_once, "decrypt")
         self._lock = threading.Lock()
-        self._is_plain: OrderedDict[str, bool] = OrderedDict()
+        self._kinds: OrderedDict[str, bool] = OrderedDict()
 
     def check(self) -> None:
         self.inner.check()
@@ -143,7 +143,7 @@ class EncryptedStore(Generic[Inner]):
 
     def size(self, key: str) -> int:
         stored = self.inner.size(key)
-        size = stored if self._kind(key) else size_of(key, stored)
+        size = stored if self._is_plain(key) else size_of(key, stored)
         self.metrics.count_size()
         return size
 
@@ -151,9 +151,9 @@ class EncryptedStore(Generic[Inner]):
         found = self.inner.list(prefix, start_after)
         while page := list(islice(found, _PAGE_KEYS)):
             self.metrics.count_list()
-            kinds = self._each(self._kind_if_there, [info.key for info in page])
+            kinds = self._each(self._is_plain_if_there, [info.key for info in page])
             for info, is_plain in zip(page, kinds, strict=True):
-                yield info if is_plain else _plaintext_info(info)
+                yield info if is_plain else _with_own_size(info)
 
     def delete(self, keys: Iterable[str]) -> None:
         keys = list(keys)
@@ -197,7 +197,7 @@ class EncryptedStore(Generic[Inner]):
         Raises `ShortReadError` if it ends before the first of them.
         """
         count = last - first + 1
-        if self._kind(key):
+        if self._is_plain(key):
             return self.inner.get_up_to(key, first * CELL_SIZE, count * CELL_SIZE)
         stored = self.inner.get_up_to(key, first * STORED_CELL_SIZE, count * STORED_CELL_SIZE)
         data, is_end = unseal(key, first, stored, self.keys.key)
@@ -219,36 +219,36 @@ class EncryptedStore(Generic[Inner]):
         self.metrics.count_between(read.size - sum(size for _, size, _ in read.parts))
         return None
 
-    def _kind(self, key: str) -> bool:
+    def _is_plain(self, key: str) -> bool:
         """Whether an object is not encrypted, and may be so. Raises `ObjectNotFoundError` at times."""
         if key in self._plain:
             return True
         if not self.keys.now(_AGE_SECONDS).reads_plaintext:
             return False
         with self._lock:
-            known = self._is_plain.get(key)
+            known = self._kinds.get(key)
         if known is None:
             try:
                 known = not is_encrypted(self.inner.get_up_to(key, 0, _BEGINNING))
             except ShortReadError:
                 known = True  # it is empty, as no encrypted object is
             with self._lock:
-                self._is_plain[key] = known
-                if len(self._is_plain) > _KNOWN_KINDS:
-                    self._is_plain.popitem(last=False)
+                self._kinds[key] = known
+                if len(self._kinds) > _KNOWN_KINDS:
+                    self._kinds.popitem(last=False)
         return known
 
-    def _kind_if_there(self, key: str) -> bool:
+    def _is_plain_if_there(self, key: str) -> bool:
         """The same of a listed object, which may have been deleted meanwhile."""
         try:
-            return self._kind(key)
+            return self._is_plain(key)
         except ObjectStoreError:
             return False
 
     def _forget(self, keys: Iterable[str]) -> None:
         with self._lock:
             for key in keys:
-                self._is_plain.pop(key, None)
+                self._kinds.pop(key, None)
 
     def _each(self, do: Callable[[T], U], each: Sequence[T]) -> Sequence[U]:
         if len(each) < 2 or self.reads_at_once < _THREADED_FROM:
@@ -309,7 +309,7 @@ def _error_of(error: ObjectStoreError, read: RangeRead) -> ObjectStoreError:
     return error
 
 
-def _plaintext_info(info: ObjectInfo) -> ObjectInfo:
+def _with_own_size(info: ObjectInfo) -> ObjectInfo:
     """The same object with the size of what was put, if what is stored can be an encrypted object."""
     try:
         return ObjectInfo(info.key, size_of(info.key, info.size), info.modified_ms)
