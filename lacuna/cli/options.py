@@ -200,7 +200,7 @@ S3SseKmsKeyId = Annotated[
     option(
         "--s3-sse-kms-key-id",
         key="s3.sse.key",
-        help="The KMS key for that, if not the bucket's: its id or ARN.",
+        help="The KMS key for that, if not AWS's own for S3: its id, ARN or alias.",
         panel=_ENCRYPTION,
     ),
 ]

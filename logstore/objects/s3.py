@@ -90,7 +90,7 @@ _STREAM_ERRORS = (HTTPError, IncompleteReadError, ReadTimeoutError, ResponseStre
 
 @dataclass(frozen=True, slots=True)
 class ServerSideEncryption:
-    """How S3 is to encrypt what is put: one of `SSE_KINDS`, and the id or ARN of a KMS key, or "" for the usual one."""
+    """How S3 is to encrypt what is put: one of `SSE_KINDS`, and a KMS key, or "" for the one of S3."""
 
     kind: str
     kms_key_id: str = ""
