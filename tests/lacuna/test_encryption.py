@@ -108,13 +108,21 @@ def test_a_cluster_is_encrypted_while_it_has_objects_that_are_not(
 ) -> None:
     with ProcessCluster(data) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["plain"])
+        assert lacuna("metadata", "publish", "--data", str(data)).code == 0
     with pytest.raises(ProcessFailedError, match='write plaintext = "read" into the file'):
         ProcessCluster(data, [f"--encryption-keys={keys}"]).start()
     write_keys(keys, ["first"], plaintext="read")
     with ProcessCluster(data, [f"--encryption-keys={keys}"]) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["secret"])
         assert clients.consume(up.bootstrap, "t", 2) == [(0, "plain"), (1, "secret")]
-        assert lacuna("verify", "--no-spark", "--data", str(data)).code == 0
+        audit = ("verify", "--no-spark", "--data", str(data))
+        assert lacuna(*audit).code == 0
+        strict = write_keys(keys.with_name("strict.toml"), ["first"])
+        left = lacuna(*audit, f"--encryption-keys={strict}")
+        assert left.code == 1
+        assert (
+            left.out.count("it is not encrypted, which is refused") == 2
+        )  # the segment, the snapshot
     assert not any(b"secret" in each for each in stored(data).values())
 
 
