@@ -1,10 +1,12 @@
 """Encrypted objects: any range of them reads as what was put, and anything else that is stored is an error."""
 
+import hmac
 import itertools
 import random
 from collections.abc import Callable
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,11 +17,11 @@ from lacuna.logstore.objects import (
     ObjectStoreError,
     ShortReadError,
 )
-from lacuna.logstore.objects.cells import CELL_SIZE, STORED_CELL_SIZE, size_of
+from lacuna.logstore.objects.cells import CELL_SIZE, STORED_CELL_SIZE, seal, size_of
 from lacuna.logstore.objects.cluster_keys import KeyMissingError
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.objects.store import RangeRead
-from tests.doubles.keys import FixedKeys, some_keys
+from tests.doubles.keys import FixedKeys, made_up, some_keys
 
 SIZES = st.one_of(
     st.sampled_from([0, 1, CELL_SIZE - 1, CELL_SIZE, CELL_SIZE + 1, 2 * CELL_SIZE, 3 * CELL_SIZE]),
@@ -264,3 +266,20 @@ def test_an_object_that_is_never_encrypted() -> None:
     assert store.get("cluster.json", 1, 2) == b"ex"
     assert store.get_all("cluster.json") == b"text"
     assert [store.size("cluster.json"), *(info.size for info in store.list())] == [4, 4]
+
+
+def test_the_format_stays_as_it_is() -> None:
+    """Earlier objects must stay readable: this reads one with nothing of ours but the key."""
+    payload = contents(CELL_SIZE + 100)
+    sealed = bytes(seal("a/name", [payload], "k1", made_up("k1"), bytes(range(24))))
+    assert len(sealed) == 2 * 64 + len(payload)
+    extracted = hmac.digest(bytes(range(24)), made_up("k1"), "sha256")
+    key = hmac.digest(extracted, b"lacuna object v1\0a/name\1", "sha256")
+    found = b""
+    for number, begin in enumerate((0, 65_600)):
+        cell = sealed[begin : begin + 65_600]
+        assert cell[:48] == b"\x93LcnE\n\1" + bytes([number]) + b"k1".ljust(16, b"\0") + bytes(
+            range(24)
+        )
+        found += AESGCM(key).decrypt(number.to_bytes(12, "big"), cell[48:], cell[:48])
+    assert found == payload
