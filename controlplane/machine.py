@@ -25,6 +25,7 @@ from lacuna.controlplane.verbs import (
     agents,
     commits,
     compaction,
+    describing,
     housekeeping,
     losses,
     merging,
@@ -82,6 +83,7 @@ VERBS: Final[Mapping[str, _Decide]] = {
     "release_lease": agents.release_lease,
     "open_lease": agents.open_lease,
     "describe_leases": losses.describe_leases,
+    "describe_cluster": describing.describe_cluster,
     "create_topics": topics.create_topics,
     "delete_topics": topics.delete_topics,
     "create_partitions": topics.create_partitions,
@@ -92,6 +94,7 @@ VERBS: Final[Mapping[str, _Decide]] = {
     "plan_merge": merging.plan_merge,
     "swap_extents": swapping.swap_extents,
     "plan_compaction": compaction.plan_compaction,
+    "describe_merges": describing.describe_merges,
     "plan_collection": housekeeping.plan_collection,
     "filter_uncommitted": housekeeping.filter_uncommitted,
     "confirm_collection": housekeeping.confirm_collection,
@@ -128,9 +131,11 @@ LOOKS: Final = frozenset(
     {
         "renew_lease",
         "describe_leases",
+        "describe_cluster",
         "read_partitions",
         "plan_merge",
         "plan_compaction",
+        "describe_merges",
         "describe_producers",
         "describe_transactions",
         "list_transactions",
@@ -219,6 +224,7 @@ def fenced(command: Command, decision: Decision, context: Context) -> Decision:
 def tick(state: State, context: Context) -> Decision:
     """Decide what is overdue. The runtime calls this every `tick_interval_ms` (250 ms)."""
     turn = Turn(state, context)
+    state.rewriting.begin(turn.now_ms)
     agents.tick_leases(turn)
     outcomes.tick_transactions(turn)
     producers.tick_transactional_ids(turn)

@@ -21,12 +21,14 @@ from lacuna.agent.placement import others_are_live
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.registry import discover
+from lacuna.agent.report import report_of
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
 from lacuna.agent.zone import Zone
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.v1.cluster_pb2 import Agent
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.errors import UserError
 from lacuna.kafka import BootstrapUnavailable, KafkaConnection
 from lacuna.logstore.objects import ObjectStore
@@ -85,6 +87,11 @@ class RunningAgent:
         """The HOST:PORT at which clients reach the agent."""
         lease = self.context.lease
         return join_address(lease.host, lease.port)
+
+    def report(self) -> AgentReport:
+        """What the agent tells of itself, as of now."""
+        metrics = None if self.housekeeping is None else self.housekeeping.metrics
+        return report_of(self.context, self.server.peers(), metrics)
 
     async def stop(self) -> None:
         """Has clients sent to other agents, answers what was read, closes everything and releases the lease.
@@ -165,7 +172,9 @@ async def start_agent(
     context.lines.start()
     aside = Aside(control, server)
     aside.start()
-    return RunningAgent(context, server, housekeeping, peers, aside)
+    running = RunningAgent(context, server, housekeeping, peers, aside)
+    context.lease.report = running.report
+    return running
 
 
 async def _connect_peer(agent: Agent) -> "asyncio.Future[None]":

@@ -8,11 +8,13 @@ from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.horizons import Horizons
 from lacuna.controlplane.state.partition import Partition, deleted_delta
+from lacuna.controlplane.state.rewriting import Rewriting
 from lacuna.controlplane.state.segments import SegmentTable
 from lacuna.controlplane.state.settings import LEASE_DURATION_MS
 from lacuna.controlplane.state.transactional import TransactionalId
 from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
 
 #: How many commits of a lease are remembered with their answers, for retries.
 REMEMBERED_COMMITS: Final = 64
@@ -111,6 +113,9 @@ class State:
         self.absences: Deadlines[int] = Deadlines()  # when a lease without a session is hidden
         self.hidden_leases: set[int] = set()
         self.missed: Deadlines[int] = Deadlines()  # when an agent that is gone is forgotten
+        # Volatile: what agents tell of themselves, by lease id, and what was rewritten, for those who look.
+        self.reports: dict[int, AgentReport] = {}
+        self.rewriting = Rewriting()
         #: partitions that retention has not yet checked in this round; the next one is at the end
         self.retention_queue: list[PartitionKey] = []
         #: when the ages of a partition's records were last compared with retention.ms

@@ -1,3 +1,4 @@
+from lacuna.controlplane.v1 import reports_pb2 as _reports_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -126,18 +127,52 @@ class LeasesDescribed(_message.Message):
     def __init__(self, next_lease_id: _Optional[int] = ..., lease_ids: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RenewLease(_message.Message):
-    __slots__ = ("lease_id", "is_leaving")
+    __slots__ = ("lease_id", "is_leaving", "report")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     IS_LEAVING_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     is_leaving: bool
-    def __init__(self, lease_id: _Optional[int] = ..., is_leaving: _Optional[bool] = ...) -> None: ...
+    report: _reports_pb2.AgentReport
+    def __init__(self, lease_id: _Optional[int] = ..., is_leaving: _Optional[bool] = ..., report: _Optional[_Union[_reports_pb2.AgentReport, _Mapping]] = ...) -> None: ...
 
 class LeaseRenewed(_message.Message):
     __slots__ = ("error_code",)
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     def __init__(self, error_code: _Optional[int] = ...) -> None: ...
+
+class DescribeCluster(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AgentDescription(_message.Message):
+    __slots__ = ("lease_id", "agent", "is_hidden", "report")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    IS_HIDDEN_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    agent: Agent
+    is_hidden: bool
+    report: _reports_pb2.AgentReport
+    def __init__(self, lease_id: _Optional[int] = ..., agent: _Optional[_Union[Agent, _Mapping]] = ..., is_hidden: _Optional[bool] = ..., report: _Optional[_Union[_reports_pb2.AgentReport, _Mapping]] = ...) -> None: ...
+
+class ClusterDescribed(_message.Message):
+    __slots__ = ("agents", "extents", "objects", "dead_ranges", "partitions_blocked", "oldest_transaction_ms")
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
+    EXTENTS_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_RANGES_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_TRANSACTION_MS_FIELD_NUMBER: _ClassVar[int]
+    agents: _containers.RepeatedCompositeFieldContainer[AgentDescription]
+    extents: int
+    objects: int
+    dead_ranges: int
+    partitions_blocked: int
+    oldest_transaction_ms: int
+    def __init__(self, agents: _Optional[_Iterable[_Union[AgentDescription, _Mapping]]] = ..., extents: _Optional[int] = ..., objects: _Optional[int] = ..., dead_ranges: _Optional[int] = ..., partitions_blocked: _Optional[int] = ..., oldest_transaction_ms: _Optional[int] = ...) -> None: ...
 
 class ReleaseLease(_message.Message):
     __slots__ = ("lease_id",)

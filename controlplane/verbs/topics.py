@@ -280,6 +280,7 @@ def replay_topics_removed(state: State, record: TopicsRemoved, now_ms: int) -> N
         for partition in topic.partitions:
             _remove_partition(state, partition, now_ms)
         state.groups.forget_topic(topic_id)
+        state.rewriting.topics.pop(topic_id, None)
         delta.deleted_topic_ids.append(topic_id)
     gone = set(record.topic_ids)
     for producer in state.producers.values():

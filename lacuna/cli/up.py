@@ -149,11 +149,7 @@ def up(
             may_write=console_writes,
         )
         if workers > 1:
-            if wanted.address and is_chosen:
-                fail(
-                    "--console does not work with several workers yet: run `lacuna console` beside them"
-                )
-            _run_workers(options, shared, workers, data, greet)
+            _run_workers(options, shared, workers, data, wanted, greet)
         else:
             run(partial(_up, options, shared, data, wanted, greet))
 
@@ -226,11 +222,16 @@ def _run_workers(
     journal: SharedJournalOptions | None,
     workers: int,
     data: Path,
-    greet: Callable[[str], str],
+    wanted: Wanted,
+    greet: Callable[..., str],
 ) -> None:
     """Runs a control plane and workers that use it, each in a separate process."""
     address = data / ADDRESS_NAME
-    with Supervisor() as supervisor:
+    with (
+        wanted.listening() as (listener, console),
+        Supervisor() as supervisor,
+        ExitStack() as stack,
+    ):
         arguments = ["controlplane", f"--listen={socket_address(data)}", f"--data={data}"]
         secrets = {}
         if journal is not None:
@@ -242,10 +243,13 @@ def _run_workers(
         arguments += options.configuration.arguments("controlplane")
         control = supervisor.start(arguments, CONTROL_READY, secrets=secrets)
 
-        def ready() -> None:
+        def ready(bootstrap: str) -> None:
             """Announces the cluster in the data folder, once the workers have checked that the store is its own."""
             leave(data, STORE_NAME, options.url)
             leave(data, ADDRESS_NAME, control)
+            siblings = supervisor.siblings("console")
+            stack.enter_context(wanted.served_in_thread(listener, control, bootstrap, siblings))
+            say_ready(greet(bootstrap, console=console))
 
         try:
             start_workers(
@@ -254,7 +258,6 @@ def _run_workers(
                 *options.address(),
                 workers,
                 ready,
-                greet,
             )
         finally:
             address.unlink(missing_ok=True)

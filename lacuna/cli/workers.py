@@ -138,6 +138,10 @@ class Supervisor:
             fail(f"`lacuna {arguments[0]}` was ended by {signal.Signals(-code).name}")
         raise click.exceptions.Exit(code or 1)
 
+    def siblings(self, name: str) -> Siblings:
+        """The processes as this one sees them, which has none of their sockets, under a name of its own."""
+        return Siblings(Path(self._folder.name), name)
+
     def wait(self) -> None:
         """Waits until a process ends by itself, then raises UserError; Ctrl-C ends the wait too."""
         self._ended.wait()
@@ -160,20 +164,14 @@ def start_workers(
     host: str,
     port: int,
     count: int,
-    ready: Callable[[], None] | None = None,
-    greet: Callable[[str], str] = f"{READY}{{}}".format,
+    ready: Callable[[str], None] = lambda bootstrap: say_ready(f"{READY}{bootstrap}"),
 ) -> None:
-    """Starts `count` workers of `lacuna agent OPTIONS` behind one port, then calls `ready`, prints `greet` and waits.
-
-    `greet` makes the text to print from the bootstrap address.
-    """
+    """Starts `count` workers of `lacuna agent OPTIONS` behind one port, calls `ready` with their address, and waits."""
     with reserved_port(host, port) as taken:
         arguments = ["agent", *options, f"--listen={join_address(host, taken)}"]
         for number in range(count):
             bootstrap = supervisor.start(arguments, READY, worker=str(number + 1))
-        if ready is not None:
-            ready()
-        say_ready(greet(bootstrap))
+        ready(bootstrap)
         supervisor.wait()
 
 

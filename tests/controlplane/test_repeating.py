@@ -20,6 +20,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopic,
     CreateTopics,
     DeleteTopics,
+    DescribeCluster,
     DescribeLeases,
     OpenLease,
     RegisterAgent,
@@ -57,6 +58,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     ConfirmCollection,
     DeleteRecords,
     DeleteRecordsPartition,
+    DescribeMerges,
     FilterUncommitted,
     PinReads,
     PlanCollection,
@@ -214,6 +216,7 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
     ),
     "open_lease": lambda _: OpenLease(duration_ms=60_000),
     "describe_leases": lambda _: DescribeLeases(),
+    "describe_cluster": lambda _: DescribeCluster(),
     "commit_segment": Scene.segment,
     "read_partitions": lambda scene: ReadPartitions(partitions=[scene.partition("a-0")]),
     "delete_records": lambda scene: DeleteRecords(
@@ -223,6 +226,7 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
         lease_id=scene.lease_id, max_bytes=1 << 20, small_bytes=1 << 20, min_extents=1
     ),
     "swap_extents": lambda _: SwapExtents(),
+    "describe_merges": lambda scene: DescribeMerges(topic_ids=[scene.topic_id]),
     "plan_collection": lambda scene: PlanCollection(lease_id=scene.lease_id, max_segments=10),
     "filter_uncommitted": lambda scene: FilterUncommitted(
         segments=[SegmentId(lease_id=scene.lease_id, sequence=99)]
