@@ -16,6 +16,7 @@ from lacuna.console import (
     connected,
     groups,
     live,
+    merges,
     messages,
     partition,
     topics,
@@ -36,6 +37,7 @@ _PAGES: Final[dict[str, Page]] = {
     "/groups/group": groups.group_page,
     "/transactions": transactions.page,
     "/transactions/abort": transactions.abort_page,
+    "/merges": merges.page,
     "/clients": connected.page,
 }
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
