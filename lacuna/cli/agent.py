@@ -11,13 +11,12 @@ from lacuna.agent.clock import SystemWallClock
 from lacuna.agents import start_agent
 from lacuna.cli.agent_options import AgentOptions, given_settings
 from lacuna.cli.command_line import option
-from lacuna.cli.config_options import Assignments, Config, PrintConfig
+from lacuna.cli.config_options import Assignments, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
 from lacuna.cli.errors import fail
 from lacuna.cli.options import (
     DEFAULT_LISTEN,
     Advertise,
-    AgentStore,
     Bucket,
     CacheMebibytes,
     CreateBucket,
@@ -29,6 +28,7 @@ from lacuna.cli.options import (
     NoAutoCreate,
     Objects,
     Partitions,
+    Store,
     Verbose,
     Workers,
     Zone,
@@ -57,7 +57,7 @@ def agent(
     endpoint: Endpoint = None,
     create_bucket: CreateBucket = False,
     objects: Objects = None,
-    store: AgentStore = None,
+    store: Store = None,
     listen: Listen = DEFAULT_LISTEN,
     advertise: Advertise = None,
     zone: Zone = None,
@@ -67,7 +67,6 @@ def agent(
     flush_ms: FlushInterval = None,
     cache_mib: CacheMebibytes = None,
     health: Health = None,
-    config: Config = None,
     assignments: Assignments = None,
     print_config: PrintConfig = False,
     verbose: Verbose = False,
@@ -80,7 +79,7 @@ def agent(
     """
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
-    configuration = configure(context, config, assignments, given)
+    configuration = configure(context, assignments, given)
     places = [each for each in (bucket, objects, store) if each is not None]
     if len(places) != 1:
         fail("no place for the records was given: use one of --bucket, --objects and --store")

@@ -17,7 +17,7 @@ _INSTEAD = {
     "endpoint": ("moto", "objects", "store"),
     "create_bucket": ("moto",),
     "objects": ("bucket", "store"),
-    "store": ("bucket", "objects"),
+    "store": ("bucket", "objects", "data"),
 }
 
 
@@ -143,11 +143,15 @@ Objects = Annotated[
         panel=_RECORDS,
     ),
 ]
-_STORE_HELP = "Or either of them as a URL: s3://BUCKET/PREFIX?endpoint=URL, file:///FOLDER."
-Store = Annotated[str | None, option("--store", help=_STORE_HELP, panel=_RECORDS)]
-AgentStore = Annotated[
+Store = Annotated[
     str | None,
-    option("--store", key="store", callback=_typed_first, help=_STORE_HELP, panel=_RECORDS),
+    option(
+        "--store",
+        key="store",
+        callback=_typed_first,
+        help="Or either of them as a URL: s3://BUCKET/PREFIX?endpoint=URL, file:///FOLDER.",
+        panel=_RECORDS,
+    ),
 ]
 Listen = Annotated[
     str,
@@ -172,6 +176,7 @@ Zone = Annotated[
     str | None,
     option(
         "--zone",
+        has_variable=False,
         help="Availability zone of this agent; clients that name their zone are kept within it.",
         panel=_CLIENTS,
     ),
@@ -180,6 +185,7 @@ Partitions = Annotated[
     int | None,
     option(
         "--partitions",
+        has_variable=False,
         min=1,
         help="Number of partitions of topics that are created when first used. Default: 1.",
         panel=_TOPICS,
@@ -189,6 +195,7 @@ NoAutoCreate = Annotated[
     bool,
     option(
         "--no-auto-create",
+        has_variable=False,
         help="Do not create topics automatically: an unknown topic is an error.",
         panel=_TOPICS,
     ),
@@ -209,6 +216,7 @@ FlushInterval = Annotated[
     int | None,
     option(
         "--flush-ms",
+        has_variable=False,
         min=0,
         help="Milliseconds to collect records before writing them. A higher value means fewer objects "
         "and slower acknowledgements. Default: 250 on S3, 0 on a folder.",
@@ -219,6 +227,7 @@ CacheMebibytes = Annotated[
     int | None,
     option(
         "--cache-mib",
+        has_variable=False,
         min=1,
         help="Mebibytes of memory in which each worker caches records. Default: 128.",
         panel=_SPEED,

@@ -28,7 +28,13 @@ def console(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     listen_on: Annotated[
         str,
-        option("--listen", "-l", metavar="HOST:PORT", help="Address for browsers to connect to."),
+        option(
+            "--listen",
+            "-l",
+            key="console.listen",
+            metavar="HOST:PORT",
+            help="Address for browsers to connect to.",
+        ),
     ] = DEFAULT_CONSOLE,
     console_hosts: ConsoleHosts = "",
     console_writes: ConsoleWrites = False,

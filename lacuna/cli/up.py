@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from lacuna.cli.agent_options import AgentOptions, given_settings
 from lacuna.cli.command_line import option
-from lacuna.cli.config_options import Assignments, Config, PrintConfig
+from lacuna.cli.config_options import Assignments, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
 from lacuna.cli.console_options import Wanted, host_names
 from lacuna.cli.errors import fail
@@ -97,7 +97,6 @@ def up(
     no_console: NoConsole = False,
     console_hosts: ConsoleHosts = "",
     console_writes: ConsoleWrites = False,
-    config: Config = None,
     assignments: Assignments = None,
     print_config: PrintConfig = False,
     verbose: Verbose = False,
@@ -110,7 +109,7 @@ def up(
     """
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
-    configuration = configure(context, config, assignments, given)
+    configuration = configure(context, assignments, given)
     with ExitStack() as stack:
         if moto:
             bucket, endpoint, data = _on_moto(context, stack)

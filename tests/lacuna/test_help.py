@@ -25,7 +25,7 @@ def test_the_list_of_commands(lacuna: Command) -> None:
     ran = lacuna("--help", columns=120)
     assert ran.code == 0
     listed = [line.split()[1] for line in ran.out.splitlines() if line.startswith("│ ")]
-    assert listed == ["--version", "--help", *NAMES]
+    assert listed == ["--config", "--version", "--help", *NAMES]
     assert "lacuna demo" in ran.out
 
 
