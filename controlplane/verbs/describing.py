@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from lacuna.controlplane.shared.log.live import dead_slices
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.rewriting import TopicRewritten
-from lacuna.controlplane.state.settings import DESCRIBED_EXTENTS, MERGE_WINDOW
+from lacuna.controlplane.state.settings import DESCRIBED_EXTENTS
 from lacuna.controlplane.state.state import NO_NODE
 from lacuna.controlplane.state.totals import totals
+from lacuna.controlplane.state.waiting import waiting_in
 from lacuna.controlplane.v1.cluster_pb2 import AgentDescription, ClusterDescribed, DescribeCluster
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed, TopicMerges
@@ -70,16 +70,10 @@ def _look(found: TopicMerges, partitions: Iterable[Partition], small_bytes: int,
         if looked >= room:
             found.partitions_left_out += 1
             continue
-        extents = partition.extents
-        end = extents.first_ending_after(partition.last_stable_offset)
-        start = max(0, end - MERGE_WINDOW)
-        looked += 1 + end - start
-        small = [size for size in extents.sizes[start:end] if size < small_bytes]
-        found.small_extents += len(small)
-        found.small_bytes += sum(small)
-        for first, stop in dead_slices(extents, partition.dead, start, end):
-            found.aborted_bytes += sum(extents.sizes[first:stop])
-            found.aborted_offsets += sum(extents.next_offsets[first:stop]) - sum(
-                extents.base_offsets[first:stop]
-            )
+        waiting = waiting_in(partition, small_bytes)
+        looked += 1 + waiting.looked_at
+        found.small_extents += waiting.small_extents
+        found.small_bytes += waiting.small_bytes
+        found.aborted_offsets += waiting.aborted_offsets
+        found.aborted_bytes += waiting.aborted_bytes
     return looked
