@@ -58,7 +58,8 @@ def produce(
         ),
     ] = None,
     null: Annotated[
-        bool, option("--null", help="An empty value is null: it deletes its key when compacted.")
+        bool,
+        option("--null", "-Z", help="An empty value is null: it deletes its key when compacted."),
     ] = False,
     compression: Annotated[
         str,

@@ -296,11 +296,6 @@ def _positions(state: State) -> list[tuple[str, PartitionKey, int]]:
     return list(islice(committed, _MOST_LAGS))
 
 
-def _lag_of(partition: Partition, offset: int) -> Behind:
-    position = max(offset, partition.log_start_offset)
-    return behind(partition.extents, partition.dead, position, partition.last_stable_offset)
-
-
 async def _add_lags(families: Families, state: State, now_ms: int) -> None:
     """Add them under the names that exporters of lag use."""
     sums: dict[str, int] = {}
@@ -314,7 +309,7 @@ async def _add_lags(families: Families, state: State, now_ms: int) -> None:
             continue  # it was deleted meanwhile
         lag = known.get((key, offset))
         if lag is None:
-            lag = known[key, offset] = _lag_of(partition, offset)
+            lag = known[key, offset] = behind(partition, offset)
         seconds = lag.seconds(now_ms)
         sums[group_id] = sums.get(group_id, 0) + lag.offsets
         most[group_id] = max(most.get(group_id, 0.0), seconds)
