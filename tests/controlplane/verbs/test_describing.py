@@ -1,5 +1,7 @@
 """DescribeCluster and DescribeMerges: what agents tell, and what was rewritten."""
 
+import pytest
+
 from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS, MAX_REPORT_BYTES
 from lacuna.controlplane.v1.cluster_pb2 import (
     ClusterDescribed,
@@ -11,6 +13,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 )
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed
 from lacuna.controlplane.v1.reports_pb2 import AgentReport
+from lacuna.controlplane.verbs import describing
 from tests.controlplane.verbs.cluster import Cluster
 from tests.controlplane.verbs.collecting import collect
 from tests.controlplane.verbs.script import run
@@ -96,3 +99,15 @@ def test_aborted_records_and_small_extents_wait() -> None:
     (topic,) = _merges(cluster, cluster.state.topics_by_name["a"].topic_id, b"missing").topics
     assert (topic.small_extents, topic.small_bytes) == (4, 400)
     assert (topic.aborted_offsets, topic.aborted_bytes) == (3, 100)
+
+
+def test_what_is_too_much_to_look_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = run("""
+        topic a 3
+        put a-0 x2                             -> 0
+        put a-1 x2                             -> 0
+    """)
+    monkeypatch.setattr(describing, "DESCRIBED_EXTENTS", 2)
+    cluster.state.rewriting.small_bytes = 1000
+    (topic,) = _merges(cluster, cluster.state.topics_by_name["a"].topic_id).topics
+    assert (topic.small_extents, topic.partitions_left_out) == (1, 2)
