@@ -49,6 +49,13 @@ class AgentSettings:
         least=1,
         most=LARGEST_INT,
     )
+    max_connections_per_ip: int = setting(
+        "max.connections.per.ip",
+        LARGEST_INT,
+        "Further connections from one address are closed at once.",
+        least=1,
+        most=LARGEST_INT,
+    )
     max_idle_ms: int = setting(
         "connections.max.idle.ms",
         600_000,

@@ -34,6 +34,7 @@ from lacuna.controlplane.verbs import (
     reading,
     retention,
     securing,
+    sharing,
     swapping,
     topics,
     transactions,
@@ -88,6 +89,7 @@ VERBS: Final[Mapping[str, _Decide]] = {
     "create_partitions": topics.create_partitions,
     "alter_topic_configs": topics.alter_topic_configs,
     "alter_security": securing.alter_security,
+    "share_quotas": sharing.share_quotas,
     "commit_segment": commits.commit_segment,
     "read_partitions": reading.read_partitions,
     "delete_records": housekeeping.delete_records,
@@ -129,6 +131,7 @@ VERBS: Final[Mapping[str, _Decide]] = {
 LOOKS: Final = frozenset(
     {
         "renew_lease",
+        "share_quotas",
         "describe_leases",
         "read_partitions",
         "plan_merge",

@@ -19,6 +19,8 @@ from lacuna.agent.peers import AskPeer, Named, Peers
 from lacuna.agent.placement import others_are_live
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.quotas.quotas import Quotas
+from lacuna.agent.quotas.sharing import QuotaSharing
 from lacuna.agent.registry import discover
 from lacuna.agent.security.access import Access
 from lacuna.agent.security.settings import SecuritySettings
@@ -70,12 +72,14 @@ class RunningAgent:
         housekeeping: Housekeeping | None,
         peers: Peers,
         aside: Aside,
+        sharing: QuotaSharing,
     ) -> None:
         self.context = context
         self.server = server
         self.housekeeping = housekeeping
         self._peers = peers
         self._aside = aside
+        self._sharing = sharing
 
     @property
     def bootstrap(self) -> str:
@@ -113,6 +117,7 @@ class RunningAgent:
 
     async def _stop_watching(self) -> None:
         await self._aside.stop()
+        await self._sharing.stop()
         await self._peers.stop()
         await self.context.lines.stop()
 
@@ -154,7 +159,9 @@ async def start_agent(
     context.lines.start()
     aside = Aside(control, server)
     aside.start()
-    return RunningAgent(context, server, housekeeping, peers, aside)
+    sharing = QuotaSharing(control, context.lease, context.quotas)
+    sharing.start()
+    return RunningAgent(context, server, housekeeping, peers, aside, sharing)
 
 
 async def _connect_peer(agent: Agent) -> "asyncio.Future[None]":
@@ -231,5 +238,6 @@ def _context(
         fetch=fetch,
         members=Members(control, lease.trust),
         lines=lines,
+        quotas=Quotas(control.cluster.security),
         access=Access(parts.security, parts.agent.listeners, control.cluster.security, clock),
     )

@@ -11,6 +11,7 @@ from lacuna.controlplane.v1.security_pb2 import (
     DelegationToken,
     Quota,
     QuotaEntity,
+    QuotaUse,
     ScramCredential,
     SecurityChanges,
 )
@@ -158,6 +159,6 @@ class Security:
         return ""
 
 
-def entity_of(quota: Quota) -> Entity:
+def entity_of(quota: Quota | QuotaUse) -> Entity:
     """Return whom a quota is for."""
     return tuple((part.type, part.name if part.HasField("name") else None) for part in quota.entity)

@@ -11,6 +11,7 @@ from lacuna.controlplane.state.horizons import Horizons
 from lacuna.controlplane.state.partition import Partition, deleted_delta
 from lacuna.controlplane.state.segments import SegmentTable
 from lacuna.controlplane.state.settings import LEASE_DURATION_MS
+from lacuna.controlplane.state.shares import Shares
 from lacuna.controlplane.state.transactional import TransactionalId
 from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
@@ -119,6 +120,8 @@ class State:
         self.retention_ages: dict[PartitionKey, int] = {}
         #: when the last tick was; partitions that it did not see were created since then
         self.retention_ticked_ms: int | None = None
+        # Volatile: how agents share quotas.
+        self.shares = Shares()
         #: when tokens that have expired were last looked for
         self.tokens_checked_ms = 0
         self.merge_cursor = 0

@@ -112,3 +112,31 @@ class SecurityAltered(_message.Message):
     error_code: int
     error_message: str
     def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
+
+class QuotaUse(_message.Message):
+    __slots__ = ("key", "entity", "used", "is_short")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    IS_SHORT_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    entity: _containers.RepeatedCompositeFieldContainer[QuotaEntity]
+    used: float
+    is_short: bool
+    def __init__(self, key: _Optional[str] = ..., entity: _Optional[_Iterable[_Union[QuotaEntity, _Mapping]]] = ..., used: _Optional[float] = ..., is_short: _Optional[bool] = ...) -> None: ...
+
+class ShareQuotas(_message.Message):
+    __slots__ = ("lease_id", "uses")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    USES_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    uses: _containers.RepeatedCompositeFieldContainer[QuotaUse]
+    def __init__(self, lease_id: _Optional[int] = ..., uses: _Optional[_Iterable[_Union[QuotaUse, _Mapping]]] = ...) -> None: ...
+
+class QuotasShared(_message.Message):
+    __slots__ = ("error_code", "shares")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    shares: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, error_code: _Optional[int] = ..., shares: _Optional[_Iterable[float]] = ...) -> None: ...

@@ -73,7 +73,9 @@ from lacuna.controlplane.v1.security_pb2 import (
     AlterSecurity,
     Quota,
     QuotaEntity,
+    QuotaUse,
     SecurityChanges,
+    ShareQuotas,
 )
 from lacuna.controlplane.v1.transactions_pb2 import (
     AbortTxn,
@@ -226,6 +228,9 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
                 Quota(entity=[QuotaEntity(type="user", name="a")], set={"request_percentage": 5})
             ],
         )
+    ),
+    "share_quotas": lambda scene: ShareQuotas(
+        lease_id=scene.lease_id, uses=[QuotaUse(key="request_percentage", used=0.5)]
     ),
     "open_lease": lambda _: OpenLease(duration_ms=60_000),
     "describe_leases": lambda _: DescribeLeases(),
