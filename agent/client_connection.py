@@ -210,8 +210,8 @@ class ClientConnection(asyncio.BufferedProtocol):
     async def finish(self) -> None:
         """Read no further requests, answer those already read, and return once the connection has closed."""
         if self._state in SERVING:
-            self._unmute()
             self._happened(Event.SHUT_DOWN)
+            self._unmute()
             await self._closed.wait()
 
     # Called by Serving.
