@@ -26,7 +26,9 @@ from lacuna.agent.handshake import Handshake
 from lacuna.agent.quotas.addresses import Addresses
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.strangers import Complaints
+from lacuna.controlplane.shared.broker_configs import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP
 from lacuna.errors import ListenError
+from lacuna.setting import LARGEST_INT
 
 log = logging.getLogger("lacuna.agent")
 
@@ -45,7 +47,7 @@ class AgentServer:
         self.complaints = Complaints()
         self.budget = ByteBudget(context.settings.max_agent_bytes)
         self._most = min(context.settings.max_connections, room_for_connections())
-        self._addresses = Addresses(context.settings.max_connections_per_ip, context.quotas.limits)
+        self._addresses = Addresses(context.quotas.limits)
         self._is_crowded = False
         #: A dict as an ordered set: what is done to all of them is done in the order in which they came.
         self._connections: dict[ClientConnection, None] = {}
@@ -210,13 +212,14 @@ class AgentServer:
             self._addresses.closed(handshake.address)
 
     def _has_room(self, address: str) -> bool:
-        if not self._addresses.has_room(address):
+        most = self._most_of_address()
+        if self._addresses.open_now(address) >= most:
             self.context.metrics.connections_refused += 1
-            why = f"it has as many connections as max.connections.per.ip allows: {self._addresses.most}"
+            why = f"it has as many connections as max.connections.per.ip allows: {most}"
             if self.complaints.is_new(address, why, asyncio.get_running_loop().time()):
                 log.warning("%s: connection closed: %s", address, why)
             return False
-        if len(self._connections) + len(self._handshakes) < self._most:
+        if len(self._connections) + len(self._handshakes) < self._most_connections():
             self._is_crowded = False
             return True
         self.context.metrics.connections_refused += 1
@@ -225,10 +228,22 @@ class AgentServer:
             log.warning("new connections are refused: %s", self._why_crowded())
         return False
 
+    def _most_connections(self) -> int:
+        return min(self._most, self._limit(MAX_CONNECTIONS, LARGEST_INT))
+
+    def _most_of_address(self) -> int:
+        return self._limit(MAX_CONNECTIONS_PER_IP, self.context.settings.max_connections_per_ip)
+
+    def _limit(self, name: str, fixed: int) -> int:
+        """Return what was set for all brokers, or else this agent's own setting."""
+        configs = self.context.control.cluster.security.configs
+        return int(configs[name]) if name in configs else fixed
+
     def _why_crowded(self) -> str:
-        if self._most == self.context.settings.max_connections:
-            return f"{self._most} are open, the limit that max.connections sets"
-        return f"{self._most} are open; to allow more, raise the limit of open files (ulimit -n)"
+        most = self._most_connections()
+        if most < self._most or most == self.context.settings.max_connections:
+            return f"{most} are open, the limit that max.connections sets"
+        return f"{most} are open; to allow more, raise the limit of open files (ulimit -n)"
 
     def forget(self, connection: ClientConnection) -> None:
         """Unregister a connection that is closed."""

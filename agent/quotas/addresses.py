@@ -15,15 +15,14 @@ _MOST_BUCKETS: Final = 10_000
 class Addresses:
     """The connections of each address. Times are the event loop's, in seconds."""
 
-    def __init__(self, most: int, limits: Limits) -> None:
-        self.most = most
+    def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._open: Counter[str] = Counter()
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
 
-    def has_room(self, address: str) -> bool:
-        """Return whether an address may have one more connection."""
-        return self._open[address] < self.most
+    def open_now(self, address: str) -> int:
+        """Return how many connections an address has."""
+        return self._open[address]
 
     def began(self, address: str) -> None:
         """Count a connection whose TLS handshake begins."""

@@ -97,13 +97,13 @@ def restore(snapshot: bytes) -> State:
     for lease in message.leases:
         state.leases[lease.lease_id] = _read_lease(lease)
     state.ended_leases = dict(zip(message.ended_lease_ids, message.ended_lease_ms, strict=True))
+    state.security.apply(message.security)
     for topic in message.topics:
         _read_topic(state, topic)
     for each in message.transactional_ids:
         _read_transactional_id(state, each)
     _read_segments(state.segments, message.segments, message.pins)
     state.groups = Groups.from_snapshot(GroupsSnapshot.FromString(message.groups))
-    state.security.apply(message.security)
     return state
 
 
@@ -169,7 +169,9 @@ def _partition(partition: Partition) -> PartitionSnapshot:
 
 
 def _read_topic(state: State, message: TopicSnapshot) -> None:
-    topic = TopicState(message.topic.topic_id, message.topic.name, dict(message.topic.configs))
+    found, inherited = message.topic, set(message.topic.inherited)
+    own = {name: value for name, value in found.configs.items() if name not in inherited}
+    topic = TopicState(found.topic_id, found.name, own, state.topic_defaults)
     state.topics[topic.topic_id] = topic
     state.topics_by_name[topic.name] = topic
     state.topics_by_plain_name[plain(topic.name)] = topic

@@ -1,8 +1,10 @@
 """The state of the control plane. Only replay changes its durable part; what is volatile is marked as such."""
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Final
 
+from lacuna.controlplane.shared.broker_configs import topic_defaults
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.state.deadlines import Deadlines
@@ -46,15 +48,25 @@ class Lease:
 
 
 class TopicState:
-    """A topic, its configs, and its partitions in the order of their indexes."""
+    """A topic, its configs, and its partitions in the order of their indexes.
 
-    __slots__ = ("configs", "name", "partitions", "topic_id")
+    `own` are the configs that were set on it, `configs` those in effect, with those that were set for all brokers.
+    """
 
-    def __init__(self, topic_id: bytes, name: str, configs: dict[str, str]) -> None:
+    __slots__ = ("configs", "name", "own", "partitions", "topic_id")
+
+    def __init__(
+        self, topic_id: bytes, name: str, own: Mapping[str, str], defaults: Mapping[str, str]
+    ) -> None:
         self.topic_id = topic_id
         self.name = name
-        self.configs = configs
+        self.set_configs(own, defaults)
         self.partitions: list[Partition] = []
+
+    def set_configs(self, own: Mapping[str, str], defaults: Mapping[str, str]) -> None:
+        """Replace the topic's own configs, and what was set for all brokers."""
+        self.own = dict(own)
+        self.configs = {**defaults, **own}
 
     def message(self) -> Topic:
         """Return the topic as clients of the control plane see it."""
@@ -63,6 +75,7 @@ class TopicState:
             name=self.name,
             partition_count=len(self.partitions),
             configs=self.configs,
+            inherited=sorted(self.configs.keys() - self.own.keys()),
         )
 
 
@@ -132,6 +145,11 @@ class State:
         """Note the hour in which an idempotence window was used, so that it can expire."""
         filed = self.window_hours.setdefault(hour, {})
         filed.setdefault(partition.key, set()).add(producer_id)
+
+    @property
+    def topic_defaults(self) -> Mapping[str, str]:
+        """The topic configs that were set for all brokers."""
+        return topic_defaults(self.security.configs)
 
     # Watching.
 

@@ -40,7 +40,7 @@ class Endpoint(_message.Message):
     def __init__(self, listener: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("topic_id", "name", "partition_count", "configs")
+    __slots__ = ("topic_id", "name", "partition_count", "configs", "inherited")
     class ConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -52,11 +52,13 @@ class Topic(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITION_COUNT_FIELD_NUMBER: _ClassVar[int]
     CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    INHERITED_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     name: str
     partition_count: int
     configs: _containers.ScalarMap[str, str]
-    def __init__(self, topic_id: _Optional[bytes] = ..., name: _Optional[str] = ..., partition_count: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    inherited: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, topic_id: _Optional[bytes] = ..., name: _Optional[str] = ..., partition_count: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ..., inherited: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ClusterDelta(_message.Message):
     __slots__ = ("version", "is_snapshot", "cluster_id", "topics", "deleted_topic_ids", "has_agents", "agents", "hidden_lease_ids", "hidden_agents", "peer_secret", "security")

@@ -85,9 +85,9 @@ def test_clients_whose_use_is_counted_together_wait_together() -> None:
 def test_connections_beyond_the_rate_of_an_address_wait() -> None:
     security = Security()
     security.quotas = {(("ip", None),): {CONNECTIONS: 2.0}, (("ip", "b"),): {CONNECTIONS: 1000.0}}
-    addresses = Addresses(5, Limits(security))
+    addresses = Addresses(Limits(security))
     assert [addresses.opened("a", 0.0) for _ in range(5)] == [0.0, 0.0, 0.0, 0.5, 1.0]
-    assert not addresses.has_room("a")
+    assert addresses.open_now("a") == 5
     addresses.closed("a")
-    assert addresses.has_room("a")
+    assert addresses.open_now("a") == 4
     assert [addresses.opened("b", 0.0) for _ in range(5)] == [0.0] * 5
