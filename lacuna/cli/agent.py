@@ -9,7 +9,7 @@ import click
 
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agents import start_agent
-from lacuna.cli.agent_options import AgentOptions, given_settings
+from lacuna.cli.agent_options import AgentOptions, given_security, given_settings
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
@@ -29,6 +29,10 @@ from lacuna.cli.options import (
     NoAutoCreate,
     Objects,
     Partitions,
+    TlsAuthorities,
+    TlsCertificate,
+    TlsKey,
+    UsersFile,
     Verbose,
     Workers,
     Zone,
@@ -60,6 +64,10 @@ def agent(
     store: AgentStore = None,
     listen: Listen = DEFAULT_LISTEN,
     advertise: Advertise = None,
+    tls_cert: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsAuthorities = None,
+    users_file: UsersFile = None,
     zone: Zone = None,
     partitions: Partitions = None,
     no_auto_create: NoAutoCreate = False,
@@ -80,6 +88,7 @@ def agent(
     """
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
+    given |= given_security(tls_cert, tls_key, tls_ca, users_file)
     configuration = configure(context, config, assignments, given)
     places = [each for each in (bucket, objects, store) if each is not None]
     if len(places) != 1:

@@ -12,7 +12,7 @@ from typing import Annotated
 import click
 from click.core import ParameterSource
 
-from lacuna.cli.agent_options import AgentOptions, given_settings
+from lacuna.cli.agent_options import AgentOptions, given_security, given_settings
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, Config, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
@@ -44,6 +44,10 @@ from lacuna.cli.options import (
     NoAutoCreate,
     NoConsole,
     Partitions,
+    TlsAuthorities,
+    TlsCertificate,
+    TlsKey,
+    UsersFile,
     Verbose,
     Workers,
     Zone,
@@ -85,6 +89,10 @@ def up(
     journal: Journal = None,
     listen: Listen = DEFAULT_LISTEN,
     advertise: Advertise = None,
+    tls_cert: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsAuthorities = None,
+    users_file: UsersFile = None,
     zone: Zone = None,
     partitions: Partitions = None,
     no_auto_create: NoAutoCreate = False,
@@ -110,6 +118,7 @@ def up(
     """
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
+    given |= given_security(tls_cert, tls_key, tls_ca, users_file)
     configuration = configure(context, config, assignments, given)
     with ExitStack() as stack:
         if moto:
