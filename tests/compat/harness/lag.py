@@ -77,7 +77,9 @@ class Lag:
             if error or count == most:
                 break
         # At the end this is where read_committed consumers go on, behind all that was aborted.
-        offset = int(message.offset()) + (0 if error else 1)
+        at = message.offset()
+        assert at is not None
+        offset = at + (0 if error else 1)
         consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
         consumer.close()
         return offset

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
 from tests.compat.harness.tools import Refused, Said, Server
 

@@ -1,4 +1,4 @@
-"""What the programs of tools share: a server as a process with an HTTP interface, waiting for it, and telling the lines."""
+"""What the programs of tools share: a server as a process, waiting for what it does, and printing the lines."""
 
 from __future__ import annotations
 
