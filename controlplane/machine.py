@@ -34,6 +34,8 @@ from lacuna.controlplane.verbs import (
     producers,
     reading,
     retention,
+    securing,
+    sharing,
     swapping,
     topics,
     transactions,
@@ -88,6 +90,8 @@ VERBS: Final[Mapping[str, _Decide]] = {
     "delete_topics": topics.delete_topics,
     "create_partitions": topics.create_partitions,
     "alter_topic_configs": topics.alter_topic_configs,
+    "alter_security": securing.alter_security,
+    "share_quotas": sharing.share_quotas,
     "commit_segment": commits.commit_segment,
     "read_partitions": reading.read_partitions,
     "delete_records": housekeeping.delete_records,
@@ -130,6 +134,7 @@ VERBS: Final[Mapping[str, _Decide]] = {
 LOOKS: Final = frozenset(
     {
         "renew_lease",
+        "share_quotas",
         "describe_leases",
         "describe_cluster",
         "read_partitions",
@@ -167,6 +172,7 @@ REPLAYS: Final[Mapping[str, _Replay]] = {
     "topics_removed": topics.replay_topics_removed,
     "partitions_added": topics.replay_partitions_added,
     "configs_changed": topics.replay_configs_changed,
+    "security_changed": securing.replay_security_changed,
     "segment_recorded": commits.replay_segment_recorded,
     "log_starts_moved": housekeeping.replay_log_starts_moved,
     "extents_replaced": swapping.replay_extents_replaced,
@@ -231,6 +237,7 @@ def tick(state: State, context: Context) -> Decision:
     windows.tick_producers(turn)
     retention.tick_retention(turn)
     housekeeping.tick_pins(turn)
+    securing.tick_tokens(turn)
     presence.tick_presence(turn)
     deadlines.tick_groups(turn)
     return turn.end(None)

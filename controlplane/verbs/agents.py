@@ -47,6 +47,7 @@ def register_agent(turn: Turn, command: RegisterAgent) -> Reply:
         host=command.host,
         port=command.port,
         zone=command.zone,
+        endpoints=command.endpoints,
     )
     answer = AgentRegistered(
         node_id=record.node_id,
@@ -138,7 +139,13 @@ def tick_leases(turn: Turn) -> None:
 def replay_agent_joined(state: State, record: AgentJoined, _now_ms: int) -> None:
     """Begin an agent's lease."""
     before = presence.seen(state)
-    node = Agent(node_id=record.node_id, host=record.host, port=record.port, zone=record.zone)
+    node = Agent(
+        node_id=record.node_id,
+        host=record.host,
+        port=record.port,
+        zone=record.zone,
+        endpoints=record.endpoints,
+    )
     state.nodes[record.host, record.port] = node
     state.next_node_id = max(state.next_node_id, record.node_id + 1)
     state.next_lease_id = max(state.next_lease_id, record.lease_id + 1)

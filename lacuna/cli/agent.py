@@ -9,7 +9,7 @@ import click
 
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agents import start_agent
-from lacuna.cli.agent_options import AgentOptions, given_settings
+from lacuna.cli.agent_options import AgentOptions, given_security, given_settings
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
@@ -29,6 +29,10 @@ from lacuna.cli.options import (
     Objects,
     Partitions,
     Store,
+    TlsAuthorities,
+    TlsCertificate,
+    TlsKey,
+    UsersFile,
     Verbose,
     Workers,
     Zone,
@@ -60,6 +64,10 @@ def agent(
     store: Store = None,
     listen: Listen = DEFAULT_LISTEN,
     advertise: Advertise = None,
+    tls_cert: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsAuthorities = None,
+    users_file: UsersFile = None,
     zone: Zone = None,
     partitions: Partitions = None,
     no_auto_create: NoAutoCreate = False,
@@ -79,6 +87,7 @@ def agent(
     """
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
+    given |= given_security(tls_cert, tls_key, tls_ca, users_file)
     configuration = configure(context, assignments, given)
     places = [each for each in (bucket, objects, store) if each is not None]
     if len(places) != 1:
@@ -103,7 +112,7 @@ def agent(
     if workers > 1:
         with Supervisor() as supervisor:
             arguments = [f"--control={control}", *options.arguments()]
-            start_workers(supervisor, arguments, *options.address(), workers)
+            start_workers(supervisor, arguments, options.listeners(), workers)
     else:
         run(partial(_agent, options, control))
 
@@ -115,7 +124,6 @@ async def _agent(options: AgentOptions, control: str) -> None:
 
 
 async def _serve(options: AgentOptions, control: str, observed: Observed) -> None:
-    host, port = options.address()
     store = await open_when_there(options.url, create_bucket=options.create_bucket)
     try:
         async with client_of(control) as client:
@@ -126,8 +134,6 @@ async def _serve(options: AgentOptions, control: str, observed: Observed) -> Non
                 parts=options.parts(),
                 clock=SystemWallClock(),
                 randomness=random.SystemRandom(),
-                host=host,
-                port=port,
                 reuse_port=is_worker(),
             )
             await until_answered(partial(claim, store, client))

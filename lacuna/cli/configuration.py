@@ -19,6 +19,7 @@ from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping import HousekeepingSettings
 from lacuna.agent.housekeeping.merging import MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.cli.command_line import Option
 from lacuna.cli.config_file import file_of, keys_of, unknown, variable_of
@@ -31,7 +32,14 @@ from lacuna.setting import Setting, SettingsError, Value, as_text, settings_of
 
 Settings = TypeVar("Settings")
 
-AGENT: Final = (AgentSettings, FetchSettings, ProduceSettings, HousekeepingSettings, MergeSettings)
+AGENT: Final = (
+    AgentSettings,
+    SecuritySettings,
+    FetchSettings,
+    ProduceSettings,
+    HousekeepingSettings,
+    MergeSettings,
+)
 CONTROL_PLANE: Final = (GroupSettings, RuntimeSettings)
 
 #: The settings by command, key by key.

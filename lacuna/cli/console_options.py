@@ -14,10 +14,9 @@ from typing import Final
 import click
 
 from lacuna.addresses import join_address
-from lacuna.agents import ListenError
 from lacuna.console.listening import listen
 from lacuna.embedded import EmbeddedCluster
-from lacuna.errors import UserError
+from lacuna.errors import ListenError, UserError
 from lacuna.observing.endpoint import Observed, Shown
 from lacuna.observing.siblings import Siblings
 

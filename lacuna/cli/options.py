@@ -159,7 +159,8 @@ Listen = Annotated[
         "--listen",
         "-l",
         key="listeners",
-        help="Address for Kafka clients to connect to, HOST:PORT; port 0 picks a free one.",
+        help="Address for Kafka clients to connect to, HOST:PORT; port 0 picks a free one. Several with commas "
+        "between, as SASL_SSL://HOST:PORT, if clients are to authenticate (docs/security.md).",
         panel=_CLIENTS,
     ),
 ]
@@ -168,7 +169,44 @@ Advertise = Annotated[
     option(
         "--advertise",
         key="advertised.listeners",
-        help="Address that clients are told to use, HOST:PORT, if it differs from --listen.",
+        help="Address that clients are told to use, HOST:PORT, if it differs from --listen; with several, "
+        "NAME://HOST:PORT.",
+        panel=_CLIENTS,
+    ),
+]
+TlsCertificate = Annotated[
+    str | None,
+    option(
+        "--tls-cert",
+        metavar="FILE",
+        help="PEM file with the certificate of listeners with TLS, and its chain.",
+        panel=_CLIENTS,
+    ),
+]
+TlsKey = Annotated[
+    str | None,
+    option(
+        "--tls-key",
+        metavar="FILE",
+        help="PEM file with the certificate's key.",
+        panel=_CLIENTS,
+    ),
+]
+TlsAuthorities = Annotated[
+    str | None,
+    option(
+        "--tls-ca",
+        metavar="FILE",
+        help="PEM file with the authorities that sign the certificates of clients and of other agents.",
+        panel=_CLIENTS,
+    ),
+]
+UsersFile = Annotated[
+    str | None,
+    option(
+        "--users-file",
+        metavar="FILE",
+        help='TOML file of the first users of listeners with SASL, as admin = "file:/run/secrets/admin".',
         panel=_CLIENTS,
     ),
 ]

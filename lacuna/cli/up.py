@@ -12,7 +12,7 @@ from typing import Annotated
 import click
 from click.core import ParameterSource
 
-from lacuna.cli.agent_options import AgentOptions, given_settings
+from lacuna.cli.agent_options import AgentOptions, given_security, given_settings
 from lacuna.cli.command_line import option
 from lacuna.cli.config_options import Assignments, PrintConfig
 from lacuna.cli.configuration import configure, print_configuration
@@ -44,6 +44,10 @@ from lacuna.cli.options import (
     NoAutoCreate,
     NoConsole,
     Partitions,
+    TlsAuthorities,
+    TlsCertificate,
+    TlsKey,
+    UsersFile,
     Verbose,
     Workers,
     Zone,
@@ -85,6 +89,10 @@ def up(
     journal: Journal = None,
     listen: Listen = DEFAULT_LISTEN,
     advertise: Advertise = None,
+    tls_cert: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsAuthorities = None,
+    users_file: UsersFile = None,
     zone: Zone = None,
     partitions: Partitions = None,
     no_auto_create: NoAutoCreate = False,
@@ -109,6 +117,7 @@ def up(
     """
     log_to_stderr(verbose, log_format)
     given = given_settings(zone, partitions, no_auto_create, flush_ms, cache_mib)
+    given |= given_security(tls_cert, tls_key, tls_ca, users_file)
     configuration = configure(context, assignments, given)
     with ExitStack() as stack:
         if moto:
@@ -202,11 +211,8 @@ async def _up(
 def _cluster_settings(
     options: AgentOptions, journal: SharedJournalOptions | None, data: Path
 ) -> ClusterSettings:
-    host, port = options.address()
     return ClusterSettings(
         data=data,
-        host=host,
-        ports=(port,),
         open_store=options.open_store,
         store_url=options.url,
         journal=journal,
@@ -254,7 +260,7 @@ def _run_workers(
             start_workers(
                 supervisor,
                 [f"--control={control}", *options.arguments()],
-                *options.address(),
+                options.listeners(),
                 workers,
                 ready,
             )

@@ -12,18 +12,19 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import click
 
-from lacuna.addresses import join_address
-from lacuna.agents import ListenError
+from lacuna.agent.security.listeners import Listener
 from lacuna.cli.configuration import variables
 from lacuna.cli.errors import fail
 from lacuna.cli.notifying import SOCKET, STOPPING, notify
 from lacuna.cli.running import READY, SUPERVISED, say_ready
+from lacuna.errors import ListenError
 from lacuna.observing.siblings import Siblings
 
 #: Set in the environment of a worker, which shares its port, to its number.
@@ -161,14 +162,20 @@ class Supervisor:
 def start_workers(
     supervisor: Supervisor,
     options: Sequence[str],
-    host: str,
-    port: int,
+    listeners: Sequence[Listener],
     count: int,
     ready: Callable[[str], None] = lambda bootstrap: say_ready(f"{READY}{bootstrap}"),
 ) -> None:
-    """Starts `count` workers of `lacuna agent OPTIONS` behind one port, calls `ready` with their address, and waits."""
-    with reserved_port(host, port) as taken:
-        arguments = ["agent", *options, f"--listen={join_address(host, taken)}"]
+    """Starts `count` workers of `lacuna agent OPTIONS` behind the ports of its listeners.
+
+    Then it calls `ready` with their bootstrap address, and waits.
+    """
+    with ExitStack() as stack:
+        taken = [
+            replace(each, port=stack.enter_context(reserved_port(each.host, each.port)))
+            for each in listeners
+        ]
+        arguments = ["agent", *options, f"--listen={','.join(map(str, taken))}"]
         for number in range(count):
             bootstrap = supervisor.start(arguments, READY, worker=str(number + 1))
         ready(bootstrap)

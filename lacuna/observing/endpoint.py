@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from lacuna.addresses import parse_address
-from lacuna.agents import ListenError
+from lacuna.errors import ListenError
 from lacuna.observing.families import Families, render
 from lacuna.observing.siblings import Siblings
 

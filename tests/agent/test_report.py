@@ -1,13 +1,16 @@
 """What an agent tells of itself with its lease, and its bounds (adr/0044)."""
 
-from lacuna.agent.api import Peer
+from dataclasses import replace
+
+from lacuna.agent.api import Peer, Software
 from lacuna.agent.report import clients_of, report_of
 from lacuna.controlplane.state.settings import MAX_REPORT_BYTES
-from tests.agent.harness import ScriptedControl, make_context
+from tests.agent.harness import ScriptedControl, anybody, make_context
 
 
 def peer(number: int, name: str, version: str = "1") -> Peer:
-    found = Peer(host=f"10.0.0.{number}", port=number, client_id=f"{number}".rjust(30_000, "x"))
+    host, client_id = f"10.0.0.{number}", f"{number}".rjust(30_000, "x")
+    found = replace(anybody(), host=host, port=number, client_id=client_id, software=Software())
     found.software.is_called(name, version)
     return found
 

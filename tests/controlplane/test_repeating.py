@@ -70,6 +70,15 @@ from lacuna.controlplane.v1.log_pb2 import (
     SwapExtents,
     UnpinReads,
 )
+from lacuna.controlplane.v1.security_pb2 import (
+    Acl,
+    AlterSecurity,
+    Quota,
+    QuotaEntity,
+    QuotaUse,
+    SecurityChanges,
+    ShareQuotas,
+)
 from lacuna.controlplane.v1.transactions_pb2 import (
     AbortTxn,
     AddOffsetsToTxn,
@@ -213,6 +222,17 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
     ),
     "alter_topic_configs": lambda _: AlterTopicConfigs(
         name="a", changes=[ConfigChange(name="cleanup.policy", operation=2, value="compact")]
+    ),
+    "alter_security": lambda _: AlterSecurity(
+        changes=SecurityChanges(
+            added_acls=[Acl(principal="User:a", host="*")],
+            quotas=[
+                Quota(entity=[QuotaEntity(type="user", name="a")], set={"request_percentage": 5})
+            ],
+        )
+    ),
+    "share_quotas": lambda scene: ShareQuotas(
+        lease_id=scene.lease_id, uses=[QuotaUse(key="request_percentage", used=0.5)]
     ),
     "open_lease": lambda _: OpenLease(duration_ms=60_000),
     "describe_leases": lambda _: DescribeLeases(),

@@ -15,8 +15,8 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka import Producer
 
-from lacuna.agents import ListenError
 from lacuna.cli.console_options import Wanted, host_names
+from lacuna.errors import ListenError
 from lacuna.testing import ProcessCluster
 from tests.lacuna.conftest import Refusal
 from tests.lacuna.console.conftest import SECONDS
