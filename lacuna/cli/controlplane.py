@@ -10,7 +10,7 @@ import click
 
 from lacuna.addresses import parse_address
 from lacuna.cli.command_line import make_group, option
-from lacuna.cli.config_options import Assignments, Config, PrintConfig
+from lacuna.cli.config_options import Assignments, PrintConfig
 from lacuna.cli.configuration import Configuration, configure, print_configuration
 from lacuna.cli.console import asynchronous, tell
 from lacuna.cli.copying import copy
@@ -100,7 +100,6 @@ def controlplane(
     ] = DEFAULT_DATA,
     accept_loss: AcceptLoss = False,
     health: Health = None,
-    config: Config = None,
     assignments: Assignments = None,
     print_config: PrintConfig = False,
     verbose: Verbose = False,
@@ -113,7 +112,7 @@ def controlplane(
     of them: `lacuna agent --control A,B`. One leads, and if it ends, another one takes over within seconds.
     """
     log_to_stderr(verbose, log_format)
-    configuration = configure(context, config, assignments, {})
+    configuration = configure(context, assignments, {})
     if print_config:
         print_configuration(context, configuration)
         return

@@ -128,7 +128,7 @@ class S3Store:
         encryption: ServerSideEncryption | None = None,
         is_impatient: bool = False,
     ) -> None:
-        self.metrics = StoreMetrics()
+        self.metrics = StoreMetrics(connections)
         self._encryption = encryption
         self.read_gap = read_gap
         self._readers = ThreadPoolExecutor(READS_AT_ONCE, "s3-read")
@@ -166,7 +166,7 @@ class S3Store:
         name = self._name(key)
         body = b"".join(parts)
         try:
-            with self._errors(key):
+            with self.metrics.connection(), self._errors(key):
                 self._put(key, name, body, IfNoneMatch="*")
         except _RefusedError as refusal:
             self._settle_refusal(key, body, refusal)
@@ -209,7 +209,7 @@ class S3Store:
 
     def size(self, key: str) -> int:
         name = self._name(key)
-        with self._errors(key):
+        with self.metrics.connection(), self._errors(key):
             size: int = self._client.head_object(Bucket=self._bucket, Key=name)["ContentLength"]
         self.metrics.count_size()
         return size
@@ -223,7 +223,7 @@ class S3Store:
         if start_after:
             arguments["StartAfter"] = self._prefix + start_after
         while True:
-            with self._errors(""):
+            with self.metrics.connection(), self._errors(""):
                 page = self._client.list_objects_v2(**arguments)
             self.metrics.count_list()
             for entry in page.get("Contents", ()):
@@ -237,7 +237,7 @@ class S3Store:
     def delete(self, keys: Iterable[str]) -> None:
         names = (self._name(key) for key in keys)
         while some := tuple(islice(names, _DELETE_KEYS)):
-            with self._errors(""):
+            with self.metrics.connection(), self._errors(""):
                 answer = self._client.delete_objects(
                     Bucket=self._bucket,
                     Delete={"Objects": [{"Key": name} for name in some], "Quiet": True},
@@ -289,7 +289,7 @@ class S3Store:
     def _put_if(self, key: str, data: bytes, **condition: str) -> str:
         name = self._name(key)
         try:
-            with self._errors(key):
+            with self.metrics.connection(), self._errors(key):
                 answer = self._put(key, name, data, **condition)
         except _RefusedError as refusal:
             if refusal.is_conflict:
@@ -320,15 +320,16 @@ class S3Store:
         attempts = 0
         while True:
             attempts += 1
-            with self._errors(key):
-                answer = self._client.get_object(Bucket=self._bucket, Key=name, **arguments)
-            try:
-                return _read_body(answer), answer.get("ETag", "")
-            except _STREAM_ERRORS as error:
-                if attempts == _READ_ATTEMPTS:
-                    raise StoreUnavailableError(
-                        f"{self._where} broke off reading {key!r} {attempts} times: {error}"
-                    ) from error
+            with self.metrics.connection():
+                with self._errors(key):
+                    answer = self._client.get_object(Bucket=self._bucket, Key=name, **arguments)
+                try:
+                    return _read_body(answer), answer.get("ETag", "")
+                except _STREAM_ERRORS as error:
+                    if attempts == _READ_ATTEMPTS:
+                        raise StoreUnavailableError(
+                            f"{self._where} broke off reading {key!r} {attempts} times: {error}"
+                        ) from error
 
     def _settle_refusal(self, key: str, body: bytes, refusal: "_RefusedError") -> None:
         """Return if an earlier attempt of our own created the object; else raise what stands in the way."""

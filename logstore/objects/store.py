@@ -12,6 +12,7 @@ import threading
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple, Protocol, TypeAlias, overload, runtime_checkable
@@ -194,16 +195,19 @@ class StoreMetrics:
 
     `puts`, `gets`, `deletes` (keys), `lists` (pages) and `sizes` count calls that succeeded.
     `bytes_written` and `bytes_read` count payload bytes; `bytes_between` counts those of `bytes_read`
-    that lay between the parts of a `RangeRead`, so that nobody wanted them.
+    that lay between the parts of a `RangeRead`, so that nobody wanted them. `connections_in_use` carry a
+    request now, and at most `connections_kept` stay open without one.
     """
 
     __slots__ = (
-        "_lock", "bytes_between", "bytes_read", "bytes_written", "deletes", "gets", "lists", "puts",
-        "sizes",
+        "_lock", "bytes_between", "bytes_read", "bytes_written", "connections_in_use",
+        "connections_kept", "deletes", "gets", "lists", "puts", "sizes",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, connections_kept: int = 0) -> None:
         self._lock = threading.Lock()
+        self.connections_kept = connections_kept
+        self.connections_in_use = 0
         self.puts = 0
         self.bytes_written = 0
         self.gets = 0
@@ -212,6 +216,17 @@ class StoreMetrics:
         self.sizes = 0
         self.lists = 0
         self.deletes = 0
+
+    @contextmanager
+    def connection(self) -> Iterator[None]:
+        """Count a connection as in use during the block."""
+        with self._lock:
+            self.connections_in_use += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.connections_in_use -= 1
 
     def count_put(self, size: int) -> None:
         with self._lock:

@@ -40,6 +40,25 @@ class Script:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
+def test_connections_in_use_are_counted(script: Script, scripted: S3Store) -> None:
+    """Also while a body is read, and not any more once a request has failed."""
+    seen: list[int] = []
+    real = Script.next
+
+    def next_answer() -> Answer:
+        seen.append(scripted.metrics.connections_in_use)
+        return real(script)
+
+    script.next = next_answer  # type: ignore[method-assign]
+    script.answers = [Answer(200, b"abc"), error(403, "AccessDenied")]
+    assert scripted.get("a", 0, 3) == b"abc"
+    with pytest.raises(StoreMisconfiguredError):
+        scripted.size("a")
+    assert seen[:2] == [1, 1]
+    assert scripted.metrics.connections_in_use == 0
+    assert scripted.metrics.connections_kept > 0
+
+
 def error(status: int, code: str) -> Answer:
     return Answer(status, f"<Error><Code>{code}</Code><Message>m</Message></Error>".encode())
 

@@ -96,7 +96,7 @@ class ConsumerBench(Bench):
 
     def do_topic(self, name: str, count: str) -> str:
         """Makes a topic, or has it grow."""
-        topic = TopicState(name.encode() * 16, name, {})
+        topic = TopicState(name.encode() * 16, name, {}, {})
         topic.partitions = [Partition((topic.topic_id, index)) for index in range(int(count))]
         self.state.partitions |= {each.key: each for each in topic.partitions}
         self.state.topics[topic.topic_id] = self.state.topics_by_name[name] = topic
