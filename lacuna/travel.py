@@ -56,8 +56,8 @@ async def travel(control: ControlClient, topic: str, at_ms: int) -> Sequence[Pas
                 log_start_offset=start,
                 end_then=end,
                 end_now=stable,
-                left=behind(view.extents, view.dead, start, end).offsets if start < end else 0,
-                new=behind(view.extents, view.dead, max(start, end), stable).offsets,
+                left=behind(view, start, end).offsets if start < end else 0,
+                new=behind(view, end).offsets,
             )
         )
     return partitions

@@ -4,7 +4,11 @@ from array import array
 
 from lacuna.controlplane.shared.history import History, next_second_ms
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
-from lacuna.controlplane.state.formats import SNAPSHOT_FORMAT, LaterFormatError
+from lacuna.controlplane.state.formats import (
+    FORMAT_WITHOUT_SECURITY,
+    SNAPSHOT_FORMAT,
+    LaterFormatError,
+)
 from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.partition import (
     BATCH_NUMBERS,
@@ -65,7 +69,7 @@ _TRANSACTIONAL_FIELDS = (
 def snapshot(state: State) -> bytes:
     """Serialize all durable state."""
     message = StateSnapshot(
-        format_version=SNAPSHOT_FORMAT,
+        format_version=SNAPSHOT_FORMAT if state.security else FORMAT_WITHOUT_SECURITY,
         nodes=state.nodes.values(),
         leases=[_lease(lease) for lease in state.leases.values()],
         ended_lease_ids=state.ended_leases.keys(),
@@ -75,6 +79,7 @@ def snapshot(state: State) -> bytes:
         segments=_segments(state.segments),
         pins=_pins(state.segments),
         groups=state.groups.to_snapshot().SerializeToString(deterministic=True),
+        security=state.security.snapshot(),
     )
     for name in _COUNTERS:
         setattr(message, name, getattr(state, name))
@@ -99,6 +104,7 @@ def restore(snapshot: bytes) -> State:
     for lease in message.leases:
         state.leases[lease.lease_id] = _read_lease(lease)
     state.ended_leases = dict(zip(message.ended_lease_ids, message.ended_lease_ms, strict=True))
+    state.security.apply(message.security)
     for topic in message.topics:
         _read_topic(state, topic)
     for each in message.transactional_ids:
@@ -171,7 +177,9 @@ def _partition(partition: Partition) -> PartitionSnapshot:
 
 
 def _read_topic(state: State, message: TopicSnapshot) -> None:
-    topic = TopicState(message.topic.topic_id, message.topic.name, dict(message.topic.configs))
+    found, inherited = message.topic, set(message.topic.inherited)
+    own = {name: value for name, value in found.configs.items() if name not in inherited}
+    topic = TopicState(found.topic_id, found.name, own, state.topic_defaults)
     state.topics[topic.topic_id] = topic
     state.topics_by_name[topic.name] = topic
     state.topics_by_plain_name[plain(topic.name)] = topic

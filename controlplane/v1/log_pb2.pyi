@@ -397,6 +397,84 @@ class ExtentsSwapped(_message.Message):
     error_codes: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class DescribeMerges(_message.Message):
+    __slots__ = ("topic_ids",)
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
+    topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, topic_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class Rewritten(_message.Message):
+    __slots__ = ("swaps", "extents_before", "extents_after", "bytes_before", "bytes_after", "aborted_offsets")
+    SWAPS_FIELD_NUMBER: _ClassVar[int]
+    EXTENTS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    EXTENTS_AFTER_FIELD_NUMBER: _ClassVar[int]
+    BYTES_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    BYTES_AFTER_FIELD_NUMBER: _ClassVar[int]
+    ABORTED_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    swaps: int
+    extents_before: int
+    extents_after: int
+    bytes_before: int
+    bytes_after: int
+    aborted_offsets: int
+    def __init__(self, swaps: _Optional[int] = ..., extents_before: _Optional[int] = ..., extents_after: _Optional[int] = ..., bytes_before: _Optional[int] = ..., bytes_after: _Optional[int] = ..., aborted_offsets: _Optional[int] = ...) -> None: ...
+
+class TopicMerges(_message.Message):
+    __slots__ = ("topic_id", "merged", "compacted", "small_extents", "small_bytes", "aborted_offsets", "aborted_bytes", "partitions_left_out")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    MERGED_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_FIELD_NUMBER: _ClassVar[int]
+    SMALL_EXTENTS_FIELD_NUMBER: _ClassVar[int]
+    SMALL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ABORTED_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    ABORTED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    merged: Rewritten
+    compacted: Rewritten
+    small_extents: int
+    small_bytes: int
+    aborted_offsets: int
+    aborted_bytes: int
+    partitions_left_out: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., merged: _Optional[_Union[Rewritten, _Mapping]] = ..., compacted: _Optional[_Union[Rewritten, _Mapping]] = ..., small_extents: _Optional[int] = ..., small_bytes: _Optional[int] = ..., aborted_offsets: _Optional[int] = ..., aborted_bytes: _Optional[int] = ..., partitions_left_out: _Optional[int] = ...) -> None: ...
+
+class MergeRun(_message.Message):
+    __slots__ = ("at_ms", "is_compaction", "partitions", "refused", "rewritten")
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    REWRITTEN_FIELD_NUMBER: _ClassVar[int]
+    at_ms: int
+    is_compaction: bool
+    partitions: int
+    refused: int
+    rewritten: Rewritten
+    def __init__(self, at_ms: _Optional[int] = ..., is_compaction: _Optional[bool] = ..., partitions: _Optional[int] = ..., refused: _Optional[int] = ..., rewritten: _Optional[_Union[Rewritten, _Mapping]] = ...) -> None: ...
+
+class MergesDescribed(_message.Message):
+    __slots__ = ("since_ms", "merged", "compacted", "refused", "objects_deleted", "bytes_deleted", "objects_replaced", "topics", "runs")
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    MERGED_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_DELETED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_DELETED_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_REPLACED_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    since_ms: int
+    merged: Rewritten
+    compacted: Rewritten
+    refused: int
+    objects_deleted: int
+    bytes_deleted: int
+    objects_replaced: int
+    topics: _containers.RepeatedCompositeFieldContainer[TopicMerges]
+    runs: _containers.RepeatedCompositeFieldContainer[MergeRun]
+    def __init__(self, since_ms: _Optional[int] = ..., merged: _Optional[_Union[Rewritten, _Mapping]] = ..., compacted: _Optional[_Union[Rewritten, _Mapping]] = ..., refused: _Optional[int] = ..., objects_deleted: _Optional[int] = ..., bytes_deleted: _Optional[int] = ..., objects_replaced: _Optional[int] = ..., topics: _Optional[_Iterable[_Union[TopicMerges, _Mapping]]] = ..., runs: _Optional[_Iterable[_Union[MergeRun, _Mapping]]] = ...) -> None: ...
+
 class PlanCollection(_message.Message):
     __slots__ = ("lease_id", "max_segments")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]

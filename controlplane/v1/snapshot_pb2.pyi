@@ -1,5 +1,6 @@
 from lacuna.controlplane.v1 import cluster_pb2 as _cluster_pb2
 from lacuna.controlplane.v1 import log_pb2 as _log_pb2
+from lacuna.controlplane.v1 import security_pb2 as _security_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -147,7 +148,7 @@ class PinsSnapshot(_message.Message):
     def __init__(self, pin_ids: _Optional[_Iterable[int]] = ..., starts_ms: _Optional[_Iterable[int]] = ..., ends_ms: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class StateSnapshot(_message.Message):
-    __slots__ = ("cluster_id", "clock_ms", "cluster_version", "next_lease_id", "next_node_id", "next_producer_id", "next_transaction", "next_pin_id", "format_version", "nodes", "leases", "ended_lease_ids", "ended_lease_ms", "topics", "transactional_ids", "segments", "pins", "groups")
+    __slots__ = ("cluster_id", "clock_ms", "cluster_version", "next_lease_id", "next_node_id", "next_producer_id", "next_transaction", "next_pin_id", "format_version", "nodes", "leases", "ended_lease_ids", "ended_lease_ms", "topics", "transactional_ids", "segments", "pins", "security", "groups")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +166,7 @@ class StateSnapshot(_message.Message):
     TRANSACTIONAL_IDS_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     PINS_FIELD_NUMBER: _ClassVar[int]
+    SECURITY_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     clock_ms: int
@@ -183,5 +185,6 @@ class StateSnapshot(_message.Message):
     transactional_ids: _containers.RepeatedCompositeFieldContainer[TransactionalIdSnapshot]
     segments: SegmentsSnapshot
     pins: PinsSnapshot
+    security: _security_pb2.SecurityChanges
     groups: bytes
-    def __init__(self, cluster_id: _Optional[str] = ..., clock_ms: _Optional[int] = ..., cluster_version: _Optional[int] = ..., next_lease_id: _Optional[int] = ..., next_node_id: _Optional[int] = ..., next_producer_id: _Optional[int] = ..., next_transaction: _Optional[int] = ..., next_pin_id: _Optional[int] = ..., format_version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[_cluster_pb2.Agent, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[LeaseSnapshot, _Mapping]]] = ..., ended_lease_ids: _Optional[_Iterable[int]] = ..., ended_lease_ms: _Optional[_Iterable[int]] = ..., topics: _Optional[_Iterable[_Union[TopicSnapshot, _Mapping]]] = ..., transactional_ids: _Optional[_Iterable[_Union[TransactionalIdSnapshot, _Mapping]]] = ..., segments: _Optional[_Union[SegmentsSnapshot, _Mapping]] = ..., pins: _Optional[_Union[PinsSnapshot, _Mapping]] = ..., groups: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, cluster_id: _Optional[str] = ..., clock_ms: _Optional[int] = ..., cluster_version: _Optional[int] = ..., next_lease_id: _Optional[int] = ..., next_node_id: _Optional[int] = ..., next_producer_id: _Optional[int] = ..., next_transaction: _Optional[int] = ..., next_pin_id: _Optional[int] = ..., format_version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[_cluster_pb2.Agent, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[LeaseSnapshot, _Mapping]]] = ..., ended_lease_ids: _Optional[_Iterable[int]] = ..., ended_lease_ms: _Optional[_Iterable[int]] = ..., topics: _Optional[_Iterable[_Union[TopicSnapshot, _Mapping]]] = ..., transactional_ids: _Optional[_Iterable[_Union[TransactionalIdSnapshot, _Mapping]]] = ..., segments: _Optional[_Union[SegmentsSnapshot, _Mapping]] = ..., pins: _Optional[_Union[PinsSnapshot, _Mapping]] = ..., security: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., groups: _Optional[bytes] = ...) -> None: ...

@@ -167,6 +167,9 @@ def confirm_collection(turn: Turn, command: ConfirmCollection) -> Reply:
         lease_id for lease_id in command.swept_lease_ids if _is_due(state, lease_id, turn.now_ms)
     ]
     if segments or swept:
+        state.rewriting.deleted(
+            state.segments.size_of((segment.lease_id, segment.sequence)) for segment in segments
+        )
         record = SegmentsCollected(segments=segments, swept_lease_ids=swept)
         turn.journal(JournalRecord(segments_collected=record))
     return Reply(collection_confirmed=CollectionConfirmed())

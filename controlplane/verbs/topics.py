@@ -230,7 +230,7 @@ def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
         topic = _find(turn.state, command.name)
         if len({change.name for change in command.changes}) < len(command.changes):
             raise Refused(ErrorCode.INVALID_REQUEST, "A config is named twice.")
-        configs = {} if command.replaces_all else topic.configs
+        configs = {} if command.replaces_all else topic.own
         for change in command.changes:
             configs = alter(configs, change.name, change.operation, change.value)
         check_together(configs)
@@ -241,7 +241,7 @@ def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
         code = ErrorCode.INVALID_CONFIG
         answer = TopicConfigsAltered(error_code=code, error_message=str(invalid))
         return Reply(topic_configs_altered=answer)
-    if configs != topic.configs and not command.validate_only:
+    if configs != topic.own and not command.validate_only:
         record = ConfigsChanged(topic_id=topic.topic_id, configs=configs)
         turn.journal(JournalRecord(configs_changed=record))
     return Reply(topic_configs_altered=TopicConfigsAltered())
@@ -254,7 +254,7 @@ def replay_topics_added(state: State, record: TopicsAdded, now_ms: int) -> None:
     """Add empty topics."""
     delta = state.cluster_changed()
     for added in record.topics:
-        topic = TopicState(added.topic_id, added.name, dict(added.configs))
+        topic = TopicState(added.topic_id, added.name, added.configs, state.topic_defaults)
         state.topics[topic.topic_id] = topic
         state.topics_by_name[topic.name] = topic
         state.topics_by_plain_name[plain(topic.name)] = topic
@@ -285,6 +285,7 @@ def replay_topics_removed(state: State, record: TopicsRemoved, now_ms: int) -> N
         for partition in topic.partitions:
             _remove_partition(state, partition, now_ms)
         state.groups.forget_topic(topic_id)
+        state.rewriting.topics.pop(topic_id, None)
         delta.deleted_topic_ids.append(topic_id)
     gone = set(record.topic_ids)
     for producer in state.producers.values():
@@ -315,5 +316,5 @@ def replay_partitions_added(state: State, record: PartitionsAdded, now_ms: int) 
 def replay_configs_changed(state: State, record: ConfigsChanged, _now_ms: int) -> None:
     """Replace all configs of a topic."""
     topic = state.topics[record.topic_id]
-    topic.configs = dict(record.configs)
+    topic.set_configs(record.configs, state.topic_defaults)
     state.cluster_changed().topics.append(topic.message())

@@ -82,9 +82,18 @@ def consume(
             "--format",
             "-f",
             help=r"What to print of each record, as in kcat: %t topic, %p partition, %o offset, %k key, %s value, "
-            r"%K and %S their sizes (-1 for null), %T timestamp in milliseconds, %h headers, %%, \n, \t, \0, \xHH.",
+            r"%K and %S their sizes (-1 for null), %R that of the value as four bytes, big-endian, %T timestamp in "
+            r"milliseconds, %h headers, %%, \n, \t, \0, \xHH.",
         ),
     ] = r"%s\n",
+    null: Annotated[
+        bool,
+        option(
+            "--null",
+            "-Z",
+            help="Print NULL for keys and values that are null, as kcat does, instead of nothing.",
+        ),
+    ] = False,
     as_json: Annotated[
         bool,
         option(
@@ -107,7 +116,7 @@ def consume(
         fail("consume needs a Kafka client: pip install 'lacuna-log[demo]'")
     if as_json and is_typed(context, "format"):
         fail("--json prints objects, without a --format: give one of the two")
-    render = render_json if as_json else parse_format(format)
+    render = render_json if as_json else parse_format(format, b"NULL" if null else b"")
     now_ms = SystemWallClock().now_ms()
     start, end = parse_from(begin, now_ms), parse_until(until, now_ms)
     committed = isolation == "committed"

@@ -12,7 +12,7 @@ from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.location import ClusterLocation, find_cluster
 
 #: The options that name a cluster, for reading and for writing.
-LOCATION_OPTIONS: Final = ("data", "control", "store")
+LOCATION_OPTIONS: Final = ("data", "control", "store", "encryptionKeys")
 #: Options that Spark adds for its own use.
 _OF_SPARK: Final = frozenset({"path", "paths", "checkpointlocation", "queryname"})
 #: What Spark adds for a table of its catalog. It passes copies of the table's options with this prefix when the table
@@ -136,16 +136,17 @@ class Options:
             raise OptionError("; ".join(wrong))
 
     def location(self, *, needs_control: bool) -> ClusterLocation:
-        """The cluster that the options `data`, `control` and `store` name, or else the environment.
+        """The cluster that the options in `LOCATION_OPTIONS` name, or else the environment.
 
         Raises PipelineError.
         """
-        data, control, store = (self.text(name) for name in LOCATION_OPTIONS)
+        data, control, store, keys = (self.text(name) for name in LOCATION_OPTIONS)
         try:
             return find_cluster(
                 data=data,
                 control=control,
                 store=store,
+                keys=keys,
                 needs_control=needs_control,
                 environment=os.environ,
             )

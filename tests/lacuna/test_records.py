@@ -107,6 +107,9 @@ def test_what_is_written_of_a_record_is_printed(
         f"{topic} 0 {middle} shop=x=y,empty= 100%A\t\0\\\n"
         for middle in ("0 k 1 v::w 4", "1 k 1  -1", "2  -1 plain 5")
     )
+    assert until_end(ask, topic, "-Z", "-f", r"%k %s %K\n") == "k v::w 1\nk NULL 1\nNULL plain -1\n"
+    packed = until_end(ask, topic, "-f", "%R").encode(errors="surrogateescape")
+    assert packed == b"\0\0\0\4" + b"\xff" * 4 + b"\0\0\0\5"
     timestamps = until_end(ask, topic, "-f", r"%T\n").split()
     assert all(abs(int(each) - time.time() * 1000) < 600_000 for each in timestamps)
 
@@ -118,6 +121,7 @@ def test_json_lines(ask: Command, lacuna_topic: Callable[..., str]) -> None:
     found = [json.loads(line) for line in until_end(ask, topic, "--json").splitlines()]
     headers = [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]
     assert all(each.pop("timestamp") > 0 for each in found)
+    assert {each.pop("timestamp_type") for each in found} == {"create"}
     assert found == [
         {"topic": topic, "partition": 0, "offset": offset, "key": key, "value": value,
          "headers": headers}

@@ -134,7 +134,7 @@ async def test_a_snapshot_of_a_later_format_is_refused(old: Place) -> None:
     replica = await replayed(old.journal())
     state = StateSnapshot.FromString(machine.snapshot(replica.state))
     assert state.format_version == 1
-    state.format_version = 2
+    state.format_version = 3
     journal = old.journal()
     opened = await journal.open(None)
     record = JournalRecord(now_ms=1, leases_ended=LeasesEnded())
@@ -142,6 +142,6 @@ async def test_a_snapshot_of_a_later_format_is_refused(old: Place) -> None:
     await journal.store_snapshot(Snapshot(position, state.SerializeToString()))
     await journal.close()
     with pytest.raises(
-        JournalOfAnotherVersion, match=rf"snapshot at position {position} has format 2"
+        JournalOfAnotherVersion, match=rf"snapshot at position {position} has format 3"
     ):
         await replayed(old.journal())

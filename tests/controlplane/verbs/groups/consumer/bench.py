@@ -97,7 +97,7 @@ class ConsumerBench(Bench):
 
     def do_topic(self, name: str, count: str) -> str:
         """Makes a topic, or has it grow."""
-        topic = TopicState(name.encode() * 16, name, {})
+        topic = TopicState(name.encode() * 16, name, {}, {})
         topic.partitions = [
             Partition((topic.topic_id, index), History(0)) for index in range(int(count))
         ]
